@@ -1,0 +1,122 @@
+//! What an agent is, whatever file it came from.
+
+use serde::{Deserialize, Serialize};
+
+use crate::budget::AskedLimits;
+use crate::id::{AgentName, BackendName};
+use crate::run::{ContainmentDemand, OnDisconnect, OnInterrupt};
+
+/// Where a definition or a setting comes from. Later ones are nearer and win.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Layer {
+    Default,
+    System,
+    User,
+    Project,
+    Environment,
+    CommandLine,
+}
+
+/// A named definition: system prompt, backend, model, limits, callers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Agent {
+    pub name: AgentName,
+    pub description: String,
+    pub backend: BackendName,
+    pub model: Option<String>,
+    pub system_prompt: String,
+    pub use_when: Vec<String>,
+    pub avoid_when: Vec<String>,
+    /// Names of environment variables passed on beside the base list.
+    pub env: Vec<String>,
+    pub limits: AskedLimits,
+    pub callers: Callers,
+    pub delegates: Delegates,
+    pub on_disconnect: Option<OnDisconnect>,
+    pub on_interrupt: OnInterrupt,
+    pub containment: ContainmentDemand,
+    /// The steps of a rehearsal: a file beside the definition, or written in it.
+    pub script: Option<ScriptSource>,
+    pub source: Source,
+}
+
+/// The file that an agent was read from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Source {
+    pub file: String,
+    pub format: Format,
+    pub layer: Layer,
+}
+
+/// The formats that definitions are read from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Format {
+    /// Our own markdown with YAML frontmatter.
+    Volery,
+}
+
+/// Who may ask for an agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Callers {
+    Anyone,
+    /// `main` stands for every root; other names are clients, or agents of parent runs.
+    Only(Vec<String>),
+}
+
+/// Which agents an agent may itself delegate to.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Delegates {
+    #[default]
+    Nobody,
+    Anyone,
+    Only(Vec<AgentName>),
+}
+
+impl Delegates {
+    pub fn allows(&self, agent: &AgentName) -> bool {
+        match self {
+            Self::Nobody => false,
+            Self::Anyone => true,
+            Self::Only(names) => names.contains(agent),
+        }
+    }
+}
+
+/// Where the steps of a rehearsal stand.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ScriptSource {
+    /// A path relative to the definition's own file.
+    File(String),
+    Inline(Script),
+}
+
+/// What a rehearsal does, step by step.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Script {
+    pub steps: Vec<Step>,
+}
+
+/// One step of a rehearsal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Step {
+    /// Says a text, which becomes part of the result; `{prompt}` is replaced.
+    Say(String),
+    /// Does nothing for some milliseconds.
+    Sleep(u64),
+    /// Writes a file below the run's directory.
+    Write { path: String, text: String },
+    /// Asks a person, and says the answer.
+    Ask(String),
+    /// Runs another agent, and says its result.
+    Delegate { agent: AgentName, prompt: String },
+    /// Reports usage, as a model would.
+    Usage { input_tokens: u64, output_tokens: u64, cost_microusd: Option<u64> },
+    /// Ends the run as failed.
+    Fail(String),
+}

@@ -1,0 +1,87 @@
+//! The limits of one run: what was asked for, and what is in force after defaults.
+
+use serde::{Deserialize, Serialize};
+
+/// Limits in force. Every run has all of these; `None` means that this resource is not limited for the run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Total time of the run, without the time it waits for a slot or a person.
+    pub timeout_ms: u64,
+    /// Longest time without any output.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_timeout_ms: Option<u64>,
+    /// Between asking the agent to stop and killing it.
+    pub grace_ms: u64,
+    /// How long a question may stay unanswered before it is denied.
+    pub answer_timeout_ms: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processes: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_files: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file_bytes: Option<u64>,
+    /// Spooled output kept per stream.
+    pub output_bytes: u64,
+    /// How many levels of child runs may be below a root.
+    pub depth: u32,
+    /// How many child runs one run may start.
+    pub children: u32,
+    /// How many runs a whole tree may have, the root included.
+    pub tree_runs: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            timeout_ms: 600_000,
+            idle_timeout_ms: None,
+            grace_ms: 5_000,
+            answer_timeout_ms: 3_600_000,
+            memory_bytes: None,
+            cpu_ms: None,
+            processes: None,
+            open_files: None,
+            file_bytes: None,
+            output_bytes: 64 << 20,
+            depth: 5,
+            children: 20,
+            tree_runs: 200,
+        }
+    }
+}
+
+/// Limits as an agent, a configuration or a call asks for them: anything left out is inherited.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AskedLimits {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_timeout_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grace_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answer_timeout_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub processes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub open_files: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub depth: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub children: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tree_runs: Option<u32>,
+}

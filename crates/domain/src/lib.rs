@@ -1,0 +1,16 @@
+//! DECIDES. The nouns of Volery and the rules between them: no I/O, no clock, no randomness, no async.
+//!
+//! Everything here is a plain value or a function from values to values, so every decision can be tested
+//! without a process, a file or a wait.
+
+pub mod agent;
+pub mod budget;
+pub mod diagnostic;
+pub mod duration;
+pub mod id;
+pub mod nearest;
+pub mod run;
+pub mod secret;
+pub mod size;
+
+pub use jiff::Timestamp;

@@ -1,0 +1,117 @@
+//! What happened in a run. The only types that are written to the journal, as one versioned JSON line each.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Ending, LimitName, OnDisconnect, OutcomeKind, StopHow, Usage};
+use crate::Timestamp;
+use crate::id::{AgentName, QuestionId, RunId};
+
+/// An event with its place in the log. `seq` counts from 0; `epoch` counts the writers of the run from 1.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Envelope {
+    pub seq: u64,
+    pub epoch: u32,
+    pub at: Timestamp,
+    #[serde(flatten)]
+    pub event: Event,
+}
+
+/// Something that happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Event {
+    /// A writer took the run over: the first event of every epoch.
+    Claimed { keeper_pid: u32, worker_pid: u32, version: String },
+    /// No slot was free; the keeper waits in the queue.
+    Queued { ticket: u64 },
+    SlotTaken { waited_ms: u64 },
+    AgentStarted { pid: u32, argv: Vec<String>, containment: Containment },
+    /// The agent said something that belongs to its answer.
+    Said { text: String },
+    /// A call is about to be made. Durable before its effect.
+    CallRequested { call: u32, kind: CallKind, class: CallClass, name: String, input: serde_json::Value },
+    /// A call was made. Never made again.
+    CallCompleted { call: u32, ok: bool, output: String },
+    /// Whether this call took effect is not known, and it is not repeated.
+    CallInDoubt { call: u32 },
+    Used { usage: Usage },
+    /// The run waits for a person.
+    Asked { question: QuestionId, text: String, until: Timestamp },
+    Answered { question: QuestionId, allowed: bool, text: String, by: String },
+    OutputTruncated { stream: Stream, kept_bytes: u64 },
+    LimitPassed { limit: LimitName, detail: String },
+    CancelAsked { by: String, reason: String },
+    /// The door that started the run went away in good order.
+    DoorLeft { policy: OnDisconnect },
+    StopAsked { how: StopHow, because: String },
+    ChildStarted { run: RunId, agent: AgentName },
+    ChildEnded { run: RunId, outcome: OutcomeKind },
+    Warned { message: String },
+    Ended { ending: Box<Ending> },
+}
+
+/// What kind of call it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallKind {
+    Model,
+    Tool,
+}
+
+/// What repeating a call would do; decides about a call in doubt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallClass {
+    /// Changes nothing: repeated.
+    Pure,
+    /// Changes the same thing in the same way: repeated.
+    Idempotent,
+    /// Changes something each time: not repeated.
+    Effect,
+}
+
+/// A stream of an agent's output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stream {
+    Stdout,
+    Stderr,
+}
+
+/// Why a run that was started does nothing at the moment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "for", rename_all = "snake_case")]
+pub enum WaitReason {
+    Slot,
+    Answer { question: QuestionId, text: String, until: Timestamp },
+}
+
+/// What was in force to keep the run's processes together and within their limits.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Containment {
+    pub subreaper: bool,
+    pub pid_namespace: bool,
+    /// `v1` or `v2` when a control group holds the tree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cgroup: Option<String>,
+    /// The marks that each process of the run carries.
+    pub tags: Vec<String>,
+    /// Which limit is enforced by what.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub limits: BTreeMap<String, Enforcer>,
+    /// What was wanted and could not be had, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
+}
+
+/// What enforces a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Enforcer {
+    Cgroup,
+    Rlimit,
+    /// The worker samples the tree and kills it.
+    Watch,
+}

@@ -1,0 +1,296 @@
+//! How a run ended: exactly one of these, each way a variant and not a string.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::Usage;
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum Outcome {
+    Succeeded,
+    /// Ended early with usable output.
+    Partial { cause: Cause },
+    Failed {
+        #[serde(flatten)]
+        failure: Failure,
+    },
+    TimedOut { limit: TimeLimit },
+    Cancelled { by: String },
+    OverBudget { limit: LimitName },
+    /// Never ran, and the reason.
+    Refused { reason: String },
+    /// Its worker was lost.
+    Interrupted { lost: Lost },
+}
+
+/// Why a run with usable output ended early.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "cause", rename_all = "snake_case")]
+pub enum Cause {
+    TimedOut { limit: TimeLimit },
+    Cancelled { by: String },
+    OverBudget { limit: LimitName },
+    Interrupted { lost: Lost },
+}
+
+/// Why a run failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Failure {
+    /// The agent ended with a code other than 0.
+    Exit { code: i32 },
+    /// The agent was ended by a signal that was not ours.
+    Signal { signal: i32 },
+    /// The agent could not be started.
+    Spawn { reason: String },
+    /// The agent itself reports an error.
+    Agent { message: String },
+    /// The agent's output is not what its backend promises.
+    Output { reason: String },
+    /// The run passed a resource limit and was killed.
+    Limit { limit: LimitName },
+    /// The journal could not be written.
+    Storage { reason: String },
+    /// A defect in Volery.
+    Bug { reason: String },
+}
+
+/// A time limit of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TimeLimit {
+    Total,
+    Idle,
+    /// The keeper's own: the worker did not end the run in time.
+    Hard,
+}
+
+/// A limit other than time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LimitName {
+    Memory,
+    Cpu,
+    Processes,
+    OpenFiles,
+    FileSize,
+    Depth,
+    Children,
+    TreeRuns,
+}
+
+/// Which process of the run was lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Lost {
+    /// The door died before a keeper was started: nothing ran.
+    BeforeStart,
+    Worker,
+    /// The worker stopped answering and was killed by its keeper.
+    HungWorker,
+    KeeperAndWorker,
+}
+
+/// The name of an outcome without its details, for lists, filters and sums.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OutcomeKind {
+    Succeeded,
+    Partial,
+    Failed,
+    TimedOut,
+    Cancelled,
+    OverBudget,
+    Refused,
+    Interrupted,
+}
+
+/// The last word about a run: its outcome and everything that is told with it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Ending {
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    #[serde(default)]
+    pub result: ResultText,
+    /// From the start of the agent to its end.
+    pub duration_ms: u64,
+    #[serde(default)]
+    pub usage: Usage,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// The last lines of the error stream, when the run did not succeed.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub stderr_tail: String,
+    /// Processes of the run that had to be killed at the end.
+    #[serde(default)]
+    pub killed: u32,
+}
+
+impl Ending {
+    /// Returns an ending with nothing but its outcome.
+    pub fn bare(outcome: Outcome) -> Self {
+        Self {
+            outcome,
+            result: ResultText::Nothing,
+            duration_ms: 0,
+            usage: Usage::default(),
+            exit_code: None,
+            stderr_tail: String::new(),
+            killed: 0,
+        }
+    }
+}
+
+/// Where the answer of a run stands.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ResultText {
+    #[default]
+    Nothing,
+    Inline(String),
+    /// In the file `result.txt` of the run.
+    File { bytes: u64 },
+}
+
+impl Outcome {
+    pub fn kind(&self) -> OutcomeKind {
+        match self {
+            Self::Succeeded => OutcomeKind::Succeeded,
+            Self::Partial { .. } => OutcomeKind::Partial,
+            Self::Failed { .. } => OutcomeKind::Failed,
+            Self::TimedOut { .. } => OutcomeKind::TimedOut,
+            Self::Cancelled { .. } => OutcomeKind::Cancelled,
+            Self::OverBudget { .. } => OutcomeKind::OverBudget,
+            Self::Refused { .. } => OutcomeKind::Refused,
+            Self::Interrupted { .. } => OutcomeKind::Interrupted,
+        }
+    }
+
+    /// Returns what this outcome is called when there is usable output: an early end becomes partial.
+    #[must_use]
+    pub fn with_output(self, usable: bool) -> Self {
+        if !usable {
+            return self;
+        }
+        match self {
+            Self::TimedOut { limit } => Self::Partial { cause: Cause::TimedOut { limit } },
+            Self::Cancelled { by } => Self::Partial { cause: Cause::Cancelled { by } },
+            Self::OverBudget { limit } => Self::Partial { cause: Cause::OverBudget { limit } },
+            Self::Interrupted { lost } => Self::Partial { cause: Cause::Interrupted { lost } },
+            other @ (Self::Succeeded | Self::Partial { .. } | Self::Failed { .. } | Self::Refused { .. }) => other,
+        }
+    }
+}
+
+impl OutcomeKind {
+    pub const ALL: [Self; 8] = [
+        Self::Succeeded,
+        Self::Partial,
+        Self::Failed,
+        Self::TimedOut,
+        Self::Cancelled,
+        Self::OverBudget,
+        Self::Refused,
+        Self::Interrupted,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Succeeded => "succeeded",
+            Self::Partial => "partial",
+            Self::Failed => "failed",
+            Self::TimedOut => "timed_out",
+            Self::Cancelled => "cancelled",
+            Self::OverBudget => "over_budget",
+            Self::Refused => "refused",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
+impl fmt::Display for OutcomeKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl LimitName {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Cpu => "CPU time",
+            Self::Processes => "processes",
+            Self::OpenFiles => "open files",
+            Self::FileSize => "file size",
+            Self::Depth => "depth",
+            Self::Children => "children per run",
+            Self::TreeRuns => "runs per tree",
+        }
+    }
+}
+
+impl fmt::Display for Outcome {
+    /// Explains the outcome in a line: what happened, and why.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Succeeded => f.write_str("succeeded"),
+            Self::Partial { cause } => write!(f, "partial: {cause}, with usable output so far"),
+            Self::Failed { failure } => write!(f, "failed: {failure}"),
+            Self::TimedOut { limit } => write!(f, "timed out: {limit}"),
+            Self::Cancelled { by } => write!(f, "cancelled by {by}"),
+            Self::OverBudget { limit } => write!(f, "over budget: the limit on {} was reached", limit.as_str()),
+            Self::Refused { reason } => write!(f, "refused: {reason}"),
+            Self::Interrupted { lost } => write!(f, "interrupted: {lost}"),
+        }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TimedOut { limit } => write!(f, "timed out, {limit}"),
+            Self::Cancelled { by } => write!(f, "cancelled by {by}"),
+            Self::OverBudget { limit } => write!(f, "the limit on {} was reached", limit.as_str()),
+            Self::Interrupted { lost } => write!(f, "interrupted, {lost}"),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exit { code } => write!(f, "the agent exited with code {code}"),
+            Self::Signal { signal } => write!(f, "the agent was ended by signal {signal}"),
+            Self::Spawn { reason } => write!(f, "the agent could not be started: {reason}"),
+            Self::Agent { message } => write!(f, "the agent reports: {message}"),
+            Self::Output { reason } => write!(f, "the agent's output could not be used: {reason}"),
+            Self::Limit { limit } => write!(f, "killed at its limit on {}", limit.as_str()),
+            Self::Storage { reason } => write!(f, "the journal could not be written: {reason}"),
+            Self::Bug { reason } => write!(f, "a defect in volery: {reason}"),
+        }
+    }
+}
+
+impl fmt::Display for TimeLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Total => "the total time-out passed",
+            Self::Idle => "no output for the idle time-out",
+            Self::Hard => "the worker did not end the run in time and was killed",
+        })
+    }
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::BeforeStart => "the program that asked died before anything was started",
+            Self::Worker => "the worker was killed",
+            Self::HungWorker => "the worker stopped and was killed by its keeper",
+            Self::KeeperAndWorker => "keeper and worker were killed, or the machine restarted",
+        })
+    }
+}

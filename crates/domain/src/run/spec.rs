@@ -1,0 +1,121 @@
+//! What was asked, resolved: written once as `spec.json` before anything starts, never changed.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Timestamp;
+use crate::agent::Delegates;
+use crate::budget::Limits;
+use crate::id::{AgentName, BackendName, IdempotencyKey, RunId, SessionId};
+
+/// The version of the stored shape.
+pub const SPEC_VERSION: u32 = 1;
+
+/// One run as it was accepted. Holds names of secrets, never values.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunSpec {
+    pub version: u32,
+    pub id: RunId,
+    pub created_at: Timestamp,
+    pub agent: AgentName,
+    /// The file the agent was read from.
+    pub source: String,
+    pub backend: BackendSpec,
+    pub prompt: String,
+    pub system_prompt: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<SessionId>,
+    /// Where the agent works: absolute and existing when the run was accepted.
+    pub directory: String,
+    /// The project that the run belongs to: the directory upward to `.volery` or `.git`.
+    pub project: String,
+    pub caller: Caller,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<RunId>,
+    /// The run at the top of the tree; its own id for a root.
+    pub root: RunId,
+    /// 0 for a root.
+    pub depth: u32,
+    pub limits: Limits,
+    /// Names of environment variables passed on beside the base list.
+    pub env: Vec<String>,
+    pub delegates: Delegates,
+    pub on_disconnect: OnDisconnect,
+    pub on_interrupt: OnInterrupt,
+    pub containment: ContainmentDemand,
+    /// The random number of the run that its processes carry as a resource limit.
+    pub tag: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idempotency: Option<Idempotency>,
+    /// What could not be honoured as asked, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+/// How the agent is driven, with everything the backend needs to do it again.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BackendSpec {
+    pub name: BackendName,
+    /// The folder in the `backend` crate that understands `options`.
+    pub kind: String,
+    pub options: serde_json::Value,
+}
+
+/// Who asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Caller {
+    pub door: Door,
+    /// The client's name at the MCP door, the parent's agent for a child run, else `main`.
+    pub name: String,
+}
+
+/// A way in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Door {
+    Mcp,
+    Shell,
+    /// A run's socket: the caller is another run's agent.
+    Run,
+}
+
+/// What happens to a run when the door that started it goes away in good order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnDisconnect {
+    /// Cancelled after a grace.
+    Cancel { grace_ms: u64 },
+    Continue,
+}
+
+/// What happens to a run whose worker was lost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnInterrupt {
+    #[default]
+    End,
+    /// A new worker continues where the journal ends.
+    Resume,
+}
+
+/// How strongly a run must be contained.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ContainmentDemand {
+    /// The strongest that the machine allows without asking for more rights.
+    #[default]
+    Auto,
+    /// A pid namespace, or the run is refused.
+    Strict,
+    /// No pid namespace: for agents that need to see the machine's processes.
+    Plain,
+}
+
+/// The caller's own name for the request, and what the request was.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Idempotency {
+    pub key: IdempotencyKey,
+    /// A digest of the request: the same key with another request is refused.
+    pub fingerprint: String,
+}

@@ -1,0 +1,200 @@
+//! Where a run stands: a fold over its events. Total: any prefix of any log gives a state.
+
+use std::collections::BTreeMap;
+
+use super::event::{CallClass, CallKind, Containment, Envelope, Event, WaitReason};
+use super::{Ending, OutcomeKind, Usage};
+use crate::Timestamp;
+use crate::id::{AgentName, RunId};
+
+/// The most text of an answer that a state keeps; the spool has the rest.
+const SAID_MAX: usize = 256 << 10;
+/// The most warnings that a state keeps.
+const WARNINGS_MAX: usize = 64;
+
+/// Where in its life a run is.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub enum Phase {
+    #[default]
+    Accepted,
+    Running,
+    Waiting(WaitReason),
+    /// Asked to stop, not yet gone.
+    Stopping,
+    Ended(Box<Ending>),
+}
+
+/// A question of the run to a person.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Question {
+    pub text: String,
+    pub until: Timestamp,
+    pub answer: Option<String>,
+}
+
+/// A call of a resumable loop.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Call {
+    pub kind: CallKind,
+    pub class: CallClass,
+    pub name: String,
+    pub input: serde_json::Value,
+    /// `None` while the call is in flight, or in doubt after an interruption.
+    pub completed: Option<(bool, String)>,
+    pub in_doubt: bool,
+}
+
+/// A child run as its parent knows it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChildRun {
+    pub agent: AgentName,
+    pub outcome: Option<OutcomeKind>,
+}
+
+/// Where a run stands.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct State {
+    pub phase: Phase,
+    pub epoch: u32,
+    pub next_seq: u64,
+    pub keeper_pid: Option<u32>,
+    pub worker_pid: Option<u32>,
+    pub agent_pid: Option<u32>,
+    pub started_at: Option<Timestamp>,
+    pub last_event_at: Option<Timestamp>,
+    pub containment: Option<Containment>,
+    pub said: String,
+    pub calls: BTreeMap<u32, Call>,
+    pub questions: BTreeMap<String, Question>,
+    pub children: BTreeMap<RunId, ChildRun>,
+    pub usage: Usage,
+    pub warnings: Vec<String>,
+    pub cancelled_by: Option<String>,
+}
+
+impl State {
+    /// Folds a whole log.
+    pub fn fold<'a>(events: impl IntoIterator<Item = &'a Envelope>) -> Self {
+        let mut state = Self::default();
+        for envelope in events {
+            state.apply(envelope);
+        }
+        state
+    }
+
+    pub fn ending(&self) -> Option<&Ending> {
+        match &self.phase {
+            Phase::Ended(ending) => Some(ending),
+            Phase::Accepted | Phase::Running | Phase::Waiting(_) | Phase::Stopping => None,
+        }
+    }
+
+    /// Takes one event in. A line of a stale writer or after the end changes nothing.
+    pub fn apply(&mut self, envelope: &Envelope) {
+        let stale = envelope.epoch < self.epoch || envelope.seq < self.next_seq;
+        if stale || self.ending().is_some() {
+            return;
+        }
+        self.epoch = envelope.epoch;
+        self.next_seq = envelope.seq + 1;
+        self.last_event_at = Some(envelope.at);
+        match &envelope.event {
+            Event::Claimed { keeper_pid, worker_pid, .. } => {
+                self.keeper_pid = Some(*keeper_pid);
+                self.worker_pid = Some(*worker_pid);
+                self.agent_pid = None;
+                self.phase = Phase::Running;
+            }
+            Event::Queued { .. } => self.phase = Phase::Waiting(WaitReason::Slot),
+            Event::SlotTaken { .. } => self.phase = Phase::Running,
+            Event::AgentStarted { pid, containment, .. } => {
+                self.agent_pid = Some(*pid);
+                self.containment = Some(containment.clone());
+                self.started_at.get_or_insert(envelope.at);
+            }
+            Event::Ended { ending } => self.phase = Phase::Ended(ending.clone()),
+            Event::StopAsked { .. } => self.phase = Phase::Stopping,
+            Event::CancelAsked { by, .. } => self.cancelled_by = Some(by.clone()),
+            Event::Used { usage } => self.usage.add(*usage),
+            Event::Said { text } => self.say(text),
+            Event::Warned { message } => self.warn(message),
+            Event::LimitPassed { detail, .. } => self.warn(detail),
+            Event::ChildStarted { run, agent } => {
+                self.children.insert(*run, ChildRun { agent: agent.clone(), outcome: None });
+            }
+            Event::ChildEnded { run, outcome } => {
+                if let Some(child) = self.children.get_mut(run) {
+                    child.outcome = Some(*outcome);
+                }
+            }
+            Event::CallRequested { .. } | Event::CallCompleted { .. } | Event::CallInDoubt { .. } => {
+                self.apply_call(&envelope.event);
+            }
+            Event::Asked { .. } | Event::Answered { .. } => self.apply_question(&envelope.event),
+            Event::OutputTruncated { .. } | Event::DoorLeft { .. } => {}
+        }
+    }
+
+    fn apply_call(&mut self, event: &Event) {
+        match event {
+            Event::CallRequested { call, kind, class, name, input } => {
+                let requested = Call {
+                    kind: *kind,
+                    class: *class,
+                    name: name.clone(),
+                    input: input.clone(),
+                    completed: None,
+                    in_doubt: false,
+                };
+                // A call that completed once stays completed, whatever a later line says.
+                let known = self.calls.entry(*call).or_insert_with(|| requested.clone());
+                if known.completed.is_none() {
+                    *known = requested;
+                }
+            }
+            Event::CallCompleted { call, ok, output } => {
+                if let Some(known) = self.calls.get_mut(call) {
+                    known.completed.get_or_insert_with(|| (*ok, output.clone()));
+                }
+            }
+            Event::CallInDoubt { call } => {
+                if let Some(known) = self.calls.get_mut(call) {
+                    known.in_doubt = true;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn apply_question(&mut self, event: &Event) {
+        match event {
+            Event::Asked { question, text, until } => {
+                let asked = Question { text: text.clone(), until: *until, answer: None };
+                self.questions.insert(question.to_string(), asked);
+                let reason =
+                    WaitReason::Answer { question: question.clone(), text: text.clone(), until: *until };
+                self.phase = Phase::Waiting(reason);
+            }
+            Event::Answered { question, text, .. } => {
+                if let Some(known) = self.questions.get_mut(question.as_str()) {
+                    known.answer.get_or_insert_with(|| text.clone());
+                }
+                if matches!(self.phase, Phase::Waiting(_)) {
+                    self.phase = Phase::Running;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn say(&mut self, text: &str) {
+        let room = SAID_MAX.saturating_sub(self.said.len());
+        self.said.push_str(crate::size::head(text, room));
+    }
+
+    fn warn(&mut self, message: &str) {
+        if self.warnings.len() < WARNINGS_MAX {
+            self.warnings.push(message.to_owned());
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! A value that never prints itself, and the one redactor that everything written passes.
+
+use std::fmt;
+
+/// The shortest secret that is searched for in text; shorter ones would blank out ordinary words.
+const REDACTED_MIN: usize = 8;
+const MASK: &str = "[redacted]";
+
+/// A text that must not reach a log, an error or a file.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// Returns the value, for the one place that hands it on.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(MASK)
+    }
+}
+
+impl fmt::Display for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(MASK)
+    }
+}
+
+/// Replaces known secret values in text.
+#[derive(Debug, Clone, Default)]
+pub struct Redactor {
+    secrets: Vec<Secret>,
+}
+
+impl Redactor {
+    pub fn new(secrets: Vec<Secret>) -> Self {
+        let mut secrets: Vec<Secret> =
+            secrets.into_iter().filter(|secret| secret.0.len() >= REDACTED_MIN).collect();
+        // The longest first, so that a secret that contains another is masked whole.
+        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.0.len()));
+        Self { secrets }
+    }
+
+    /// Returns the text with every known secret masked.
+    pub fn redact(&self, text: &str) -> String {
+        self.secrets.iter().fold(text.to_owned(), |text, secret| {
+            if text.contains(&secret.0) { text.replace(&secret.0, MASK) } else { text }
+        })
+    }
+
+    /// Tells whether an environment variable's name says that its value is a secret.
+    pub fn names_secret(name: &str) -> bool {
+        let name = name.to_ascii_uppercase();
+        ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"].iter().any(|word| name.contains(word))
+    }
+}

@@ -1,0 +1,155 @@
+//! What a door may ask for. Plain values, so that a door inside a run can hand them on over the run's socket.
+
+use domain::budget::AskedLimits;
+use domain::run::{CancelOrder, OnDisconnect};
+use serde::{Deserialize, Serialize};
+
+/// Every question that can be asked of the engine.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "ask", rename_all = "snake_case")]
+pub enum Request {
+    ListAgents(ListAgents),
+    Start(Box<Start>),
+    Wait(Wait),
+    GetRun(GetRun),
+    ListRuns(ListRuns),
+    Cancel(Cancel),
+    Answer(Answer),
+    Health(Health),
+    ReadOutput(ReadOutput),
+}
+
+/// The agents that can be asked for in a directory.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct ListAgents {
+    /// Where to look; the door's working directory if absent.
+    pub directory: Option<String>,
+}
+
+/// One run to be started.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Start {
+    pub agent: String,
+    pub prompt: String,
+    /// Where the agent works; absolute. Absent: the project of the door's working directory.
+    pub directory: Option<String>,
+    /// Put before the prompt, as background.
+    pub context: Option<String>,
+    pub session: Option<String>,
+    pub model: Option<String>,
+    pub limits: AskedLimits,
+    pub idempotency_key: Option<String>,
+    pub on_disconnect: Option<OnDisconnect>,
+    pub attachment: Attachment,
+}
+
+/// Whether the one who asked stays and waits.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Attachment {
+    /// Somebody waits: `on_disconnect` applies when the door leaves.
+    #[default]
+    Attached,
+    /// Asynchronous: the run goes on whatever becomes of the door.
+    Detached,
+}
+
+/// Waits for runs to end.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Wait {
+    /// Whole ids or their endings.
+    pub runs: Vec<String>,
+    pub until: WaitUntil,
+    /// `None` waits as long as it takes.
+    pub timeout_ms: Option<u64>,
+}
+
+/// Which of several runs must have ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WaitUntil {
+    Any,
+    All,
+}
+
+/// One run, with a page of its result and of its events.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct GetRun {
+    pub run: String,
+    /// Where in the result the page begins, in bytes.
+    pub result_offset: u64,
+    /// Bytes of result at most.
+    pub result_max: u64,
+    /// The first event wanted; `None` wants no events.
+    pub events_from: Option<u64>,
+    pub events_max: usize,
+}
+
+/// Some runs, the newest first.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct ListRuns {
+    /// The project of this directory; absent: that of the door's working directory.
+    pub directory: Option<String>,
+    pub scope: ListScope,
+    /// Only runs in these states: `running`, `waiting`, `accepted`, `stopping`, or the name of an outcome.
+    pub states: Vec<String>,
+    pub agent: Option<String>,
+    pub session: Option<String>,
+    /// Only runs created at most this long ago.
+    pub max_age_ms: Option<u64>,
+    /// Only runs that were created before this one: the cursor of a further page.
+    pub before: Option<String>,
+    pub limit: usize,
+}
+
+/// Which projects a list covers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ListScope {
+    #[default]
+    Project,
+    All,
+}
+
+/// What to cancel.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Cancel {
+    pub target: CancelTarget,
+    pub order: CancelOrder,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CancelTarget {
+    /// One run; its descendants go with it.
+    Run(String),
+    /// Every run of a session that has not ended.
+    Session(String),
+}
+
+/// An answer to the question of a waiting run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Answer {
+    pub run: String,
+    /// Absent: the only open question.
+    pub question: Option<String>,
+    pub allow: bool,
+    pub text: Option<String>,
+    pub by: String,
+}
+
+/// How agents and backends have been doing.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Health {
+    pub directory: Option<String>,
+    pub scope: ListScope,
+}
+
+/// A page of what an agent wrote to a stream.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ReadOutput {
+    pub run: String,
+    pub stream: domain::run::Stream,
+    pub offset: u64,
+    pub max: usize,
+}

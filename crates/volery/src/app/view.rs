@@ -1,0 +1,239 @@
+//! What the engine answers: the one set of values that `--json`, the MCP tools and the tables are rendered from.
+
+use domain::diagnostic::Diagnostic;
+use domain::id::RunId;
+use domain::run::{Containment, Usage};
+use serde::{Deserialize, Serialize};
+
+/// An agent as it is offered.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct AgentView {
+    pub name: String,
+    pub description: String,
+    pub backend: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub use_when: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub avoid_when: Vec<String>,
+    pub file: String,
+    pub format: String,
+    pub layer: String,
+    /// Why it cannot run as things are, with what to do about it: not trusted, unknown backend, …
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+/// The agents of a directory, and what was found wrong with their files.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct AgentList {
+    pub project: String,
+    pub agents: Vec<AgentView>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// A run was accepted and is on disk.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Started {
+    pub run_id: RunId,
+    /// The idempotency key was known: this is the run of the earlier request.
+    pub reused: bool,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+/// A run as it is shown.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RunView {
+    pub run_id: RunId,
+    pub short_id: String,
+    pub agent: String,
+    pub backend: String,
+    /// `accepted`, `running`, `waiting`, `stopping`, or the name of the outcome.
+    pub status: String,
+    pub ended: bool,
+    /// The outcome or state in a sentence.
+    pub explanation: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<WaitingView>,
+    /// The answer, or the page of it that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<String>,
+    pub result_bytes: u64,
+    /// Where the rest of the result begins, if this is not all of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result_next_offset: Option<u64>,
+    /// While the run goes on: the end of what it has said so far.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partial: Option<String>,
+    /// No output for two minutes.
+    #[serde(default)]
+    pub stalled: bool,
+    pub created_at: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<String>,
+    /// Of the agent, so far or in all.
+    pub duration_ms: u64,
+    pub usage: Usage,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub stderr_tail: String,
+    pub directory: String,
+    pub project: String,
+    pub caller: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<RunId>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub children: Vec<ChildView>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub containment: Option<Containment>,
+    /// Lines of the journal that could not be read.
+    #[serde(default)]
+    pub damaged_lines: u64,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ChildView {
+    pub run_id: RunId,
+    pub agent: String,
+    pub status: String,
+}
+
+/// What a waiting run waits for.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "for", rename_all = "snake_case")]
+pub enum WaitingView {
+    /// A free slot; 1 is the next.
+    Slot { position: u64 },
+    Answer { question: String, text: String, until: String },
+}
+
+/// A line of a list.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RunLine {
+    pub run_id: RunId,
+    pub short_id: String,
+    pub agent: String,
+    pub status: String,
+    pub ended: bool,
+    pub created_at: String,
+    pub duration_ms: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_microusd: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<RunId>,
+    pub project: String,
+    pub caller: String,
+    /// The beginning of the prompt, on one line.
+    pub prompt: String,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RunList {
+    pub runs: Vec<RunLine>,
+    /// The cursor for the next page, when there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<RunId>,
+}
+
+/// A run with a page of its events.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RunDetail {
+    #[serde(flatten)]
+    pub run: RunView,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<serde_json::Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_event: Option<u64>,
+}
+
+/// What a wait found. `timed_out` means that some runs had not ended.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Waited {
+    pub runs: Vec<RunView>,
+    pub timed_out: bool,
+}
+
+/// What a cancel did, per run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Cancelled {
+    pub runs: Vec<CancelledRun>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CancelledRun {
+    pub run_id: RunId,
+    /// `asked`, `already_asked` or `already_ended`.
+    pub effect: String,
+}
+
+/// What became of an answer.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Answered {
+    pub run_id: RunId,
+    pub question: String,
+}
+
+/// How an agent or backend has been doing.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct HealthLine {
+    pub agent: String,
+    pub backend: String,
+    pub runs: u64,
+    pub succeeded: u64,
+    pub partial: u64,
+    pub failed: u64,
+    /// Between 0 and 1, of the runs that ended by themselves: a cancelled run counts for nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub success_rate: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean_ms: Option<u64>,
+    pub max_ms: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_ended_at: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_microusd: Option<u64>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct HealthReport {
+    pub running: u64,
+    pub waiting: u64,
+    pub slots: u64,
+    pub agents: Vec<HealthLine>,
+}
+
+/// A sign of life of a run that somebody waits for.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Progress {
+    pub run_id: RunId,
+    pub agent: String,
+    pub status: String,
+    pub elapsed_ms: u64,
+    /// What it does: `started`, `wrote 12 KiB`, `waiting for a slot (3rd)`, `asks: …`
+    pub activity: String,
+    /// The end of what it has said so far.
+    pub text_tail: String,
+}
+
+/// A page of output. Invalid UTF-8 is replaced; the bytes themselves are in the run's directory.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct OutputPage {
+    pub text: String,
+    pub next_offset: u64,
+    /// The run has ended and this page reaches the end of the stream.
+    pub complete: bool,
+}
