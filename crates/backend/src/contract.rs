@@ -85,11 +85,29 @@ pub enum Exit {
     Signal(i32),
 }
 
+impl Exit {
+    /// Returns the code, if the process ended by itself.
+    pub fn code(self) -> Option<i32> {
+        match self {
+            Self::Code(code) => Some(code),
+            Self::Signal(_) => None,
+        }
+    }
+}
+
 /// What the agent's end means.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conclusion {
     pub end: AgentEnd,
     pub answer: Answer,
+    /// The session that the agent says it was, for a later run to continue.
+    pub session: Option<String>,
+}
+
+impl Conclusion {
+    pub fn new(end: AgentEnd, answer: Answer) -> Self {
+        Self { end, answer, session: None }
+    }
 }
 
 /// Where the agent's answer stands.

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use domain::run::RunSpec;
 
-pub use options::{Options, Output, PromptBy};
+pub use options::{Document, Match, Options, Output, PromptBy};
 
 use crate::contract::{Backend, Capabilities, Drive, PrepareError, ProcessDrive};
 

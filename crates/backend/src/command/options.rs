@@ -1,7 +1,5 @@
 //! What a configuration says about a custom command, as it is stored in a run's spec.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 
 /// How the prompt reaches the command.
@@ -14,20 +12,45 @@ pub enum PromptBy {
     File,
 }
 
-/// How the command's output is understood.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// How the command's standard output is understood. Pointers are JSON pointers.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Output {
-    /// All of standard output is the answer.
+    /// All of it is the answer.
     #[default]
     Text,
-    /// Standard output is one JSON document; `result` points to the answer.
-    Json,
-    /// A JSON document per line; the one that matches `terminal` ends the run.
-    Jsonl,
+    /// One document.
+    Json(Document),
+    /// One event per line.
+    Jsonl {
+        /// If all match, the event is the last one that counts.
+        terminal: Vec<Match>,
+        #[serde(flatten)]
+        document: Document,
+        /// Where other events have a piece of text.
+        text: Option<String>,
+    },
 }
 
-/// A custom command.
+/// Where the document or event that ends a run has what.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Document {
+    pub result: String,
+    /// If all match, it reports a failure.
+    #[serde(default)]
+    pub error: Vec<Match>,
+    #[serde(default)]
+    pub session: Option<String>,
+}
+
+/// A value that must stand at a place.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Match {
+    pub pointer: String,
+    pub value: serde_json::Value,
+}
+
+/// A custom command, as the configuration's reader wrote it into the run's spec.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Options {
     pub command: Vec<String>,
@@ -35,18 +58,6 @@ pub struct Options {
     pub prompt: PromptBy,
     #[serde(default)]
     pub output: Output,
-    /// A JSON pointer to the answer.
-    #[serde(default)]
-    pub result: Option<String>,
-    /// Pointers and the values they must have in the terminal event.
-    #[serde(default)]
-    pub terminal: BTreeMap<String, serde_json::Value>,
-    /// Pointers and values that make a terminal event or document a failure.
-    #[serde(default)]
-    pub error: BTreeMap<String, serde_json::Value>,
-    /// A pointer to streamed text in the other events.
-    #[serde(default)]
-    pub text: Option<String>,
     #[serde(default)]
     pub env: Vec<String>,
     #[serde(default = "only_zero")]

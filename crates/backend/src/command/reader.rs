@@ -1,11 +1,9 @@
 //! Understands a custom command's output as text, as one JSON document, or as a line of JSON per event.
 
-use std::collections::BTreeMap;
-
 use domain::run::{AgentEnd, Failure, Stream};
 use serde_json::Value;
 
-use super::options::{Options, Output};
+use super::options::{Document, Match, Options, Output};
 use crate::contract::{Answer, Conclusion, Exit, Reader, Report};
 
 /// The longest document or line that is understood.
@@ -14,10 +12,20 @@ const DOCUMENT_BYTES_MAX: usize = 8 << 20;
 const PARTIAL_BYTES_MAX: usize = 1 << 20;
 
 pub(super) fn for_output(options: &Options) -> Box<dyn Reader> {
-    match options.output {
-        Output::Text => Box::new(Text { codes: options.success_codes.clone() }),
-        Output::Json => Box::new(Json { options: options.clone(), document: Vec::new(), overflow: false }),
-        Output::Jsonl => Box::new(Jsonl::new(options.clone())),
+    let codes = options.success_codes.clone();
+    match options.output.clone() {
+        Output::Text => Box::new(Text { codes }),
+        Output::Json(shape) => Box::new(Json { codes, shape, document: Vec::new(), overflow: false }),
+        Output::Jsonl { terminal, document: shape, text } => Box::new(Jsonl {
+            codes,
+            shape,
+            terminal_marks: terminal,
+            text,
+            line: Vec::new(),
+            skipping: false,
+            partial: String::new(),
+            terminal: None,
+        }),
     }
 }
 
@@ -39,12 +47,13 @@ impl Reader for Text {
     }
 
     fn conclude(&mut self, exit: Exit) -> Conclusion {
-        Conclusion { end: judge_exit(exit, &self.codes), answer: Answer::Stdout }
+        Conclusion::new(judge_exit(exit, &self.codes), Answer::Stdout)
     }
 }
 
 struct Json {
-    options: Options,
+    codes: Vec<i32>,
+    shape: Document,
     document: Vec<u8>,
     overflow: bool,
 }
@@ -66,39 +75,39 @@ impl Reader for Json {
             true => Err(format!("the document is larger than {} MiB", DOCUMENT_BYTES_MAX >> 20)),
             false => serde_json::from_slice::<Value>(&self.document).map_err(|error| error.to_string()),
         };
-        let exit_end = judge_exit(exit, &self.options.success_codes);
+        let exit_end = judge_exit(exit, &self.codes);
         match document {
-            Ok(document) => conclude_document(&self.options, &document, exit_end),
+            Ok(document) => conclude_document(&self.shape, &document, exit_end),
             // A failed exit explains itself better than the output it did not write.
-            Err(_) if exit_end != AgentEnd::Done => Conclusion { end: exit_end, answer: Answer::Stdout },
+            Err(_) if exit_end != AgentEnd::Done => Conclusion::new(exit_end, Answer::Stdout),
             Err(reason) => {
                 let reason = format!("it is not a JSON document: {reason}");
-                Conclusion { end: AgentEnd::Failed(Failure::Output { reason }), answer: Answer::Stdout }
+                Conclusion::new(AgentEnd::Failed(Failure::Output { reason }), Answer::Stdout)
             }
         }
     }
 }
 
 /// Judges the document that ends a run: its error mark, then its answer, then the exit code.
-fn conclude_document(options: &Options, document: &Value, exit_end: AgentEnd) -> Conclusion {
-    let pointer = options.result.as_deref().unwrap_or_default();
-    let answer = document.pointer(pointer).map(as_text);
-    if !options.error.is_empty() && matches(document, &options.error) {
+fn conclude_document(shape: &Document, document: &Value, exit_end: AgentEnd) -> Conclusion {
+    let answer = document.pointer(&shape.result).map(as_text);
+    let session = shape.session.as_deref().and_then(|pointer| document.pointer(pointer)).map(as_text);
+    let mut conclusion = if !shape.error.is_empty() && matches(document, &shape.error) {
         let message = answer.clone().unwrap_or_else(|| "the terminal event says so".to_owned());
         let end = AgentEnd::Failed(Failure::Agent { message: domain::size::head(&message, 2_000).to_owned() });
-        return Conclusion { end, answer: answer.map_or(Answer::Nothing, Answer::Text) };
-    }
-    match answer {
-        Some(answer) => Conclusion { end: exit_end, answer: Answer::Text(answer) },
-        None => {
-            let reason = format!("it has nothing at {pointer:?}");
-            let end = match exit_end {
-                AgentEnd::Done => AgentEnd::Failed(Failure::Output { reason }),
-                failed @ AgentEnd::Failed(_) => failed,
-            };
-            Conclusion { end, answer: Answer::Nothing }
-        }
-    }
+        Conclusion::new(end, answer.map_or(Answer::Nothing, Answer::Text))
+    } else if let Some(answer) = answer {
+        Conclusion::new(exit_end, Answer::Text(answer))
+    } else {
+        let reason = format!("it has nothing at {:?}", shape.result);
+        let end = match exit_end {
+            AgentEnd::Done => AgentEnd::Failed(Failure::Output { reason }),
+            failed @ AgentEnd::Failed(_) => failed,
+        };
+        Conclusion::new(end, Answer::Nothing)
+    };
+    conclusion.session = session;
+    conclusion
 }
 
 fn as_text(value: &Value) -> String {
@@ -108,12 +117,15 @@ fn as_text(value: &Value) -> String {
     }
 }
 
-fn matches(document: &Value, wanted: &BTreeMap<String, Value>) -> bool {
-    wanted.iter().all(|(pointer, value)| document.pointer(pointer) == Some(value))
+fn matches(document: &Value, marks: &[Match]) -> bool {
+    marks.iter().all(|mark| document.pointer(&mark.pointer) == Some(&mark.value))
 }
 
 struct Jsonl {
-    options: Options,
+    codes: Vec<i32>,
+    shape: Document,
+    terminal_marks: Vec<Match>,
+    text: Option<String>,
     line: Vec<u8>,
     /// The line under way is too long: everything up to its end is passed over.
     skipping: bool,
@@ -122,21 +134,17 @@ struct Jsonl {
 }
 
 impl Jsonl {
-    fn new(options: Options) -> Self {
-        Self { options, line: Vec::new(), skipping: false, partial: String::new(), terminal: None }
-    }
-
     fn take_line(&mut self, reports: &mut Vec<Report>) {
         let line = std::mem::take(&mut self.line);
         let Ok(event) = serde_json::from_slice::<Value>(&line) else {
             // Progress bars and warnings between the events are common and harmless.
             return;
         };
-        if !self.options.terminal.is_empty() && matches(&event, &self.options.terminal) {
+        if !self.terminal_marks.is_empty() && matches(&event, &self.terminal_marks) {
             self.terminal = Some(event);
             return;
         }
-        let text = self.options.text.as_deref().and_then(|pointer| event.pointer(pointer)).and_then(Value::as_str);
+        let text = self.text.as_deref().and_then(|pointer| event.pointer(pointer)).and_then(Value::as_str);
         if let Some(text) = text {
             let room = PARTIAL_BYTES_MAX.saturating_sub(self.partial.len());
             self.partial.push_str(domain::size::head(text, room));
@@ -181,9 +189,9 @@ impl Reader for Jsonl {
         if !self.skipping && !self.line.is_empty() {
             self.take_line(&mut Vec::new());
         }
-        let exit_end = judge_exit(exit, &self.options.success_codes);
+        let exit_end = judge_exit(exit, &self.codes);
         if let Some(event) = self.terminal.take() {
-            return conclude_document(&self.options, &event, exit_end);
+            return conclude_document(&self.shape, &event, exit_end);
         }
         let end = match exit_end {
             AgentEnd::Done => {
@@ -194,6 +202,6 @@ impl Reader for Jsonl {
         };
         let partial = std::mem::take(&mut self.partial);
         let answer = if partial.is_empty() { Answer::Nothing } else { Answer::Text(partial) };
-        Conclusion { end, answer }
+        Conclusion::new(end, answer)
     }
 }

@@ -13,8 +13,14 @@ fn options(value: Value) -> Options {
 
 fn jsonl() -> Options {
     options(json!({
-        "command": ["x"], "output": "jsonl", "result": "/result", "text": "/delta",
-        "terminal": {"/type": "result"}, "error": {"/is_error": true},
+        "command": ["x"],
+        "output": {"jsonl": {
+            "result": "/result",
+            "text": "/delta",
+            "terminal": [{"pointer": "/type", "value": "result"}],
+            "error": [{"pointer": "/is_error", "value": true}],
+            "session": "/session",
+        }},
     }))
 }
 
@@ -35,16 +41,16 @@ fn placeholders_are_replaced_once_and_never_inside_a_replaced_text() {
 #[test]
 fn the_exit_code_decides_for_text() {
     let text = options(json!({"command": ["x"], "success_codes": [0, 3]}));
-    assert_eq!(conclude(&text, b"hi", Exit::Code(3)), Conclusion { end: AgentEnd::Done, answer: Answer::Stdout });
+    assert_eq!(conclude(&text, b"hi", Exit::Code(3)), Conclusion::new(AgentEnd::Done, Answer::Stdout));
     let failed = AgentEnd::Failed(Failure::Exit { code: 7 });
-    assert_eq!(conclude(&text, b"hi", Exit::Code(7)), Conclusion { end: failed, answer: Answer::Stdout });
+    assert_eq!(conclude(&text, b"hi", Exit::Code(7)), Conclusion::new(failed, Answer::Stdout));
 }
 
 #[test]
 fn a_json_answer_is_found_by_its_pointer() {
-    let json_output = options(json!({"command": ["x"], "output": "json", "result": "/a/0"}));
+    let json_output = options(json!({"command": ["x"], "output": {"json": {"result": "/a/0"}}}));
     let found = conclude(&json_output, br#"{"a":["yes"]}"#, Exit::Code(0));
-    assert_eq!(found, Conclusion { end: AgentEnd::Done, answer: Answer::Text("yes".to_owned()) });
+    assert_eq!(found, Conclusion::new(AgentEnd::Done, Answer::Text("yes".to_owned())));
     let missing = conclude(&json_output, b"{}", Exit::Code(0));
     assert!(matches!(missing.end, AgentEnd::Failed(Failure::Output { .. })));
     let broken = conclude(&json_output, b"{", Exit::Code(0));
@@ -87,9 +93,9 @@ proptest! {
         chunks in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..50), 0..20),
         which in 0_usize..3,
     ) {
-        let kinds = ["text", "json", "jsonl"];
+        let kinds = [json!("text"), json!({"json": {"result": "/result"}}), json!(jsonl().output)];
         let mut options = jsonl();
-        options.output = serde_json::from_value(json!(kinds[which])).unwrap();
+        options.output = serde_json::from_value(kinds[which].clone()).unwrap();
         let mut reader = reader::for_output(&options);
         for chunk in &chunks {
             reader.feed(Stream::Stdout, chunk);
@@ -112,4 +118,10 @@ fn streamed_text_is_reported_as_it_comes() {
     let mut reader = reader::for_output(&jsonl());
     let reports = reader.feed(Stream::Stdout, b"{\"delta\":\"a\"}\n{\"delta\":\"b\"}\n{");
     assert_eq!(reports, vec![Report::Said("a".to_owned()), Report::Said("b".to_owned())]);
+}
+
+#[test]
+fn a_session_that_the_agent_names_is_kept() {
+    let output = b"{\"type\":\"result\",\"result\":\"ok\",\"session\":\"s-1\"}\n";
+    assert_eq!(conclude(&jsonl(), output, Exit::Code(0)).session.as_deref(), Some("s-1"));
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Ending, LimitName, OnDisconnect, OutcomeKind, StopHow, Usage};
 use crate::Timestamp;
-use crate::id::{AgentName, QuestionId, RunId};
+use crate::id::{AgentName, QuestionId, RunId, SessionId};
 
 /// An event with its place in the log. `seq` counts from 0; `epoch` counts the writers of the run from 1.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -64,6 +64,10 @@ pub enum Event {
     },
     Used {
         usage: Usage,
+    },
+    /// The agent named the session that a later run can continue.
+    SessionNamed {
+        session: SessionId,
     },
     /// The run waits for a person.
     Asked {

@@ -138,6 +138,11 @@ impl Supervision {
         }
     }
 
+    /// Returns how much of the total time is left.
+    pub fn remaining_ms(&self, now: u64) -> u64 {
+        self.total_at.saturating_sub(self.paused_since.unwrap_or(now))
+    }
+
     /// Takes one input in and returns what to do.
     pub fn step(&mut self, now: u64, input: Input) -> Vec<Effect> {
         if self.is_finished() {
