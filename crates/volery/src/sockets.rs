@@ -14,7 +14,12 @@ const ADDRESS_MAX: usize = 107;
 
 /// Returns where the socket of a run is.
 pub fn path(home: &Home, tag: u64) -> PathBuf {
-    home.sockets_dir().join(format!("{tag:x}"))
+    path_in(home.path(), tag)
+}
+
+/// Returns where the socket of a run is, below a state directory that may not be readable from here.
+pub fn path_in(home: &Path, tag: u64) -> PathBuf {
+    home.join("sockets").join(format!("{tag:x}"))
 }
 
 /// Opens the socket of a run for its keeper and worker.
