@@ -1,3 +1,4 @@
 //! Placeholder.
 
+pub mod index;
 pub mod slots;
