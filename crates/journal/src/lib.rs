@@ -1,1 +1,4 @@
 //! Placeholder.
+
+pub mod index;
+pub mod slots;
