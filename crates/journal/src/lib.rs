@@ -4,17 +4,17 @@
 pub mod durable;
 pub mod find;
 pub mod home;
-
+pub mod inbox;
+pub mod keys;
 pub mod line;
 pub mod log;
-
+pub mod result;
 pub mod run_dir;
 pub mod run_lock;
-
+pub mod spool;
 pub mod store_error;
 
 mod filesystem;
-
 mod texts;
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ pub enum StoreError {
     Malformed { path: PathBuf, source: serde_json::Error },
     #[error("read {}: it has more than {max} bytes", path.display())]
     FileTooLarge { path: PathBuf, max: u64 },
-    #[error("record an event of {bytes} bytes: the limit is {max}")]
+    #[error("record {bytes} bytes at once: the limit is {max}")]
     TooLarge { bytes: usize, max: usize },
     #[error("record a value nested more than {max} levels deep")]
     TooDeep { max: usize },
