@@ -43,6 +43,9 @@ impl Redactor {
     pub fn new(secrets: Vec<Secret>) -> Self {
         let mut secrets: Vec<Secret> =
             secrets.into_iter().filter(|secret| secret.0.len() >= REDACTED_MIN).collect();
+        // Agents that print JSON show a secret with quotes or line breaks in its escaped form.
+        let escaped: Vec<Secret> = secrets.iter().filter_map(json_escaped).collect();
+        secrets.extend(escaped);
         // The longest first, so that a secret that contains another is masked whole.
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.0.len()));
         Self { secrets }
@@ -104,6 +107,13 @@ impl StreamRedactor {
     pub fn finish(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.held)
     }
+}
+
+/// Returns the secret as it stands inside a JSON string, if that differs.
+fn json_escaped(secret: &Secret) -> Option<Secret> {
+    let quoted = serde_json::Value::from(secret.expose()).to_string();
+    let escaped = quoted.strip_prefix('"')?.strip_suffix('"')?;
+    (escaped != secret.expose()).then(|| Secret::new(escaped))
 }
 
 #[cfg(test)]

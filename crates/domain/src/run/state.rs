@@ -97,7 +97,7 @@ impl State {
             return;
         }
         self.epoch = envelope.epoch;
-        self.next_seq = envelope.seq + 1;
+        self.next_seq = envelope.seq.saturating_add(1);
         self.last_event_at = Some(envelope.at);
         match &envelope.event {
             Event::Claimed { keeper_pid, worker_pid, .. } => {
