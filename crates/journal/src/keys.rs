@@ -60,6 +60,15 @@ impl KeyScope {
     }
 }
 
+/// Returns whose a key is, if it is anybody's.
+pub fn known(home: &Home, scope: &KeyScope) -> Result<Option<(RunId, String)>, StoreError> {
+    let holder = look(&scope.path(home))?;
+    Ok(holder.and_then(|claim| match claim {
+        Claim::Known { run, fingerprint } => Some((run, fingerprint)),
+        Claim::New => None,
+    }))
+}
+
 /// Claims a key for a run, durably, or tells whose it is.
 pub fn claim(home: &Home, scope: &KeyScope, run: RunId, fingerprint: &str) -> Result<Claim, StoreError> {
     let path = scope.path(home);

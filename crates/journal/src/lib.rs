@@ -15,9 +15,17 @@ pub mod run_lock;
 pub mod slots;
 pub mod spool;
 pub mod store_error;
+pub mod tree;
 
 mod filesystem;
 mod texts;
+
+pub use home::{Home, HomeError};
+pub use log::{LogWriter, read_events, read_state};
+pub use run_dir::{NewRun, RunDir};
+pub use run_lock::RunLock;
+pub use spool::{SpoolReader, SpoolWriter};
+pub use store_error::StoreError;
 
 #[cfg(test)]
 mod sample;

@@ -108,16 +108,7 @@ impl Home {
 impl NewRun {
     /// Makes the run survive a power loss. A failure is final: nothing may be started on this run.
     pub fn make_durable(&self) -> Result<(), StoreError> {
-        let disk = self.dir.disk();
-        let spec = self.dir.spec_path();
-        let file = fs::File::open(&spec).map_err(failed("open", &spec))?;
-        disk.sync(&file).map_err(failed("make durable", &spec))?;
-        disk.sync_dir(&self.dir.path)?;
-        // The day's directory may be another process's and not durable yet, so its name is synced as well; on
-        // an unchanged directory this costs nothing.
-        disk.sync_dir(&self.dir.day_path())?;
-        disk.sync_dir(&self.dir.home.runs_dir())?;
-        disk.sync_dir(&self.dir.home.open_dir())
+        self.dir.make_durable()
     }
 }
 
@@ -130,6 +121,20 @@ impl RunDir {
         let home = Home::assumed(path.ancestors().nth(3).ok_or_else(not_a_run)?);
         let dir = home.run_dir(id);
         if dir.path == path { Ok(dir) } else { Err(not_a_run()) }
+    }
+
+    /// Makes a run survive a power loss whose door died before it could.
+    pub fn make_durable(&self) -> Result<(), StoreError> {
+        let disk = self.disk();
+        let spec = self.spec_path();
+        let file = fs::File::open(&spec).map_err(failed("open", &spec))?;
+        disk.sync(&file).map_err(failed("make durable", &spec))?;
+        disk.sync_dir(&self.path)?;
+        // The day's directory may be another process's and not durable yet, so its name is synced as well; on
+        // an unchanged directory this costs nothing.
+        disk.sync_dir(&self.day_path())?;
+        disk.sync_dir(&self.home.runs_dir())?;
+        disk.sync_dir(&self.home.open_dir())
     }
 
     pub fn id(&self) -> RunId {
@@ -167,6 +172,11 @@ impl RunDir {
     /// Returns where orders and answers arrive, to be watched.
     pub fn inbox_dir(&self) -> PathBuf {
         self.path.join("inbox")
+    }
+
+    /// Returns the folder for files that an agent is given, such as its prompt.
+    pub fn work_dir(&self) -> PathBuf {
+        self.path.join("work")
     }
 
     /// Returns where keeper and worker write what they have to say in an emergency.

@@ -38,6 +38,7 @@ pub(crate) fn change(event: &mut Event, each: &mut dyn FnMut(&mut String)) {
         | Event::SlotTaken { .. }
         | Event::CallInDoubt { .. }
         | Event::Used { .. }
+        | Event::SessionNamed { .. }
         | Event::OutputTruncated { .. }
         | Event::DoorLeft { .. }
         | Event::ChildStarted { .. }

@@ -6,12 +6,15 @@ use std::ffi::OsString;
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use backend::process::{self, ChildNews, Fork, SignalFd};
-use domain::run::{CancelOrder, Event, Failure, LimitName, Lost, OnDisconnect, OnInterrupt, Outcome, RunSpec};
-use journal::{Acquire, Home, LogWriter, RunDir, RunLock, Slot, Slots};
+use backend::contract::Exit;
+use backend::process::{self, ChildStatus, Forked, Pid, ProcessHandle, Signal, SignalFd};
+use domain::run::{CancelOrder, Event, Failure, Lost, OnDisconnect, OnInterrupt, Outcome, RunSpec};
+use journal::inbox::{self, Letter};
+use journal::slots::{Acquire, Slot, SlotError, Slots};
+use journal::{LogWriter, RunDir, RunLock};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::clock;
@@ -27,18 +30,20 @@ pub const LOCK_FD: i32 = 4;
 const GO_TIMEOUT_MS: u64 = 30_000;
 /// How long a stopped worker may stay stopped.
 const STOPPED_MS: u64 = 500;
+/// How often a queued run looks around without being told to.
+const QUEUE_LOOK_MS: u64 = 250;
 /// How often a worker is replaced before the run is given up.
 const RESUMES_MAX: u32 = 5;
 
 /// What the keeper could not do. Ends up in the run's `worker.log`.
 #[derive(Debug, thiserror::Error)]
 pub enum KeeperError {
-    #[error("a keeper is started with a home, a run, a number of slots and a length of the queue")]
+    #[error("a keeper is started with a run's directory, a number of slots and a length of the queue")]
     Arguments,
     #[error(transparent)]
     Store(#[from] journal::StoreError),
     #[error(transparent)]
-    Slots(#[from] journal::SlotsError),
+    Slots(#[from] SlotError),
     #[error("could not {0}")]
     Os(&'static str, #[source] std::io::Error),
 }
@@ -57,16 +62,16 @@ struct Keeper {
 
 /// How a worker came to its end.
 enum WorkerEnd {
-    Exited,
+    Exited(Exit),
     Hung,
 }
 
-/// Runs the keeper: `__keeper HOME RUN SLOTS QUEUE`, with the leash and the run's lock inherited.
+/// Runs the keeper: `__keeper RUN-DIRECTORY SLOTS QUEUE`, with the leash and the run's lock inherited.
 pub fn main(arguments: &[OsString]) -> ExitCode {
     match keep(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            tracing_line(&error);
+            report(&error);
             ExitCode::from(70)
         }
     }
@@ -74,7 +79,7 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
 
 /// Writes an error to the run's own log, which is this process' error stream.
 #[expect(clippy::print_stderr, reason = "the error stream of a keeper is the run's worker.log")]
-fn tracing_line(error: &KeeperError) {
+fn report(error: &KeeperError) {
     let mut source = std::error::Error::source(error);
     eprint!("{} keeper: {error}", clock::now());
     while let Some(cause) = source {
@@ -85,20 +90,19 @@ fn tracing_line(error: &KeeperError) {
 }
 
 fn keep(arguments: &[OsString]) -> Result<(), KeeperError> {
-    let [home, run, slots, queue] = arguments else { return Err(KeeperError::Arguments) };
+    let [run, slots, queue] = arguments else { return Err(KeeperError::Arguments) };
     let number = |text: &OsString| text.to_str().and_then(|text| text.parse::<u32>().ok());
-    let run = run.to_str().and_then(|text| text.parse().ok()).ok_or(KeeperError::Arguments)?;
     let (Some(slots), Some(queue)) = (number(slots), number(queue)) else { return Err(KeeperError::Arguments) };
     let lock = process::inherited_fd(LOCK_FD).map_err(|error| KeeperError::Os("adopt the lock", error))?;
     let leash = process::inherited_fd(LEASH_FD).map_err(|error| KeeperError::Os("adopt the leash", error))?;
     process::become_subreaper().map_err(|error| KeeperError::Os("become a subreaper", error))?;
-    let signals = process::signal_fd().map_err(|error| KeeperError::Os("receive signals", error))?;
-    let home = Home::adopt(PathBuf::from(home));
-    let dir = home.run_dir(run);
+    let wanted = [Signal::CHILD, Signal::TERM, Signal::INT, Signal::HUP];
+    let signals = process::signal_fd(&wanted).map_err(|error| KeeperError::Os("receive signals", error))?;
+    let dir = RunDir::from_path(Path::new(run))?;
     let spec = dir.read_spec()?;
     let leash = UnixStream::from(leash);
     leash.set_nonblocking(true).map_err(|error| KeeperError::Os("prepare the leash", error))?;
-    let (listener, socket) = sockets::bind(&home, spec.tag).map_err(|error| KeeperError::Os("bind the socket", error))?;
+    let (listener, socket) = sockets::bind(dir.home(), spec.tag).map_err(|error| KeeperError::Os("bind the socket", error))?;
     let mut keeper = Keeper {
         dir,
         spec,
@@ -111,21 +115,21 @@ fn keep(arguments: &[OsString]) -> Result<(), KeeperError> {
         socket,
     };
     point::reach("keeper_started");
-    let result = keeper.keep_run(&home, slots, queue);
+    let result = keeper.keep_run(slots, queue);
     // The socket is only an address: a stale one is replaced by the next run with this tag, which never comes.
     let _ = std::fs::remove_file(&keeper.socket);
     result
 }
 
 impl Keeper {
-    fn keep_run(&mut self, home: &Home, slots: u32, queue: u32) -> Result<(), KeeperError> {
+    fn keep_run(&mut self, slots: u32, queue: u32) -> Result<(), KeeperError> {
         if !self.wait_for_go()? {
             return Ok(());
         }
         let slot = match self.spec.parent {
             // A child uses its root's slot, so that parents cannot starve their children.
             Some(_) => None,
-            None => match self.wait_for_slot(home, slots, queue)? {
+            None => match self.wait_for_slot(slots, queue)? {
                 Some(slot) => Some(slot),
                 None => return Ok(()),
             },
@@ -172,8 +176,8 @@ impl Keeper {
     }
 
     /// Takes a slot, waiting in the queue if none is free. `None`: the run ended while it waited.
-    fn wait_for_slot(&mut self, home: &Home, slots: u32, queue: u32) -> Result<Option<Slot>, KeeperError> {
-        let slots = Slots::open(home.path(), slots, queue)?;
+    fn wait_for_slot(&mut self, slots: u32, queue: u32) -> Result<Option<Slot>, KeeperError> {
+        let slots = Slots::open(self.dir.home().path(), slots, queue)?;
         let mut ticket = match slots.acquire(self.spec.id) {
             Ok(Acquire::Taken(slot)) => return Ok(Some(slot)),
             Ok(Acquire::Queued(ticket)) => ticket,
@@ -203,7 +207,8 @@ impl Keeper {
                 worker::finish_unstarted(&mut log, Outcome::Cancelled { by: order.by })?;
                 return Ok(None);
             }
-            wait_readable(&[ticket.as_fd(), self.leash_or_signals(), self.signals.as_fd(), self.listener.as_fd()], 250);
+            let queue = ticket.as_fd().unwrap_or(self.signals.as_fd());
+            wait_readable(&[queue, self.leash_or_signals(), self.signals.as_fd(), self.listener.as_fd()], QUEUE_LOOK_MS);
             // A connection is only a nudge while the run is queued: whoever watches looks at the journal.
             while self.listener.accept().is_ok() {}
         }
@@ -224,7 +229,7 @@ impl Keeper {
             }
             self.words.push(word);
         }
-        if self.signals.take().contains(&process::Notice::Terminate) {
+        if self.asked_to_end() {
             let by = "a signal to its keeper".to_owned();
             return Some(CancelOrder { by, reason: String::new(), now: false });
         }
@@ -232,7 +237,19 @@ impl Keeper {
             let by = "the disconnect of the client".to_owned();
             return Some(CancelOrder { by, reason: "on_disconnect = cancel".to_owned(), now: false });
         }
-        self.dir.read_cancel().ok().flatten()
+        match inbox::read_cancel(&self.dir) {
+            Letter::Valid(order) => Some(order),
+            Letter::Nothing | Letter::Ignored { .. } => None,
+        }
+    }
+
+    /// Takes the signals that have arrived, and tells whether one of them wants the run to end.
+    fn asked_to_end(&self) -> bool {
+        let mut asked = false;
+        while let Ok(Some(signal)) = self.signals.next() {
+            asked = asked || signal != Signal::CHILD;
+        }
+        asked
     }
 
     fn claim(&self, worker_pid: u32) -> Result<LogWriter, KeeperError> {
@@ -256,90 +273,103 @@ impl Keeper {
     fn keep_workers(&mut self) -> Result<(), KeeperError> {
         for attempt in 0..=RESUMES_MAX {
             let end = self.keep_worker(attempt > 0)?;
-            let swept = process::kill_tree(self.spec.tag, &[]);
+            let swept = process::kill_tree(self.spec.tag, &[]).map_err(|error| KeeperError::Os("sweep", error))?;
             self.reap_leftovers();
-            if self.dir.ending().is_some() {
+            if self.dir.ending()?.is_some() {
                 return Ok(());
             }
             point::reach("keeper_found_worker_dead");
+            let wanted = matches!(inbox::read_cancel(&self.dir), Letter::Valid(_));
             let resumable = self.spec.on_interrupt == OnInterrupt::Resume && attempt < RESUMES_MAX;
-            if resumable && self.dir.read_cancel().ok().flatten().is_none() {
+            if resumable && !wanted && !matches!(end, WorkerEnd::Exited(Exit::Code(_))) {
                 continue;
             }
-            let lost = match end {
-                WorkerEnd::Exited => Lost::Worker,
-                WorkerEnd::Hung => Lost::HungWorker,
+            let outcome = match end {
+                WorkerEnd::Hung => Outcome::Interrupted { lost: Lost::HungWorker },
+                WorkerEnd::Exited(Exit::Code(worker::EXIT_STORAGE)) => {
+                    let reason = "the worker could not record what happened; its worker.log tells more".to_owned();
+                    Outcome::Failed { failure: Failure::Storage { reason } }
+                }
+                WorkerEnd::Exited(Exit::Code(_) | Exit::Signal(_)) => Outcome::Interrupted { lost: Lost::Worker },
             };
-            worker::end_interrupted(&self.dir, &self.lock, &self.spec, lost, swept.count)?;
+            worker::end_lost(&self.dir, &self.lock, &self.spec, outcome, swept.count)?;
             return Ok(());
         }
         Ok(())
     }
 
     fn keep_worker(&mut self, resumed: bool) -> Result<WorkerEnd, KeeperError> {
-        let os = |what: &'static str| move |error: rustix::io::Errno| KeeperError::Os(what, error.into());
         let flags = rustix::pipe::PipeFlags::CLOEXEC | rustix::pipe::PipeFlags::NONBLOCK;
-        let (deadline, deadline_writer) = rustix::pipe::pipe_with(flags).map_err(os("make a pipe"))?;
+        let pipe = rustix::pipe::pipe_with(flags);
+        let (deadline, deadline_writer) = pipe.map_err(|error| KeeperError::Os("make a pipe", error.into()))?;
         let keeper_pid = std::process::id();
-        match process::fork().map_err(|error| KeeperError::Os("fork the worker", error))? {
-            Fork::Child => {
+        match process::fork_worker().map_err(|error| KeeperError::Os("fork the worker", error))? {
+            Forked::Keeper(worker) => {
+                drop(deadline_writer);
+                Ok(self.watch_worker(&worker, &deadline))
+            }
+            Forked::Worker => {
                 drop(deadline);
+                let leash = self.leash.try_clone().map_err(|error| KeeperError::Os("keep the leash", error))?;
+                let listener = self.listener.try_clone();
                 let assignment = Assignment {
                     dir: self.dir.clone(),
                     spec: self.spec.clone(),
                     lock: &self.lock,
-                    leash: self.leash.try_clone().map_err(|error| KeeperError::Os("keep the leash", error))?,
+                    leash,
                     inbound: std::mem::take(&mut self.inbound),
                     words: std::mem::take(&mut self.words),
-                    listener: self.listener.try_clone().map_err(|error| KeeperError::Os("keep the socket", error))?,
+                    listener: listener.map_err(|error| KeeperError::Os("keep the socket", error))?,
                     deadline: deadline_writer,
                     keeper_pid,
                     resumed,
                 };
-                let code = worker::carry_out(assignment);
-                process::exit_child(code)
-            }
-            Fork::Parent(pid) => {
-                drop(deadline_writer);
-                Ok(self.watch_worker(pid, &deadline))
+                process::exit_worker(worker::carry_out(assignment))
             }
         }
     }
 
     /// Reaps whatever ends until the worker itself has, and kills it if it hangs.
-    fn watch_worker(&mut self, worker: u32, deadline: &OwnedFd) -> WorkerEnd {
+    fn watch_worker(&mut self, worker: &ProcessHandle, deadline: &OwnedFd) -> WorkerEnd {
         let mut hard_at: Option<u64> = None;
         let mut stopped_at: Option<u64> = None;
         let mut hung = false;
         loop {
-            for news in process::reap_all() {
-                match news {
-                    ChildNews::Ended { pid, .. } if pid == worker => {
-                        return if hung { WorkerEnd::Hung } else { WorkerEnd::Exited };
-                    }
-                    ChildNews::Stopped { pid } if pid == worker => {
+            for (pid, status) in process::reap_all() {
+                match status {
+                    ChildStatus::Ended(_) if pid == worker.pid() && hung => return WorkerEnd::Hung,
+                    ChildStatus::Ended(exit) if pid == worker.pid() => return WorkerEnd::Exited(exit),
+                    ChildStatus::Stopped(_) if pid == worker.pid() => {
                         stopped_at.get_or_insert(clock::monotonic_ms() + STOPPED_MS);
                     }
-                    ChildNews::Continued { pid } if pid == worker => stopped_at = None,
-                    ChildNews::Ended { .. } | ChildNews::Stopped { .. } | ChildNews::Continued { .. } => {}
+                    ChildStatus::Ended(_) | ChildStatus::Stopped(_) => {}
                 }
             }
             hard_at = read_deadline(deadline, hard_at);
             let now = clock::monotonic_ms();
+            if stopped_at.is_some_and(|at| at <= now) && !process::is_stopped(worker.pid()) {
+                stopped_at = None;
+            }
             let due = [hard_at, stopped_at].into_iter().flatten().min();
             if due.is_some_and(|at| at <= now) && !hung {
                 hung = true;
-                process::kill_child(worker);
+                // It may have ended by itself in this moment.
+                let _ = worker.signal(Signal::KILL);
             }
-            if self.signals.take().contains(&process::Notice::Terminate) {
-                let by = "a signal to its keeper".to_owned();
-                // If the order cannot be written the run goes on; there is nobody to tell.
-                let _ = self.dir.post_cancel(&CancelOrder { by, reason: String::new(), now: false });
-                sockets::nudge(&self.socket);
+            if self.asked_to_end() {
+                self.pass_on_signal();
             }
-            let timeout = due.map_or(10_000, |at| at.saturating_sub(now).clamp(1, 10_000));
+            let timeout = due.filter(|_| !hung).map_or(10_000, |at| at.saturating_sub(now).clamp(1, 10_000));
             wait_readable(&[self.signals.as_fd(), deadline.as_fd()], timeout);
         }
+    }
+
+    /// A signal to the keeper is an order to cancel, as if somebody had posted it.
+    fn pass_on_signal(&self) {
+        let by = "a signal to its keeper".to_owned();
+        // If the order cannot be written the run goes on; there is nobody to tell.
+        let _ = inbox::post_cancel(&self.dir, &CancelOrder { by, reason: String::new(), now: false });
+        sockets::nudge(&self.socket);
     }
 
     /// Collects the descendants that were handed to this process and have ended.
@@ -348,7 +378,7 @@ impl Keeper {
         while process::has_children() && clock::monotonic_ms() < deadline {
             process::reap_all();
             wait_readable(&[self.signals.as_fd()], 5);
-            self.signals.take();
+            self.asked_to_end();
         }
     }
 }

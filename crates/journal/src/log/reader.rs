@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Seek, SeekFrom};
 
+use domain::Timestamp;
 use domain::run::{Ending, Envelope, Event, State};
 
 use crate::line::{self, LINE_BYTES_MAX, LineError, Place};
@@ -63,6 +64,11 @@ impl RunDir {
         // Only the whole log tells whether that line was written by a fenced writer.
         let (state, _) = read_state(self)?;
         Ok(state.ending().cloned())
+    }
+
+    /// Returns when the run ended, if `outcome.json` can tell.
+    pub fn ended_at(&self) -> Option<Timestamp> {
+        read_outcome(self).map(|envelope| envelope.at)
     }
 
     fn tail_has_end(&self) -> Result<bool, StoreError> {

@@ -131,7 +131,7 @@ impl Engine {
             };
             match dir.ending() {
                 Ok(Some(ending)) => {
-                    let at = journal::ended_at(&dir).unwrap_or_else(clock::now);
+                    let at = dir.ended_at().unwrap_or_else(clock::now);
                     ended.push(EndedRun::new(&spec, &ending, at));
                 }
                 Ok(None) | Err(_) => open.push(dir),
@@ -185,7 +185,7 @@ impl Engine {
                     continue;
                 }
             };
-            let at = journal::ended_at(&dir).unwrap_or(spec.created_at);
+            let at = dir.ended_at().unwrap_or(spec.created_at);
             batch.push(EndedRun::new(&spec, &ending, at));
             read += 1;
             if batch.len() >= 1_000 {

@@ -3,8 +3,9 @@
 
 use backend::process;
 use domain::id::{RunId, RunRef};
-use domain::run::{CancelOrder, Lost, RunSpec};
-use journal::{FindError, Home, RunDir};
+use domain::run::{CancelOrder, Lost, Outcome, RunSpec};
+use journal::find::FindError;
+use journal::{Home, RunDir, inbox};
 
 use super::AppError;
 use super::engine::{Engine, Scope, store_error};
@@ -44,10 +45,11 @@ impl Engine {
         if dir.ending().map_err(store_error)?.is_some() {
             return Ok(spec);
         }
-        let swept = process::kill_tree(spec.tag, &[]);
+        let swept = process::kill_tree(spec.tag, &[])
+            .map_err(|error| AppError::internal(format!("could not look for leftovers of a dead run: {error}")))?;
         let (state, _) = journal::read_state(dir).map_err(store_error)?;
         let lost = if state.next_seq == 0 { Lost::BeforeStart } else { Lost::KeeperAndWorker };
-        worker::end_interrupted(dir, &lock, &spec, lost, swept.count).map_err(store_error)?;
+        worker::end_lost(dir, &lock, &spec, Outcome::Interrupted { lost }, swept.count).map_err(store_error)?;
         // A stale address helps nobody; a failure to remove it harms nobody.
         let _ = std::fs::remove_file(sockets::path(&self.home, spec.tag));
         Ok(spec)
@@ -59,18 +61,18 @@ pub fn order_cancel(home: &Home, run: RunId, by: &str) {
     let dir = home.run_dir(run);
     let order = CancelOrder { by: by.to_owned(), reason: String::new(), now: false };
     // A run that is gone or ended needs no order.
-    if dir.post_cancel(&order).is_ok() {
-        if let Ok(spec) = dir.read_spec() {
-            sockets::nudge(&sockets::path(home, spec.tag));
-        }
+    if inbox::post_cancel(&dir, &order).is_ok()
+        && let Ok(spec) = dir.read_spec()
+    {
+        sockets::nudge(&sockets::path(home, spec.tag));
     }
 }
 
 fn find_error(typed: &str, error: FindError) -> AppError {
     match error {
         FindError::NotFound { .. } => unknown(typed),
-        FindError::Ambiguous { candidates, .. } => {
-            let ids: Vec<String> = candidates.iter().take(8).map(ToString::to_string).collect();
+        FindError::Ambiguous { runs, .. } => {
+            let ids: Vec<String> = runs.iter().take(8).map(ToString::to_string).collect();
             AppError::usage(format!("{typed} is the end of several run ids: {}", ids.join(", ")))
                 .hint("give more digits of the end of the id")
         }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use domain::run::{Ending, Phase, RunSpec, State, Stream, WaitReason};
-use journal::{Posted, RunDir, SpoolReader};
+use journal::result::read_result;
+use journal::inbox::{self, InboxAnswer, Posted};
+use journal::{RunDir, SpoolReader};
 
 use super::engine::{Engine, Scope, store_error};
 use super::{
@@ -44,7 +46,7 @@ impl Engine {
             Phase::Ended(ending) => add_ending(&mut view, dir, ending, (offset, max))?,
             Phase::Accepted | Phase::Running | Phase::Waiting(_) | Phase::Stopping => {
                 let said = match state.said.is_empty() {
-                    true => SpoolReader::open(dir, Stream::Stdout).and_then(|spool| spool.tail(PARTIAL_BYTES)),
+                    true => SpoolReader::new(dir, Stream::Stdout).tail(PARTIAL_BYTES).map(|bytes| lossy(&bytes)),
                     false => Ok(domain::size::tail(&state.said, PARTIAL_BYTES).to_owned()),
                 };
                 view.partial = said.ok().filter(|text| !text.is_empty());
@@ -107,7 +109,7 @@ impl Engine {
             Phase::Running => plain("running", "running"),
             Phase::Stopping => plain("stopping", "asked to stop, not yet gone"),
             Phase::Waiting(WaitReason::Slot) => {
-                let position = journal::position(self.home.path(), spec.id).unwrap_or(1);
+                let position = journal::slots::position(self.home.path(), spec.id).unwrap_or(1);
                 let text = format!("waiting for a slot, at position {position} of the queue");
                 ("waiting".to_owned(), text, Some(WaitingView::Slot { position }))
             }
@@ -136,7 +138,7 @@ impl Engine {
             let effect = if dir.ending().map_err(store_error)?.is_some() {
                 "already_ended"
             } else {
-                let posted = dir.post_cancel(&ask.order).map_err(store_error)?;
+                let posted = inbox::post_cancel(&dir, &ask.order).map_err(store_error)?;
                 sockets::nudge(&sockets::path(&self.home, spec.tag));
                 match posted {
                     Posted::First => "asked",
@@ -174,8 +176,8 @@ impl Engine {
             return Err(AppError::not_found(format!("the open question of this run is {question}")));
         }
         let Answer { allow, text, by, .. } = ask;
-        let answer = journal::InboxAnswer { allow, text, by, at: clock::now() };
-        match dir.post_answer(question, &answer).map_err(store_error)? {
+        let answer = InboxAnswer { allow, text: text.unwrap_or_default(), by, at: clock::now() };
+        match inbox::post_answer(&dir, question, &answer).map_err(store_error)? {
             Posted::First => {}
             Posted::AlreadyThere => return Err(AppError::usage("this question was answered already")),
         }
@@ -187,10 +189,10 @@ impl Engine {
         let dir = self.find(&ask.run)?;
         self.look(&dir)?;
         let ended = dir.ending().map_err(store_error)?.is_some();
-        let page = SpoolReader::open(&dir, ask.stream).and_then(|spool| spool.read(ask.offset, ask.max));
-        let page = page.map_err(store_error)?;
-        let complete = ended && page.at_end;
-        Ok(OutputPage { text: page.text, next_offset: page.next_offset, complete })
+        let spool = SpoolReader::new(&dir, ask.stream);
+        let page = spool.read(ask.offset, ask.max).map_err(store_error)?;
+        let complete = ended && page.next_offset >= spool.total_bytes().map_err(store_error)?;
+        Ok(OutputPage { text: lossy(&page.render()), next_offset: page.next_offset, complete })
     }
 }
 
@@ -200,7 +202,8 @@ fn add_ending(view: &mut RunView, dir: &RunDir, ending: &Ending, page: (u64, u64
     view.usage = ending.usage;
     view.exit_code = ending.exit_code;
     view.stderr_tail = ending.stderr_tail.clone();
-    let page = journal::read_result(dir, &ending.result, offset, max).map_err(store_error)?;
+    let bytes_max = usize::try_from(max).unwrap_or(usize::MAX);
+    let page = read_result(dir, &ending.result, offset, bytes_max).map_err(store_error)?;
     view.result_bytes = page.bytes;
     if max > 0 && page.bytes > 0 {
         view.result = Some(page.text);
@@ -214,6 +217,10 @@ fn events(dir: &RunDir, from: u64, max: usize) -> Result<(Vec<serde_json::Value>
     let more = read.events.len() == max;
     let events = read.events.iter().map(|event| serde_json::json!(event)).collect();
     Ok((events, more.then_some(read.next_seq)))
+}
+
+fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// Returns when the run last gave a sign of life: an event, or output.

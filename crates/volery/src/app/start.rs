@@ -1,18 +1,22 @@
 //! Starts a run: find the agent, plan, write the record, start its keeper, make the record durable, say go.
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::sync::Arc;
 
-use backend::process::{self, KeeperRequest};
+use backend::process::{self, KeeperRequest, ProcessHandle};
 use domain::agent::{Agent, ScriptSource};
 use domain::id::{AgentName, IdempotencyKey, RunId};
 use domain::nearest::nearest;
 use domain::plan::{Order, Parent, Place, Refusal, plan};
 use domain::run::{BackendSpec, Caller, ContainmentDemand, Door, Idempotency, LimitName, OnDisconnect, RunSpec};
-use journal::{Claim, KeyScope, NewRun};
+use journal::NewRun;
+use journal::keys::{self, Claim, KeyScope};
 use serde_json::json;
 use sha2::{Digest, Sha256};
+use tokio::io::unix::AsyncFd;
 
 use super::engine::{Engine, store_error};
 use super::leashes;
@@ -80,8 +84,13 @@ impl Engine {
     /// Returns the run that this request already made, if its key is known.
     fn known_run(&self, spec: &RunSpec) -> Result<Option<Started>, AppError> {
         let Some(idempotency) = &spec.idempotency else { return Ok(None) };
-        let known = journal::known_key(&self.home, &key_scope(spec, idempotency)).map_err(store_error)?;
-        let Some((run, fingerprint)) = known else { return Ok(None) };
+        let scope = key_scope(spec, idempotency);
+        let Some((run, fingerprint)) = keys::known(&self.home, &scope).map_err(store_error)? else { return Ok(None) };
+        if !self.home.run_dir(run).exists() {
+            // Its run was removed by the retention; the key is free again.
+            keys::release(&self.home, &scope, run).map_err(store_error)?;
+            return Ok(None);
+        }
         same_request(idempotency, run, &fingerprint).map(Some)
     }
 
@@ -92,7 +101,7 @@ impl Engine {
             let scope = key_scope(&spec, idempotency);
             // The key points to a record that must be there after a crash.
             new_run.make_durable().map_err(store_error)?;
-            let claim = journal::claim_key(&self.home, &scope, spec.id, &idempotency.fingerprint);
+            let claim = keys::claim(&self.home, &scope, spec.id, &idempotency.fingerprint);
             match claim.map_err(store_error)? {
                 Claim::New => {}
                 Claim::Known { run, fingerprint } => {
@@ -127,24 +136,34 @@ impl Engine {
     fn start_keeper(&self, new_run: &NewRun, leash: &impl AsFd, catalogue: &Catalogue) -> Result<(), AppError> {
         let program = std::env::current_exe().map_err(os_error("find this program"))?;
         let slots = crate::slots::count(&catalogue.config);
+        let args: [OsString; 4] = [
+            "__keeper".into(),
+            new_run.dir.path().into(),
+            slots.to_string().into(),
+            catalogue.config.slots_queue.value.to_string().into(),
+        ];
+        let worker_log = new_run.dir.worker_log_path();
         let request = KeeperRequest {
-            program,
-            args: vec![
-                "__keeper".into(),
-                new_run.dir.path().into(),
-                slots.to_string().into(),
-                catalogue.config.slots_queue.value.to_string().into(),
-            ],
-            fds: vec![
-                (leash.as_fd(), keeper::LEASH_FD),
-                (new_run.lock.as_fd(), keeper::LOCK_FD),
-            ],
-            stderr: new_run.dir.worker_log_path(),
-            directory: "/".into(),
+            program: &program,
+            args: &args,
+            fds: &[(leash.as_fd(), keeper::LEASH_FD), (new_run.lock.as_fd(), keeper::LOCK_FD)],
+            stderr: Some(&worker_log),
+            directory: Path::new("/"),
         };
-        let started = process::spawn_keeper(&request).map_err(os_error("start a keeper"))?;
-        started.reap_in_background();
+        let keeper = process::spawn_keeper(&request).map_err(os_error("start a keeper"))?;
+        self.reap_later(keeper);
         Ok(())
+    }
+
+    /// Collects a keeper when it has ended, without waiting for it here.
+    fn reap_later(&self, keeper: ProcessHandle) {
+        let Ok(waiting) = keeper.as_fd().try_clone_to_owned().and_then(AsyncFd::new) else { return };
+        tokio::spawn(async move {
+            // If it cannot be awaited or collected, its entry stays until this door ends.
+            if waiting.readable().await.is_ok() {
+                let _ = keeper.try_reap();
+            }
+        });
     }
 
     /// Returns how an agent is driven, or why it cannot be.
@@ -198,7 +217,7 @@ impl Engine {
             return Ok(());
         }
         let allowed = spec.limits.tree_runs;
-        let taken = journal::take_numbered(&self.home.run_dir(spec.root), "tree", allowed.saturating_sub(1));
+        let taken = journal::tree::take_number(&self.home.run_dir(spec.root), allowed.saturating_sub(1));
         match taken.map_err(store_error)? {
             Some(_) => Ok(()),
             None => Err(refusal_error(Refusal::Limit { limit: LimitName::TreeRuns, allowed })),

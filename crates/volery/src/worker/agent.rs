@@ -5,22 +5,16 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 
 use backend::contract::ProcessDrive;
-use backend::process::{self, Agent, AgentRequest, ResourceLimits, SpawnError, Stdin};
+use backend::process::{self, AgentRequest, CgroupUse, ResourceLimits, SpawnError, Started, Stdin};
 use domain::run::{Event, RunSpec};
 use domain::secret::{Redactor, Secret};
 use journal::RunDir;
 
 use crate::env;
 
-/// An agent that runs, and what is still to be done with it.
-pub(super) struct Started {
-    pub(super) agent: Agent,
-    pub(super) event: Event,
-}
-
 /// Starts the process of a run.
 pub(super) fn start(dir: &RunDir, spec: &RunSpec, drive: &ProcessDrive) -> Result<Started, SpawnError> {
-    write_files(dir, drive).map_err(SpawnError::WorkFiles)?;
+    write_files(dir, drive)?;
     let names = named(spec, drive);
     let limits = ResourceLimits {
         memory_bytes: spec.limits.memory_bytes,
@@ -37,14 +31,18 @@ pub(super) fn start(dir: &RunDir, spec: &RunSpec, drive: &ProcessDrive) -> Resul
         tag: spec.tag,
         limits,
         demand: spec.containment,
+        cgroup: CgroupUse::WhereUseful,
     };
-    let agent = process::spawn_agent(&request)?;
-    let event = Event::AgentStarted {
-        pid: agent.pid(),
+    process::spawn_agent(&request)
+}
+
+/// Returns what is recorded about a start.
+pub(super) fn started(drive: &ProcessDrive, started: &Started) -> Event {
+    Event::AgentStarted {
+        pid: started.agent.pid().as_raw_nonzero().get().cast_unsigned(),
         argv: drive.argv.iter().map(|word| shown(word)).collect(),
-        containment: agent.containment().clone(),
-    };
-    Ok(Started { agent, event })
+        containment: started.agent.containment.clone(),
+    }
 }
 
 /// Returns the masks for this run: the values of named variables whose names say that they are secret.

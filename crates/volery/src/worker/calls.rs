@@ -18,7 +18,7 @@ impl Desk {
     /// Asks the loop for its next call and begins it.
     pub(super) async fn next_turn(&mut self) -> Result<(), StoreError> {
         let Driven::Loop { steps, .. } = &self.driven else { return Ok(()) };
-        match steps.next(&self.state.calls) {
+        match steps.next(&self.log.state().calls) {
             Turn::Finish(end) => self.step(Input::Ended(end)).await,
             Turn::Call(planned) => self.begin_call(planned).await,
         }
@@ -27,7 +27,8 @@ impl Desk {
     /// After an interruption: calls that were requested and not completed are repeated if that is harmless.
     pub(super) fn settle_doubts(&mut self) -> Result<(), StoreError> {
         let doubtful: Vec<u32> = self
-            .state
+            .log
+            .state()
             .calls
             .iter()
             .filter(|(_, call)| call.completed.is_none() && call.class == CallClass::Effect)
@@ -167,7 +168,7 @@ impl Desk {
 
     /// Records that a call was made, and goes on.
     pub(super) async fn complete(&mut self, call: u32, ok: bool, output: String) -> Result<(), StoreError> {
-        let known = self.state.calls.get(&call);
+        let known = self.log.state().calls.get(&call);
         if known.is_none_or(|known| known.completed.is_some()) {
             return Ok(());
         }

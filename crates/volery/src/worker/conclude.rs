@@ -1,7 +1,9 @@
 //! The last word about a run: by its worker, by a keeper whose worker was lost, or by whoever looks later.
 
 use backend::contract::Answer;
-use domain::run::{Ending, Event, Lost, Outcome, OutcomeKind, Phase, RunSpec, State, Stream};
+use domain::run::{Ending, Event, Outcome, OutcomeKind, ResultText, RunSpec, State, Stream};
+use journal::inbox::{self, Letter};
+use journal::result::{ResultSource, store_result};
 use journal::{LogWriter, RunDir, RunLock, SpoolReader, StoreError};
 
 use crate::clock;
@@ -22,13 +24,19 @@ pub(super) struct Facts {
 pub(super) fn ending(dir: &RunDir, state: &State, facts: Facts) -> Result<Ending, StoreError> {
     let Facts { outcome, answer, duration_ms, exit_code, killed } = facts;
     let result = match answer {
-        Answer::Stdout => journal::store_stdout_result(dir)?,
-        Answer::Text(text) => journal::store_result(dir, text.as_bytes())?,
-        Answer::Nothing => domain::run::ResultText::Nothing,
+        Answer::Stdout => store_result(dir, ResultSource::Spool(Stream::Stdout))?,
+        Answer::Text(text) => store_result(dir, ResultSource::Bytes(text.as_bytes()))?,
+        Answer::Nothing => ResultText::Nothing,
     };
     let stderr_tail = match outcome.kind() {
         OutcomeKind::Succeeded => String::new(),
-        _ => SpoolReader::open(dir, Stream::Stderr)?.tail(STDERR_TAIL_BYTES)?,
+        OutcomeKind::Partial
+        | OutcomeKind::Failed
+        | OutcomeKind::TimedOut
+        | OutcomeKind::Cancelled
+        | OutcomeKind::OverBudget
+        | OutcomeKind::Refused
+        | OutcomeKind::Interrupted => tail(dir, Stream::Stderr, STDERR_TAIL_BYTES)?,
     };
     Ok(Ending { outcome, result, duration_ms, usage: state.usage, exit_code, stderr_tail, killed })
 }
@@ -40,42 +48,49 @@ pub fn finish_unstarted(log: &mut LogWriter, outcome: Outcome) -> Result<(), Sto
 }
 
 /// Ends a run whose worker was lost, keeping what it had said so far.
-pub fn end_interrupted(
+pub fn end_lost(
     dir: &RunDir,
     lock: &RunLock,
     spec: &RunSpec,
-    lost: Lost,
+    outcome: Outcome,
     killed: u32,
 ) -> Result<(), StoreError> {
-    let (state, _) = journal::read_state(dir)?;
-    if matches!(state.phase, Phase::Ended(_)) {
+    let mut log = LogWriter::open(dir, lock)?;
+    if log.state().ending().is_some() {
         return Ok(());
     }
-    let mut log = LogWriter::open(dir, lock)?;
     let claimed = Event::Claimed {
         keeper_pid: std::process::id(),
         worker_pid: 0,
         version: env!("CARGO_PKG_VERSION").to_owned(),
     };
     log.append(clock::now(), claimed)?;
+    let state = log.state().clone();
     cancel_children(dir, spec, &state);
-    let said = state.said.trim();
-    let answer = if said.is_empty() { Answer::Stdout } else { Answer::Text(state.said.clone()) };
-    let usable = !said.is_empty() || !SpoolReader::open(dir, Stream::Stdout)?.tail(4_096)?.trim().is_empty();
-    let outcome = match dir.read_cancel() {
-        // Somebody wanted the end anyway.
-        Ok(Some(order)) => Outcome::Cancelled { by: order.by },
-        Ok(None) | Err(_) => Outcome::Interrupted { lost },
+    let answer = if !state.said.trim().is_empty() {
+        Answer::Text(state.said.clone())
+    } else if !tail(dir, Stream::Stdout, 4 << 10)?.trim().is_empty() {
+        Answer::Stdout
+    } else {
+        Answer::Nothing
     };
-    let answer = if usable { answer } else { Answer::Nothing };
+    let outcome = match inbox::read_cancel(dir) {
+        // Somebody wanted the end anyway.
+        Letter::Valid(order) => Outcome::Cancelled { by: order.by },
+        Letter::Nothing | Letter::Ignored { .. } => outcome,
+    };
+    let outcome = outcome.with_output(answer != Answer::Nothing);
     let last = state.last_event_at.unwrap_or(spec.created_at);
     let started = state.started_at.unwrap_or(last);
     let duration_ms = u64::try_from(last.as_millisecond() - started.as_millisecond()).unwrap_or(0);
-    let facts =
-        Facts { outcome: outcome.with_output(usable), answer, duration_ms, exit_code: None, killed };
+    let facts = Facts { outcome, answer, duration_ms, exit_code: None, killed };
     let ending = ending(dir, &state, facts)?;
     log.finish(clock::now(), ending)?;
     Ok(())
+}
+
+fn tail(dir: &RunDir, stream: Stream, max: usize) -> Result<String, StoreError> {
+    Ok(String::from_utf8_lossy(&SpoolReader::new(dir, stream).tail(max)?).into_owned())
 }
 
 /// Orders the end of every child run that has not ended. They are runs of their own, with keepers of their own.
@@ -83,7 +98,7 @@ pub(super) fn cancel_children(dir: &RunDir, spec: &RunSpec, state: &State) {
     let home = dir.home();
     for (child, known) in &state.children {
         if known.outcome.is_none() {
-            crate::app::order_cancel(&home, *child, &format!("the end of its parent {}", spec.id.short()));
+            crate::app::order_cancel(home, *child, &format!("the end of its parent {}", spec.id.short()));
         }
     }
 }

@@ -6,24 +6,20 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use backend::contract::{Action, Answer, Conclusion, Drive, Exit, Loop, PlannedCall, Turn};
-use backend::process::{self, Agent};
-use domain::plan::Parent;
+use backend::contract::{Answer, Conclusion, Drive, Exit, Loop, ProcessDrive};
+use backend::process::{Agent, Started};
 use domain::id::RunId;
 use domain::run::{
-    AgentEnd, CallClass, Effect, Event, Failure, Input, LimitName, Outcome, OutcomeKind, RunSpec, State, StopHow,
-    Stream, Supervision, SupervisionLimits,
+    AgentEnd, Effect, Event, Failure, Input, OutcomeKind, RunSpec, Stream, Supervision, SupervisionLimits,
 };
 use journal::{LogWriter, RunDir, RunLock, StoreError};
 use tokio::sync::{mpsc, oneshot};
 
-use super::actions::{self, WriteHow};
 use super::audience::Audience;
-use super::conclude::{self, Facts};
 use super::output::{self, Output};
 use super::questions::OpenQuestion;
 use super::{agent, peers};
-use crate::app::{Engine, Progress, Request, Start};
+use crate::app::{Engine, Progress, Request};
 use crate::clock;
 use crate::point;
 use crate::wire::{self, Inbound, Saying, Tell, Word};
@@ -63,9 +59,11 @@ const SAMPLE_EVERY_MS: u64 = 250;
 /// How many things seen may wait for the desk.
 const SEEN_MAX: usize = 8;
 
+/// The exit code of a worker that could not write the journal.
+pub const EXIT_STORAGE: i32 = 74;
+
 /// Carries out a run and returns the worker's exit code.
 pub fn carry_out(assignment: Assignment<'_>) -> i32 {
-    process::unblock_signals();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let Ok(runtime) = runtime else { return 70 };
     let local = tokio::task::LocalSet::new();
@@ -73,7 +71,7 @@ pub fn carry_out(assignment: Assignment<'_>) -> i32 {
         Ok(()) => 0,
         Err(error) => {
             report(&error);
-            1
+            EXIT_STORAGE
         }
     }
 }
@@ -96,7 +94,6 @@ pub(super) struct Desk {
     pub(super) dir: RunDir,
     pub(super) spec: RunSpec,
     pub(super) log: LogWriter,
-    pub(super) state: State,
     pub(super) machine: Supervision,
     pub(super) driven: Driven,
     pub(super) audience: Audience,
@@ -120,14 +117,14 @@ impl Desk {
         let Assignment { dir, spec, lock, leash, inbound, words, listener, deadline, keeper_pid, resumed } =
             assignment;
         let mut log = LogWriter::open(&dir, lock)?;
-        let (state, _) = journal::read_state(&dir)?;
         let (to_desk, seen) = mpsc::channel(SEEN_MAX);
         let now = clock::monotonic_ms();
         let machine = Supervision::new(SupervisionLimits::from(&spec.limits), now);
-        let io = |what| move |error| StoreError::io(what, &dir_path(&dir), error);
-        leash.set_nonblocking(true).map_err(io("prepare the leash of"))?;
-        let leash = tokio::net::UnixStream::from_std(leash).map_err(io("hold the leash of"))?;
-        let listener = tokio::net::UnixListener::from_std(listener).map_err(io("listen for"))?;
+        let path = dir.path().to_owned();
+        let io = |error| StoreError::Io { attempt: "listen for", path: path.clone(), source: error };
+        leash.set_nonblocking(true).map_err(io)?;
+        let leash = tokio::net::UnixStream::from_std(leash).map_err(io)?;
+        let listener = tokio::net::UnixListener::from_std(listener).map_err(io)?;
         let (mut hearing, saying) = wire::split(leash, inbound);
         let claimed = Event::Claimed {
             keeper_pid,
@@ -135,18 +132,14 @@ impl Desk {
             version: env!("CARGO_PKG_VERSION").to_owned(),
         };
         let prepared = prepare(&dir, &spec);
-        log.redact_with(prepared.as_ref().map_or_else(
-            |_| agent::redactor(&spec, None),
-            |drive| match drive {
-                Drive::Process(drive) => agent::redactor(&spec, Some(drive)),
-                Drive::Loop(_) => agent::redactor(&spec, None),
-            },
-        ));
+        log.redact_with(match &prepared {
+            Ok(Drive::Process(drive)) => agent::redactor(&spec, Some(drive)),
+            Ok(Drive::Loop(_)) | Err(_) => agent::redactor(&spec, None),
+        });
         let mut desk = Desk {
             engine: Engine::for_run(dir.home(), &spec),
             dir,
             log,
-            state,
             machine,
             driven: Driven::Nothing,
             audience: Audience::new(saying),
@@ -164,7 +157,7 @@ impl Desk {
             next_sample: None,
             spec,
         };
-        desk.children_asked = u32::try_from(desk.state.children.len()).unwrap_or(u32::MAX);
+        desk.children_asked = u32::try_from(desk.log.state().children.len()).unwrap_or(u32::MAX);
         desk.append(claimed)?;
         let to_desk = desk.to_desk.clone();
         tokio::task::spawn_local(async move {
@@ -199,15 +192,15 @@ impl Desk {
                 self.next_turn().await
             }
             Ok(Drive::Process(drive)) => match agent::start(&self.dir, &self.spec, &drive) {
-                Err(error) => self.give_up(error.to_string()).await,
+                Err(error) => self.give_up(explain(&error)).await,
                 Ok(started) => {
                     point::reach("worker_spawned_agent");
                     for name in agent::missing(&self.spec, &drive) {
                         let message = format!("the environment variable {name} is not set, so the agent has none");
                         self.append(Event::Warned { message })?;
                     }
-                    self.append(started.event)?;
-                    self.hold(started.agent, drive).await
+                    self.append(agent::started(&drive, &started))?;
+                    self.hold(started, drive).await
                 }
             },
         }
@@ -218,28 +211,29 @@ impl Desk {
     }
 
     /// Begins to read and feed the agent's process.
-    async fn hold(&mut self, mut agent: Agent, drive: backend::contract::ProcessDrive) -> Result<(), StoreError> {
-        let path = dir_path(&self.dir);
-        let io = |error| StoreError::io("read the agent's output for", &path, error);
-        let streams = agent.take_streams();
-        let stdout = tokio::net::unix::pipe::Receiver::from_owned_fd(streams.stdout).map_err(io)?;
-        let stderr = tokio::net::unix::pipe::Receiver::from_owned_fd(streams.stderr).map_err(io)?;
+    async fn hold(&mut self, started: Started, drive: ProcessDrive) -> Result<(), StoreError> {
+        let Started { agent, stdin, stdout, stderr } = started;
+        let path = self.dir.path().to_owned();
+        let io = |error| StoreError::Io { attempt: "read the agent's output for", path: path.clone(), source: error };
+        let redactor = agent::redactor(&self.spec, Some(&drive));
+        let output = Output::create(&self.dir, &self.spec, &redactor, drive.reader)?;
+        let stdout = tokio::net::unix::pipe::Receiver::from_owned_fd(stdout).map_err(io)?;
+        let stderr = tokio::net::unix::pipe::Receiver::from_owned_fd(stderr).map_err(io)?;
         tokio::task::spawn_local(output::pump(Stream::Stdout, stdout, self.to_desk.clone()));
         tokio::task::spawn_local(output::pump(Stream::Stderr, stderr, self.to_desk.clone()));
-        if let (Some(stdin), Some(prompt)) = (streams.stdin, drive.stdin) {
+        if let (Some(stdin), Some(prompt)) = (stdin, drive.stdin) {
             let stdin = tokio::net::unix::pipe::Sender::from_owned_fd(stdin).map_err(io)?;
             tokio::task::spawn_local(output::feed(stdin, prompt));
         }
-        let exit = tokio::io::unix::AsyncFd::new(agent.exit_fd().map_err(io)?).map_err(io)?;
+        let exit = agent.exit_fd().try_clone_to_owned().map_err(io)?;
+        let exit = tokio::io::unix::AsyncFd::with_interest(exit, tokio::io::Interest::READABLE).map_err(io)?;
         let to_desk = self.to_desk.clone();
         tokio::task::spawn_local(async move {
             // An error here is found by `try_exit`, which the desk calls in any case.
             let _ = exit.readable().await;
             let _ = to_desk.send(Seen::AgentExited).await;
         });
-        let redactor = agent::redactor(&self.spec, None);
-        let output = Output::create(&self.dir, &self.spec, &redactor, drive.reader)?;
-        if agent.needs_watch() {
+        if agent.is_watched() {
             self.next_sample = Some(clock::monotonic_ms() + SAMPLE_EVERY_MS);
         }
         self.driven =
@@ -251,7 +245,7 @@ impl Desk {
     /// The loop.
     async fn attend(&mut self) -> Result<(), StoreError> {
         while !self.finished {
-            self.audience.tell_if_due(&self.spec, &self.state);
+            self.audience.tell_if_due(&self.spec, self.log.state());
             self.tell_deadline();
             let wait = Duration::from_millis(self.next_wake().saturating_sub(clock::monotonic_ms()));
             match tokio::time::timeout(wait, self.seen.recv()).await {
@@ -360,16 +354,16 @@ impl Desk {
     /// The agent is gone: whatever it left behind goes too, and then its streams end.
     async fn take_exit(&mut self) -> Result<(), StoreError> {
         let Driven::Process { agent, exit, drained_by, .. } = &mut self.driven else { return Ok(()) };
-        let Some(ended) = agent.try_exit() else { return Ok(()) };
+        let Ok(Some(ended)) = agent.try_exit() else { return Ok(()) };
         point::reach("worker_saw_exit");
-        let passed = agent.exceeded(ended);
+        // What cannot be read about the limits of a process that is gone is not worth more than its exit.
+        let passed = agent.passed_limit().ok().flatten();
         *exit = Some(ended);
         *drained_by = clock::monotonic_ms() + DRAIN_MS;
-        self.killed += agent.kill_all().count;
         if let Some((limit, detail)) = passed {
             self.step(Input::LimitPassed(limit, detail)).await?;
         }
-        Ok(())
+        self.sweep()
     }
 
     async fn conclude_if_drained(&mut self) -> Result<(), StoreError> {
@@ -384,7 +378,12 @@ impl Desk {
     }
 
     async fn answer_with(&mut self, conclusion: Conclusion) -> Result<(), StoreError> {
-        let Conclusion { end, answer } = conclusion;
+        let Conclusion { end, answer, session } = conclusion;
+        match session.map(|session| session.parse()) {
+            Some(Ok(session)) => self.append(Event::SessionNamed { session })?,
+            Some(Err(error)) => self.append(Event::Warned { message: error.to_string() })?,
+            None => {}
+        }
         let effects = self.machine.step(clock::monotonic_ms(), Input::Ended(end));
         self.perform(effects, answer).await
     }
@@ -392,7 +391,7 @@ impl Desk {
     async fn step(&mut self, input: Input) -> Result<(), StoreError> {
         let effects = self.machine.step(clock::monotonic_ms(), input);
         let answer = match &self.driven {
-            Driven::Loop { .. } => Answer::Text(self.state.said.clone()),
+            Driven::Loop { .. } => Answer::Text(self.log.state().said.clone()),
             Driven::Process { .. } => Answer::Stdout,
             Driven::Nothing => Answer::Nothing,
         };
@@ -403,7 +402,7 @@ impl Desk {
         for effect in effects {
             match effect {
                 Effect::Append(event) => self.append(event)?,
-                Effect::StopTree(how) => self.stop(how),
+                Effect::StopTree(how) => self.stop(how)?,
                 Effect::Finish(outcome) => {
                     self.finish(outcome, answer).await?;
                     break;
@@ -418,6 +417,20 @@ impl Desk {
     }
 }
 
-fn dir_path(dir: &RunDir) -> std::path::PathBuf {
-    dir.path().to_owned()
+/// Asks the run's backend how to carry it out.
+fn prepare(dir: &RunDir, spec: &RunSpec) -> Result<Drive, String> {
+    let kind = &spec.backend.kind;
+    let backend = backend::registry::by_kind(kind).ok_or_else(|| format!("there is no backend of the kind {kind}"))?;
+    backend.prepare(spec, &dir.work_dir()).map_err(|error| error.to_string())
+}
+
+/// Returns an error with its causes in a line.
+fn explain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(&format!(": {cause}"));
+        source = cause.source();
+    }
+    text
 }

@@ -3,6 +3,7 @@
 use backend::contract::{Answer, Conclusion, Exit, Reader, Report};
 use domain::run::{Event, RunSpec, Stream};
 use domain::secret::{Redactor, StreamRedactor};
+use journal::spool::Wrote;
 use journal::{RunDir, SpoolWriter, StoreError};
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
@@ -71,8 +72,8 @@ impl Output {
             self.usable = self.usable || bytes.iter().any(|byte| !byte.is_ascii_whitespace());
         }
         let mut events: Vec<Event> = self.reader.feed(stream, bytes).into_iter().map(event_of).collect();
-        if wrote.truncation_began {
-            events.push(Event::OutputTruncated { stream, kept_bytes: spool.max_bytes() });
+        if let Wrote::TruncationBegan { kept_bytes } = wrote {
+            events.push(Event::OutputTruncated { stream, kept_bytes });
         }
         Ok(events)
     }

@@ -4,6 +4,7 @@ use domain::Timestamp;
 use domain::id::QuestionId;
 use domain::run::{Event, RunSpec};
 use journal::RunDir;
+use journal::inbox::{self, InboxAnswer, Letter};
 
 use crate::clock;
 
@@ -33,9 +34,10 @@ impl OpenQuestion {
 
     /// Returns the answer, if somebody gave one or the time is up.
     pub(super) fn answer(&self, dir: &RunDir) -> Option<Event> {
-        if let Ok(Some(answer)) = dir.read_answer(&self.id) {
-            let text = answer.text.unwrap_or_else(|| if answer.allow { "yes" } else { "no" }.to_owned());
-            return Some(Event::Answered { question: self.id.clone(), allowed: answer.allow, text, by: answer.by });
+        if let Letter::Valid(InboxAnswer { allow, text, by, .. }) = inbox::read_answer(dir, &self.id) {
+            let said = if allow { "yes" } else { "no" };
+            let text = if text.is_empty() { said.to_owned() } else { text };
+            return Some(Event::Answered { question: self.id.clone(), allowed: allow, text, by });
         }
         (clock::monotonic_ms() >= self.until_ms).then(|| Event::Answered {
             question: self.id.clone(),

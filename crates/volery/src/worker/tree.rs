@@ -1,9 +1,11 @@
 //! The tree of a run: its processes, its use of resources, its child runs, and its end.
 
 use backend::contract::Answer;
+use backend::process;
 use domain::plan::Parent;
 use domain::run::{Event, Input, Outcome, StopHow};
 use journal::StoreError;
+use journal::inbox::{self, Letter};
 use tokio::sync::{mpsc, oneshot};
 
 use super::conclude::{self, Facts};
@@ -22,16 +24,39 @@ const LOOK_EVERY_MS: u64 = 1_000;
 impl Desk {
     /// Records an event and takes it into the state.
     pub(super) fn append(&mut self, event: Event) -> Result<(), StoreError> {
-        let envelope = self.log.append(clock::now(), event)?;
-        self.state.apply(&envelope);
+        self.log.append(clock::now(), event)?;
         Ok(())
     }
 
+    /// Kills what is left of the agent's processes.
+    pub(super) fn sweep(&mut self) -> Result<(), StoreError> {
+        let Driven::Process { agent, .. } = &mut self.driven else { return Ok(()) };
+        let swept = agent.sweep();
+        let left = match &swept {
+            Ok(killed) => {
+                self.killed += killed.count;
+                killed.left.iter().map(|left| format!("{} ({}, state {})", left.pid, left.comm, left.state)).collect()
+            }
+            Err(error) => vec![format!("the sweep failed: {error}")],
+        };
+        let left: Vec<String> = left;
+        if left.is_empty() {
+            return Ok(());
+        }
+        self.append(Event::Warned { message: format!("processes that could not be killed: {}", left.join(", ")) })
+    }
+
     /// Stops the agent: asks it, or kills all that belongs to the run.
-    pub(super) fn stop(&mut self, how: StopHow) {
+    pub(super) fn stop(&mut self, how: StopHow) -> Result<(), StoreError> {
         match (&mut self.driven, how) {
-            (Driven::Process { agent, .. }, StopHow::Ask) => agent.ask(),
-            (Driven::Process { agent, .. }, StopHow::Kill) => self.killed += agent.kill_all().count,
+            (Driven::Process { agent, .. }, StopHow::Ask) => match process::ask(agent) {
+                Ok(()) => {}
+                Err(error) => {
+                    let message = format!("the agent could not be asked to stop: {error}");
+                    self.append(Event::Warned { message })?;
+                }
+            },
+            (Driven::Process { .. }, StopHow::Kill) => self.sweep()?,
             (Driven::Loop { under_way, .. }, StopHow::Ask | StopHow::Kill) => {
                 if let Some(task) = under_way.take() {
                     task.abort();
@@ -40,17 +65,18 @@ impl Desk {
             }
             (Driven::Nothing, StopHow::Ask | StopHow::Kill) => {}
         }
+        Ok(())
     }
 
     /// Looks into the inbox.
     pub(super) async fn look(&mut self) -> Result<(), StoreError> {
         self.next_look = clock::monotonic_ms() + LOOK_EVERY_MS;
-        match self.dir.read_cancel() {
-            Ok(Some(order)) if self.cancel_seen != Some(order.now) => {
+        match inbox::read_cancel(&self.dir) {
+            Letter::Valid(order) if self.cancel_seen != Some(order.now) => {
                 self.cancel_seen = Some(order.now);
                 self.step(Input::Cancel(order)).await?;
             }
-            Ok(Some(_) | None) | Err(_) => {}
+            Letter::Valid(_) | Letter::Nothing | Letter::Ignored { .. } => {}
         }
         if self.finished { Ok(()) } else { self.take_answer().await }
     }
@@ -58,7 +84,7 @@ impl Desk {
     /// Looks at what the tree uses, where only looking enforces a limit.
     pub(super) async fn sample(&mut self) -> Result<(), StoreError> {
         let Driven::Process { agent, exit: None, .. } = &mut self.driven else { return Ok(()) };
-        match agent.watch() {
+        match agent.passed_limit().ok().flatten() {
             Some((limit, detail)) => self.step(Input::LimitPassed(limit, detail)).await,
             None => Ok(()),
         }
@@ -117,11 +143,9 @@ impl Desk {
 
     /// Sweeps, writes the outcome, and tells.
     pub(super) async fn finish(&mut self, outcome: Outcome, answer: Answer) -> Result<(), StoreError> {
-        let (exit_code, stdout_usable) = match &mut self.driven {
-            Driven::Process { agent, output, exit, .. } => {
-                self.killed += agent.kill_all().count;
-                (exit.and_then(|exit| exit.code()), output.usable)
-            }
+        self.sweep()?;
+        let (exit_code, stdout_usable) = match &self.driven {
+            Driven::Process { output, exit, .. } => (exit.and_then(|exit| exit.code()), output.usable),
             Driven::Loop { .. } | Driven::Nothing => (None, false),
         };
         self.end_children().await;
@@ -129,9 +153,8 @@ impl Desk {
         let outcome = outcome.with_output(output::is_usable(&answer, stdout_usable));
         let duration_ms = clock::monotonic_ms() - self.started_ms;
         let facts = Facts { outcome, answer, duration_ms, exit_code, killed: self.killed };
-        let ending = conclude::ending(&self.dir, &self.state, facts)?;
-        let envelope = self.log.finish(clock::now(), ending)?;
-        self.state.apply(&envelope);
+        let ending = conclude::ending(&self.dir, self.log.state(), facts)?;
+        self.log.finish(clock::now(), ending)?;
         self.finished = true;
         point::reach("worker_wrote_outcome");
         self.audience.ended().await;
@@ -141,11 +164,11 @@ impl Desk {
     /// Child runs do not outlive their parent: they are cancelled and awaited for as long as their grace.
     async fn end_children(&mut self) {
         let open: Vec<_> =
-            self.state.children.iter().filter(|(_, child)| child.outcome.is_none()).map(|(run, _)| *run).collect();
+            self.log.state().children.iter().filter(|(_, child)| child.outcome.is_none()).map(|(run, _)| *run).collect();
         if open.is_empty() {
             return;
         }
-        conclude::cancel_children(&self.dir, &self.spec, &self.state);
+        conclude::cancel_children(&self.dir, &self.spec, self.log.state());
         let wait = std::time::Duration::from_millis(self.spec.limits.grace_ms + 1_000);
         for run in open {
             let ended = tokio::time::timeout(wait, self.engine.result_of(run)).await;
