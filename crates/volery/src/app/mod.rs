@@ -81,7 +81,11 @@ impl App {
     }
 
     /// Waits for runs to end; calls `progress` at once and then with every sign of life.
-    pub async fn wait(&self, ask: Wait, progress: &mut (dyn FnMut(Progress) + Send)) -> Result<Waited, AppError> {
+    pub async fn wait(
+        &self,
+        ask: Wait,
+        progress: &mut (dyn FnMut(Progress) + Send),
+    ) -> Result<Waited, AppError> {
         match &self.way {
             Way::Own(engine) => engine.wait(ask, progress).await,
             Way::Relayed(relay) => relay.ask(Request::Wait(ask), progress).await,

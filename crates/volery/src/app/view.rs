@@ -113,8 +113,14 @@ pub struct ChildView {
 #[serde(tag = "for", rename_all = "snake_case")]
 pub enum WaitingView {
     /// A free slot; 1 is the next.
-    Slot { position: u64 },
-    Answer { question: String, text: String, until: String },
+    Slot {
+        position: u64,
+    },
+    Answer {
+        question: String,
+        text: String,
+        until: String,
+    },
 }
 
 /// A line of a list.
