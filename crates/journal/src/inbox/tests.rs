@@ -88,10 +88,12 @@ fn rubbish_is_ignored_with_a_reason_and_gives_way_to_a_letter() {
     let test = TestHome::new();
     let dir = test.run().dir;
     let path = dir.inbox_dir().join("cancel");
+    let elsewhere = dir.path().join("elsewhere");
+    fs::write(&elsewhere, serde_json::to_vec(&order("eve")).unwrap()).unwrap();
     let plant: [&dyn Fn(); 4] = [
         &|| fs::write(&path, "{\"by\":").unwrap(),
         &|| fs::write(&path, vec![b' '; 1 << 20]).unwrap(),
-        &|| symlink("/etc/passwd", &path).unwrap(),
+        &|| symlink(&elsewhere, &path).unwrap(),
         &|| rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RWXU).unwrap(),
     ];
     for (number, plant) in plant.iter().enumerate() {
