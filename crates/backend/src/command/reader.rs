@@ -85,7 +85,8 @@ fn conclude_document(options: &Options, document: &Value, exit_end: AgentEnd) ->
     let answer = document.pointer(pointer).map(as_text);
     if !options.error.is_empty() && matches(document, &options.error) {
         let message = answer.clone().unwrap_or_else(|| "the terminal event says so".to_owned());
-        let end = AgentEnd::Failed(Failure::Agent { message: domain::size::head(&message, 2_000).to_owned() });
+        let end =
+            AgentEnd::Failed(Failure::Agent { message: domain::size::head(&message, 2_000).to_owned() });
         return Conclusion { end, answer: answer.map_or(Answer::Nothing, Answer::Text) };
     }
     match answer {
@@ -136,7 +137,8 @@ impl Jsonl {
             self.terminal = Some(event);
             return;
         }
-        let text = self.options.text.as_deref().and_then(|pointer| event.pointer(pointer)).and_then(Value::as_str);
+        let text =
+            self.options.text.as_deref().and_then(|pointer| event.pointer(pointer)).and_then(Value::as_str);
         if let Some(text) = text {
             let room = PARTIAL_BYTES_MAX.saturating_sub(self.partial.len());
             self.partial.push_str(domain::size::head(text, room));

@@ -35,7 +35,10 @@ fn placeholders_are_replaced_once_and_never_inside_a_replaced_text() {
 #[test]
 fn the_exit_code_decides_for_text() {
     let text = options(json!({"command": ["x"], "success_codes": [0, 3]}));
-    assert_eq!(conclude(&text, b"hi", Exit::Code(3)), Conclusion { end: AgentEnd::Done, answer: Answer::Stdout });
+    assert_eq!(
+        conclude(&text, b"hi", Exit::Code(3)),
+        Conclusion { end: AgentEnd::Done, answer: Answer::Stdout }
+    );
     let failed = AgentEnd::Failed(Failure::Exit { code: 7 });
     assert_eq!(conclude(&text, b"hi", Exit::Code(7)), Conclusion { end: failed, answer: Answer::Stdout });
 }
