@@ -161,6 +161,7 @@ async fn follow(
         Watched::Left(response) => Ok(leave(app, run, response, out)),
         Watched::Waited { interrupted, .. } => {
             let exit = show_end(app, run, out).await?;
+            app.sweep_if_due();
             // Whoever pressed Ctrl-C is told so, whatever the run could still hand back.
             Ok(if interrupted && exit != Exit::Done { Exit::Interrupted } else { exit })
         }

@@ -5,6 +5,8 @@ use domain::run::Door;
 use super::context::Context;
 use super::error::CommandError;
 use super::exit::Exit;
+use crate::app::AppError;
+use crate::door::mcp::{Options, serve};
 
 /// Serve MCP clients over standard input and output
 ///
@@ -21,6 +23,10 @@ pub(crate) struct Args {}
 
 pub(crate) async fn run(_args: Args, context: &Context) -> Result<Exit, CommandError> {
     let app = context.open_as(Door::Mcp)?;
-    crate::door::mcp::serve(app).await?;
+    app.sweep_if_due();
+    // However the client ends it, leaving in good order is no failure.
+    serve(app, Options::default())
+        .await
+        .map_err(|error| AppError::internal(format!("could not serve on standard input and output: {error}")))?;
     Ok(Exit::Done)
 }

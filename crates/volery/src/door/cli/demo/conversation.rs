@@ -142,6 +142,7 @@ impl<W: AsyncWrite + Unpin, R: AsyncRead + Unpin> Conversation<W, R> {
         Ok(match awaited {
             Awaited::Greeting => Heard::Nothing,
             Awaited::Delegation => {
+                refuse_in_part(&answer)?;
                 self.answered = true;
                 Heard::Delegated(run_ids(&answer))
             }
@@ -162,6 +163,13 @@ impl<W: AsyncWrite + Unpin, R: AsyncRead + Unpin> Conversation<W, R> {
         to.write_all(format!("{message}\n").as_bytes()).await.map_err(broken)?;
         to.flush().await.map_err(broken)
     }
+}
+
+/// Some requests of a delegation can be refused while others run.
+fn refuse_in_part(answer: &Value) -> Result<(), AppError> {
+    let Some(refused) = answer.pointer("/refused/0") else { return Ok(()) };
+    let text = |key: &str| refused.get(key).and_then(Value::as_str).unwrap_or("?");
+    Err(AppError::backend(format!("the server refused: {}: {}", text("agent"), text("reason"))))
 }
 
 fn run_ids(answer: &Value) -> Vec<String> {

@@ -57,11 +57,11 @@ impl Tally {
             run_id: text("/run_id"),
             status: text("/status"),
             duration_ms: number("/duration_ms").unwrap_or(0),
-            input_tokens: number("/usage/input_tokens").unwrap_or(0),
-            output_tokens: number("/usage/output_tokens").unwrap_or(0),
-            cost_microusd: number("/usage/cost/microusd"),
+            input_tokens: number("/input_tokens").unwrap_or(0),
+            output_tokens: number("/output_tokens").unwrap_or(0),
+            cost_microusd: run.get("cost_usd").and_then(Value::as_f64).map(|usd| (usd * 1e6).round() as u64),
             result: text("/result"),
-            so_far: text("/partial"),
+            so_far: text("/partial_text"),
         };
     }
 

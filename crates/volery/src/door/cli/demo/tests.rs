@@ -112,6 +112,19 @@ fn refusals_and_a_dead_server_are_errors_with_their_reason() {
 }
 
 #[test]
+fn a_delegation_that_is_refused_in_part_is_an_error() {
+    in_time(async {
+        let (mut client, mut server) = connect();
+        client.delegate(&json!([])).await.expect("a request");
+        let request = server.request().await;
+        let refused = json!([{ "index": 0, "agent": "scout", "reason": "no such agent" }]);
+        server.answer(&request, json!({ "runs": [], "refused": refused })).await;
+        let error = client.hear().await.expect_err("a refusal");
+        assert_eq!(error.message, "the server refused: scout: no such agent");
+    });
+}
+
+#[test]
 fn the_stage_holds_the_agents_and_is_gone_afterwards() {
     let stage = Stage::set().expect("a temporary directory");
     let project = stage.project();
@@ -128,7 +141,7 @@ fn a_tally_counts_and_never_takes_an_end_back() {
     let run = |agent: &str, status: &str| {
         json!({
             "agent": agent, "run_id": "r", "status": status, "duration_ms": 1_500, "result": "Done.\n",
-            "usage": { "input_tokens": 1_000, "output_tokens": 50, "cost": { "microusd": 2_500 } }
+            "input_tokens": 1_000, "output_tokens": 50, "cost_usd": 0.0025
         })
     };
     let mut tally = Tally::new(["scout", "critic"]);

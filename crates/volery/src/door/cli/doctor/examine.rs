@@ -23,6 +23,8 @@ pub(crate) fn examine(machine: &Machine, state: Result<&StateReport, &AppError>)
     checks.push(surroundings(&machine.surroundings));
     match state {
         Ok(report) => checks.extend(engine(report)),
+        // From inside a run the engine tells nothing about itself.
+        Err(_) if machine.surroundings.inside_run => {}
         Err(error) => {
             let check = Check::new("engine", Grade::Missing, &error.message);
             checks.push(match &error.hint {
@@ -117,6 +119,10 @@ fn pidfd(found: &Result<(), String>) -> Check {
 
 fn surroundings(found: &Surroundings) -> Check {
     const NAME: &str = "surroundings";
+    if found.inside_run {
+        let found = "inside a run: this shell sees and ends only that run's own child runs";
+        return Check::new(NAME, Grade::Weak, found).advice("ask again from a shell outside of all runs");
+    }
     if found.is_init {
         return Check::new(NAME, Grade::Weak, "this is process 1: when it ends, every run ends with it")
             .advice("start the container with an init (docker run --init), and volery below it");
@@ -133,11 +139,6 @@ fn surroundings(found: &Surroundings) -> Check {
 
 fn engine(report: &StateReport) -> Vec<Check> {
     let mut checks = Vec::new();
-    if let Some(run) = report.inside_run {
-        let found =
-            format!("this shell is inside run {}: it sees and ends only its own child runs", run.short());
-        checks.push(Check::new("inside a run", Grade::Weak, found));
-    }
     checks.push(match &report.index.problem {
         None => Check::new("index", Grade::Ok, format!("{} runs", count(report.index.runs))),
         Some(problem) => Check::new("index", Grade::Weak, problem).advice("volery reindex"),

@@ -32,6 +32,8 @@ pub(crate) struct StateDirectory {
 pub(crate) struct Surroundings {
     pub(crate) is_init: bool,
     pub(crate) in_container: bool,
+    /// This shell was started by an agent of a run.
+    pub(crate) inside_run: bool,
     /// The service whose end would kill everything in it.
     pub(crate) service: Option<String>,
 }
@@ -87,6 +89,7 @@ fn probe_surroundings() -> Surroundings {
     Surroundings {
         is_init: std::process::id() == 1,
         in_container: ["/.dockerenv", "/run/.containerenv"].iter().any(|mark| Path::new(mark).exists()),
+        inside_run: backend::process::own_tag().is_some(),
         service: service_of(&cgroup),
     }
 }

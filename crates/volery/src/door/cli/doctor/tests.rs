@@ -99,6 +99,14 @@ fn an_engine_that_does_not_open_is_a_finding_among_others() {
 }
 
 #[test]
+fn inside_a_run_the_engine_is_not_missing() {
+    let mut inside = machine();
+    inside.surroundings.inside_run = true;
+    let error = AppError::denied("this is for the owner of the machine");
+    assert_eq!(grades(&examine(&inside, Err(&error))), [("surroundings", Grade::Weak)]);
+}
+
+#[test]
 fn findings_are_a_table_with_hints_below() {
     let mut weak = machine();
     weak.cgroup = Err("none can be written".into());
