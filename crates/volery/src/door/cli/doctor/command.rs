@@ -5,7 +5,7 @@ use super::super::error::CommandError;
 use super::super::exit::Exit;
 use super::super::out::{Format, Out};
 use super::examine::examine;
-use super::machine::Machine;
+use crate::app::Machine;
 use crate::report::{self, Grade};
 
 /// Tell what this machine can enforce, and what to do about the rest

@@ -1,9 +1,9 @@
 //! From facts to findings. Pure.
 
+use domain::run::Containment;
 use domain::size::display_bytes;
 
-use super::machine::{Machine, StateDirectory, Surroundings};
-use crate::app::{AppError, StateReport, TrustState};
+use crate::app::{AppError, Machine, StateDirectory, StateReport, Surroundings, TrustState};
 use crate::report::{Check, Grade, count};
 
 /// Filesystems on which locks or fsync cannot be relied on.
@@ -17,8 +17,13 @@ pub(crate) fn examine(machine: &Machine, state: Result<&StateReport, &AppError>)
     if let Ok(directory) = &machine.state {
         checks.push(space(directory));
     }
-    checks.push(pid_namespace(&machine.pid_namespace));
-    checks.push(cgroup(&machine.cgroup));
+    match &machine.ordinary {
+        Ok(contained) => {
+            checks.push(pid_namespace(contained, &machine.strict));
+            checks.push(cgroup(contained));
+        }
+        Err(reason) => checks.push(Check::new("starting an agent", Grade::Missing, reason)),
+    }
     checks.push(pidfd(&machine.pidfd));
     checks.push(surroundings(&machine.surroundings));
     match state {
@@ -82,23 +87,33 @@ fn space(directory: &StateDirectory) -> Check {
     }
 }
 
-fn pid_namespace(found: &Result<(), String>) -> Check {
+fn pid_namespace(contained: &Containment, strict: &Result<(), String>) -> Check {
     const NAME: &str = "pid namespaces";
-    match found {
-        Ok(()) => Check::new(NAME, Grade::Ok, "every process of a run dies with it, whatever is killed"),
-        Err(reason) => {
-            let found = format!("{reason}; leftovers of a killed keeper are found at the next look");
-            Check::new(NAME, Grade::Weak, found)
-                .advice("allow unprivileged user namespaces; until then containment: strict is refused")
+    if contained.pid_namespace {
+        return Check::new(NAME, Grade::Ok, "every process of a run dies with it, whatever is killed");
+    }
+    let later = "what a killed keeper leaves is found at the next look";
+    match strict {
+        Ok(()) => {
+            Check::new(NAME, Grade::Weak, format!("only for agents with containment: strict; else {later}"))
+                .advice("write containment: strict into the agents that must not leave anything")
         }
+        Err(reason) => Check::new(NAME, Grade::Weak, format!("{reason}; {later}"))
+            .advice("allow unprivileged user namespaces, or run with CAP_SYS_ADMIN"),
     }
 }
 
-fn cgroup(found: &Result<String, String>) -> Check {
+fn cgroup(contained: &Containment) -> Check {
     const NAME: &str = "cgroups";
-    match found {
-        Ok(version) => Check::new(NAME, Grade::Ok, format!("{version}: limits hold for a run's whole tree")),
-        Err(reason) => {
+    match &contained.cgroup {
+        Some(version) => {
+            Check::new(NAME, Grade::Ok, format!("{version}: limits hold for a run's whole tree"))
+        }
+        None => {
+            let reasons: Vec<&str> = contained.missing.iter().map(String::as_str).collect();
+            let reasons = reasons.into_iter().filter(|reason| reason.contains("group"));
+            let reasons = reasons.collect::<Vec<_>>().join("; ");
+            let reason = if reasons.is_empty() { "none can be written" } else { reasons.as_str() };
             let found = format!("{reason}; limits are kept by rlimits and by watching the tree");
             Check::new(NAME, Grade::Weak, found).advice(
                 "delegate a cgroup, for example: systemd-run --user --scope -p Delegate=yes volery serve",

@@ -2,7 +2,6 @@
 
 mod command;
 mod examine;
-mod machine;
 
 pub(crate) use command::{Args, run};
 

@@ -2,9 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use domain::run::Containment;
+
 use super::examine::examine;
-use super::machine::{Machine, StateDirectory, Surroundings, filesystem_of, service_of};
-use crate::app::{AppError, ConfigFileView, IndexView, SlotsView, StateReport, TrustState, TrustView};
+use crate::app::{
+    AppError, ConfigFileView, IndexView, Machine, SlotsView, StateDirectory, StateReport, Surroundings,
+    TrustState, TrustView, filesystem_of, service_of,
+};
 use crate::report::{Check, Grade, Look, Paint, doctor};
 
 fn machine() -> Machine {
@@ -17,8 +21,12 @@ fn machine() -> Machine {
             owned: true,
             writable: true,
         }),
-        pid_namespace: Ok(()),
-        cgroup: Ok("v2".into()),
+        ordinary: Ok(Containment {
+            pid_namespace: true,
+            cgroup: Some("v2".into()),
+            ..Containment::default()
+        }),
+        strict: Ok(()),
         pidfd: Ok(()),
         surroundings: Surroundings::default(),
     }
@@ -65,8 +73,8 @@ fn a_good_machine_is_ok_throughout() {
 #[test]
 fn what_weakens_a_promise_is_weak_and_has_advice() {
     let mut weak = machine();
-    weak.pid_namespace = Err("not permitted".into());
-    weak.cgroup = Err("none can be written".into());
+    weak.ordinary = Ok(Containment::default());
+    weak.strict = Err("not permitted".into());
     weak.surroundings.service = Some("editor.service".into());
     let mut state = report();
     state.trust.state = TrustState::Changed;
@@ -99,6 +107,13 @@ fn an_engine_that_does_not_open_is_a_finding_among_others() {
 }
 
 #[test]
+fn a_machine_on_which_no_agent_starts_is_useless() {
+    let mut broken = machine();
+    broken.ordinary = Err("a process for the agent could not be made".into());
+    assert_eq!(grades(&examine(&broken, Ok(&report()))), [("starting an agent", Grade::Missing)]);
+}
+
+#[test]
 fn inside_a_run_the_engine_is_not_missing() {
     let mut inside = machine();
     inside.surroundings.inside_run = true;
@@ -109,25 +124,12 @@ fn inside_a_run_the_engine_is_not_missing() {
 #[test]
 fn findings_are_a_table_with_hints_below() {
     let mut weak = machine();
-    weak.cgroup = Err("none can be written".into());
+    weak.ordinary = Ok(Containment {
+        missing: vec!["pid namespace: no".into(), "control group, version 2: read-only".into()],
+        ..Containment::default()
+    });
     let look = Look { width: Some(80), paint: Paint::Plain, now: domain::Timestamp::UNIX_EPOCH };
-    insta::assert_snapshot!(doctor(&examine(&weak, Ok(&report())), &look), @r"
-    state directory  ok       /home/a/.local/state/volery on ext4
-    free space       ok       5.0 GiB
-    pid namespaces   ok       every process of a run dies with it, whatever is
-                              killed
-    cgroups          weak     none can be written; limits are kept by rlimits and by
-                              watching the tree
-                              hint: delegate a cgroup, for example: systemd-run
-                              --user --scope -p Delegate=yes volery serve
-    pidfd            ok       a process is never mistaken for another with its
-                              number
-    surroundings     ok       runs outlive whoever asked for them
-    index            ok       1,234 runs
-    slots            ok       2 of 8 taken, 0 waiting
-    configuration    ok       /src/api/.volery/config.toml (project)
-    trust            ok       /src/api is trusted
-    ");
+    insta::assert_snapshot!(doctor(&examine(&weak, Ok(&report())), &look), @r"");
 }
 
 #[test]
