@@ -129,7 +129,25 @@ fn findings_are_a_table_with_hints_below() {
         ..Containment::default()
     });
     let look = Look { width: Some(80), paint: Paint::Plain, now: domain::Timestamp::UNIX_EPOCH };
-    insta::assert_snapshot!(doctor(&examine(&weak, Ok(&report())), &look), @r"");
+    insta::assert_snapshot!(doctor(&examine(&weak, Ok(&report())), &look), @r"
+    state directory  ok       /home/a/.local/state/volery on ext4
+    free space       ok       5.0 GiB
+    pid namespaces   weak     only for agents with containment: strict; else what a
+                              killed keeper leaves is found at the next look
+                              hint: write containment: strict into the agents that
+                              must not leave anything
+    cgroups          weak     control group, version 2: read-only; limits are kept
+                              by rlimits and by watching the tree
+                              hint: delegate a cgroup, for example: systemd-run
+                              --user --scope -p Delegate=yes volery serve
+    pidfd            ok       a process is never mistaken for another with its
+                              number
+    surroundings     ok       runs outlive whoever asked for them
+    index            ok       1,234 runs
+    slots            ok       2 of 8 taken, 0 waiting
+    configuration    ok       /src/api/.volery/config.toml (project)
+    trust            ok       /src/api is trusted
+    ");
 }
 
 #[test]
