@@ -77,6 +77,7 @@ impl Engine {
             backend: spec.backend.name.to_string(),
             status,
             ended: state.ending().is_some(),
+            outcome: state.ending().map(|ending| ending.outcome.clone()),
             explanation,
             waiting,
             result: None,
