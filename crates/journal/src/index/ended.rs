@@ -1,0 +1,182 @@
+//! An ended run as lists show it, and its row.
+
+use domain::Timestamp;
+use domain::id::{AgentName, BackendName, RunId, SessionId};
+use domain::run::{Cause, Ending, Outcome, OutcomeKind, RunSpec};
+use rusqlite::{Row, ToSql};
+
+use super::key;
+
+/// How much of the prompt is kept.
+pub const PROMPT_HEAD_CHARS_MAX: usize = 200;
+/// How much of the error is kept.
+pub const ERROR_CHARS_MAX: usize = 500;
+/// The greatest amount that is stored, so that sums of rows stay within 64 bits.
+const AMOUNT_MAX: u64 = 1 << 50;
+
+/// The columns in the order of [`EndedRun::from_row`] and [`EndedRun::values`].
+pub(super) const COLUMNS: &str = "id, agent, backend, project, caller, session, parent, root, outcome, created_at_ms, \
+     ended_at_ms, duration_ms, cost_microusd, input_tokens, output_tokens, prompt_head, error, ending";
+
+/// What the index knows about an ended run. Times are kept to the millisecond.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EndedRun {
+    pub id: RunId,
+    pub agent: AgentName,
+    pub backend: BackendName,
+    pub project: String,
+    /// The caller's name.
+    pub caller: String,
+    pub session: Option<SessionId>,
+    pub parent: Option<RunId>,
+    pub root: RunId,
+    pub outcome: OutcomeKind,
+    pub created_at: Timestamp,
+    pub ended_at: Timestamp,
+    pub duration_ms: u64,
+    /// Nothing means unknown, never zero.
+    pub cost_microusd: Option<u64>,
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+    /// The beginning of the prompt in one line.
+    pub prompt_head: String,
+    /// What went wrong, in one line. A run that somebody cancelled did not go wrong.
+    pub error: Option<String>,
+}
+
+impl EndedRun {
+    /// Returns the entry for a run from what its directory says.
+    pub fn new(spec: &RunSpec, ending: &Ending, ended_at: Timestamp) -> Self {
+        Self {
+            id: spec.id,
+            agent: spec.agent.clone(),
+            backend: spec.backend.name.clone(),
+            project: spec.project.clone(),
+            caller: spec.caller.name.clone(),
+            session: spec.session.clone(),
+            parent: spec.parent,
+            root: spec.root,
+            outcome: ending.outcome.kind(),
+            created_at: to_millisecond(spec.created_at),
+            ended_at: to_millisecond(ended_at),
+            duration_ms: ending.duration_ms.min(AMOUNT_MAX),
+            cost_microusd: ending.usage.cost.map(|cost| cost.microusd.min(AMOUNT_MAX)),
+            input_tokens: ending.usage.input_tokens.min(AMOUNT_MAX),
+            output_tokens: ending.usage.output_tokens.min(AMOUNT_MAX),
+            prompt_head: one_line(&spec.prompt, PROMPT_HEAD_CHARS_MAX),
+            error: error_of(ending),
+        }
+    }
+
+    pub(super) fn values(&self) -> [Box<dyn ToSql>; 18] {
+        [
+            Box::new(key::of(self.id)),
+            Box::new(self.agent.as_str().to_owned()),
+            Box::new(self.backend.as_str().to_owned()),
+            Box::new(self.project.clone()),
+            Box::new(self.caller.clone()),
+            Box::new(self.session.as_ref().map(|session| session.as_str().to_owned())),
+            Box::new(self.parent.map(key::of)),
+            Box::new(key::of(self.root)),
+            Box::new(self.outcome.as_str()),
+            Box::new(self.created_at.as_millisecond()),
+            Box::new(self.ended_at.as_millisecond()),
+            Box::new(stored(self.duration_ms)),
+            Box::new(self.cost_microusd.map(stored)),
+            Box::new(stored(self.input_tokens)),
+            Box::new(stored(self.output_tokens)),
+            Box::new(one_line(&self.prompt_head, PROMPT_HEAD_CHARS_MAX)),
+            Box::new(self.error.as_deref().map(|error| one_line(error, ERROR_CHARS_MAX))),
+            Box::new(key::reversed(&self.id.hex())),
+        ]
+    }
+
+    pub(super) fn from_row(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            id: run_at(row, 0)?,
+            agent: name_at(row, 1)?,
+            backend: name_at(row, 2)?,
+            project: row.get(3)?,
+            caller: row.get(4)?,
+            session: row.get::<_, Option<String>>(5)?.map(|_| name_at(row, 5)).transpose()?,
+            parent: row.get::<_, Option<key::Key>>(6)?.map(|_| run_at(row, 6)).transpose()?,
+            root: run_at(row, 7)?,
+            outcome: outcome_at(row, 8)?,
+            created_at: time_at(row, 9)?,
+            ended_at: time_at(row, 10)?,
+            duration_ms: amount_at(row, 11)?,
+            cost_microusd: row.get::<_, Option<i64>>(12)?.map(|_| amount_at(row, 12)).transpose()?,
+            input_tokens: amount_at(row, 13)?,
+            output_tokens: amount_at(row, 14)?,
+            prompt_head: row.get(15)?,
+            error: row.get(16)?,
+        })
+    }
+}
+
+pub(super) fn run_at(row: &Row<'_>, column: usize) -> rusqlite::Result<RunId> {
+    key::run(row.get(column)?).ok_or_else(|| unusable(row, column))
+}
+
+pub(super) fn name_at<T: std::str::FromStr>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
+    row.get::<_, String>(column)?.parse().map_err(|_| unusable(row, column))
+}
+
+pub(super) fn time_at(row: &Row<'_>, column: usize) -> rusqlite::Result<Timestamp> {
+    Timestamp::from_millisecond(row.get(column)?).map_err(|_| unusable(row, column))
+}
+
+pub(super) fn amount_at(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
+    u64::try_from(row.get::<_, i64>(column)?).map_err(|_| unusable(row, column))
+}
+
+fn outcome_at(row: &Row<'_>, column: usize) -> rusqlite::Result<OutcomeKind> {
+    let name: String = row.get(column)?;
+    OutcomeKind::ALL.into_iter().find(|kind| kind.as_str() == name).ok_or_else(|| unusable(row, column))
+}
+
+/// Nothing else writes this file, so a value that we could not have written means damage.
+fn unusable(row: &Row<'_>, column: usize) -> rusqlite::Error {
+    let name = row.as_ref().column_name(column).unwrap_or("?").to_owned();
+    let kind = row.get_ref(column).map_or(rusqlite::types::Type::Null, |value| value.data_type());
+    rusqlite::Error::InvalidColumnType(column, name, kind)
+}
+
+fn stored(amount: u64) -> i64 {
+    i64::try_from(amount.min(AMOUNT_MAX)).expect("the greatest amount fits")
+}
+
+fn to_millisecond(at: Timestamp) -> Timestamp {
+    Timestamp::from_millisecond(at.as_millisecond()).unwrap_or(at)
+}
+
+fn error_of(ending: &Ending) -> Option<String> {
+    match &ending.outcome {
+        Outcome::Succeeded
+        | Outcome::Cancelled { .. }
+        | Outcome::Partial { cause: Cause::Cancelled { .. } } => None,
+        outcome => {
+            let last = ending.stderr_tail.lines().rev().find(|line| !line.trim().is_empty());
+            let text = last.map_or_else(|| outcome.to_string(), |line| format!("{outcome}: {line}"));
+            Some(one_line(&text, ERROR_CHARS_MAX))
+        }
+    }
+}
+
+/// Returns the words of a text with single spaces between them, cut at a number of characters.
+fn one_line(text: &str, chars_max: usize) -> String {
+    let mut line = String::new();
+    let mut left = chars_max;
+    for word in text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty()) {
+        let space = usize::from(!line.is_empty());
+        if left <= space {
+            break;
+        }
+        line.push_str(&" "[..space]);
+        left -= space;
+        let before = line.len();
+        line.extend(word.chars().take(left));
+        left -= line[before..].chars().count();
+    }
+    line
+}

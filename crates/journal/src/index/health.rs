@@ -1,0 +1,97 @@
+//! The question "how do the agents do", from sums that triggers keep.
+
+use domain::Timestamp;
+use domain::id::{AgentName, BackendName, RunId};
+use domain::run::OutcomeKind;
+use rusqlite::{Connection, Row};
+
+use super::ended::{amount_at, name_at, run_at, time_at};
+use super::key::Key;
+use super::open::{Index, IndexError};
+
+const COLUMNS: &str = "project, agent, backend, runs, succeeded, partial, failed, timed_out, cancelled, over_budget, \
+     refused, interrupted, duration_sum_ms, duration_max_ms, cost_runs, cost_sum_microusd, input_tokens_sum, \
+     output_tokens_sum, last_ended_at_ms, last_error, last_error_at_ms, last_error_run";
+
+/// How an agent did on a backend in a project.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HealthRow {
+    pub project: String,
+    pub agent: AgentName,
+    pub backend: BackendName,
+    pub runs: u64,
+    pub outcomes: OutcomeCounts,
+    pub duration_sum_ms: u64,
+    pub duration_max_ms: u64,
+    /// How many runs have a known cost.
+    pub cost_runs: u64,
+    /// The sum of the known costs.
+    pub cost_sum_microusd: u64,
+    pub input_tokens_sum: u64,
+    pub output_tokens_sum: u64,
+    pub last_ended_at: Timestamp,
+    pub last_error: Option<LastError>,
+}
+
+/// The error that was the last to end a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LastError {
+    pub run: RunId,
+    pub at: Timestamp,
+    pub text: String,
+}
+
+/// How many runs ended in which way.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct OutcomeCounts([u64; OutcomeKind::ALL.len()]);
+
+impl OutcomeCounts {
+    pub fn of(&self, kind: OutcomeKind) -> u64 {
+        self.0[kind as usize]
+    }
+
+    pub fn add(&mut self, kind: OutcomeKind, count: u64) {
+        self.0[kind as usize] += count;
+    }
+}
+
+impl Index {
+    /// Returns the sums of a project, or of all, sorted by project, agent and backend.
+    pub fn health(&self, project: Option<&str>) -> Result<Vec<HealthRow>, IndexError> {
+        health(self.current()?, project).map_err(|error| self.error("read the sums", error))
+    }
+}
+
+fn health(connection: &Connection, project: Option<&str>) -> rusqlite::Result<Vec<HealthRow>> {
+    let filter = project.map_or("", |_| "WHERE project = ?1");
+    let sql = format!("SELECT {COLUMNS} FROM rollup {filter} ORDER BY project, agent, backend");
+    let mut statement = connection.prepare(&sql)?;
+    let rows = statement.query_map(rusqlite::params_from_iter(project), from_row)?;
+    rows.collect()
+}
+
+fn from_row(row: &Row<'_>) -> rusqlite::Result<HealthRow> {
+    let mut outcomes = OutcomeCounts::default();
+    for (offset, kind) in OutcomeKind::ALL.into_iter().enumerate() {
+        outcomes.add(kind, amount_at(row, 4 + offset)?);
+    }
+    let last_error = match row.get::<_, Option<Key>>(21)? {
+        Some(_) => Some(LastError { run: run_at(row, 21)?, at: time_at(row, 20)?, text: row.get(19)? }),
+        None => None,
+    };
+    Ok(HealthRow {
+        project: row.get(0)?,
+        agent: name_at(row, 1)?,
+        backend: name_at(row, 2)?,
+        runs: amount_at(row, 3)?,
+        outcomes,
+        duration_sum_ms: amount_at(row, 12)?,
+        duration_max_ms: amount_at(row, 13)?,
+        cost_runs: amount_at(row, 14)?,
+        cost_sum_microusd: amount_at(row, 15)?,
+        input_tokens_sum: amount_at(row, 16)?,
+        output_tokens_sum: amount_at(row, 17)?,
+        last_ended_at: time_at(row, 18)?,
+        last_error,
+    })
+}
