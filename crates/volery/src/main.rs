@@ -3,10 +3,12 @@
 
 mod app;
 mod clock;
+mod door;
 mod env;
 mod keeper;
 mod point;
 mod registry;
+mod report;
 mod slots;
 mod sockets;
 mod wire;
@@ -15,9 +17,10 @@ mod worker;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let mut arguments = std::env::args_os().skip(1);
-    match arguments.next() {
-        Some(word) if word == "__keeper" => keeper::main(&arguments.collect::<Vec<_>>()),
-        _ => ExitCode::SUCCESS,
+    let arguments: Vec<_> = std::env::args_os().collect();
+    // Before anything else: a keeper must stay as small as it starts.
+    match arguments.get(1) {
+        Some(word) if word == "__keeper" => keeper::main(&arguments[2..]),
+        Some(_) | None => door::cli::main(arguments),
     }
 }

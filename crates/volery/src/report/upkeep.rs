@@ -37,31 +37,22 @@ pub(crate) fn trust_list(list: &TrustList, look: &Look) -> String {
 }
 
 /// Returns what was removed, or would be.
-pub(crate) fn cleaned(cleaned: &Cleaned, look: &Look) -> String {
-    let mut text = String::new();
-    if !cleaned.runs.is_empty() {
-        let mut table = Table::new(&[
-            Column::left("ID"),
-            Column::left("AGENT"),
-            Column::right("AGE"),
-            Column::right("SIZE"),
-            Column::left("WHAT"),
-        ]);
-        for run in &cleaned.runs {
-            table.push(vec![
-                Cell::new(&run.run_id.short()),
-                Cell::new(&run.agent),
-                Cell::new(&age(look.now, &run.created_at)),
-                Cell::new(&display_bytes(run.bytes)),
-                Cell::new(&run.what),
-            ]);
-        }
-        text.push_str(&table.render(look));
-        text.push('\n');
+pub(crate) fn cleaned(cleaned: &Cleaned) -> String {
+    let Cleaned { dry_run, deleted, outputs_dropped, bytes, runs, problems } = cleaned;
+    let verb = if *dry_run { "would free" } else { "freed" };
+    let mut text = format!(
+        "{verb} {}: {} runs, and the output of {} more\n",
+        display_bytes(*bytes),
+        count(*deleted),
+        count(*outputs_dropped)
+    );
+    if !runs.is_empty() {
+        let ids: Vec<String> = runs.iter().map(|run| run.short()).collect();
+        text.push_str(&format!("runs: {}\n", ids.join(" ")));
     }
-    let verb = if cleaned.dry_run { "would free" } else { "freed" };
-    let (runs, bytes) = (count(cleaned.runs_total), display_bytes(cleaned.bytes));
-    text.push_str(&format!("{verb} {bytes} of {runs} runs\n"));
+    for problem in problems {
+        text.push_str(&format!("could not remove {problem}\n"));
+    }
     text
 }
 

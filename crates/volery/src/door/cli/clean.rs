@@ -37,7 +37,7 @@ pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<
     match out.format() {
         Format::Json => out.json(&cleaned)?,
         Format::Text => {
-            let page = report::cleaned(&cleaned, &out.look());
+            let page = report::cleaned(&cleaned);
             out.page(&page)?;
         }
     }
