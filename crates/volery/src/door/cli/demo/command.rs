@@ -8,6 +8,7 @@ use super::super::error::CommandError;
 use super::super::exit::Exit;
 use super::super::live::{Live, REDRAW_EVERY};
 use super::super::out::{Format, Out};
+use super::super::signals::Signals;
 use super::conversation::{Conversation, Heard};
 use super::stage::{CAST, Stage};
 use super::tally::Tally;
@@ -43,10 +44,18 @@ pub(crate) async fn run(_args: Args, out: &mut Out) -> Result<Exit, CommandError
         out.note("a client starts `volery serve` and delegates to three agents at once:");
     }
     let since = Instant::now();
-    let told = tokio::time::timeout(PATIENCE, perform(&mut conversation, &stage, out)).await;
+    // Told to end, the demo still takes its stage down.
+    let mut signals = Signals::listen()?;
+    let told = tokio::select! {
+        // A terminal's Ctrl-C may end the server as well; then its silence is no error.
+        biased;
+        _ = signals.next() => None,
+        told = tokio::time::timeout(PATIENCE, perform(&mut conversation, &stage, out)) => Some(told),
+    };
     let wall_ms = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
     // Nobody is waited for any longer than this, and the operating system ends what does not leave.
     let _ = tokio::time::timeout(FAREWELL, conversation.close()).await;
+    let Some(told) = told else { return Ok(Exit::Interrupted) };
     let tally = told.map_err(|_| AppError::limit("the demo did not end in time"))??.finish(wall_ms);
     match out.format() {
         Format::Json => out.json(&tally)?,
