@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use backend::process::{Piped, spawn_piped};
+use backend::process::{Piped, PipedRequest, spawn_piped};
 use serde_json::{Value, json};
 
 use crate::app::AppError;
@@ -82,7 +82,10 @@ impl Stage {
         let mut env: Vec<(OsString, OsString)> = crate::env::for_agent(&[]);
         env.retain(|(name, _)| own.iter().all(|(replaced, _)| name != replaced));
         env.extend(own.map(|(name, path)| (name.into(), path.into_os_string())));
-        spawn_piped(&program, &["serve".into()], &env, &self.project()).map_err(failed)
+        let directory = self.project();
+        let request =
+            PipedRequest { program: &program, args: &["serve".into()], env: &env, directory: &directory };
+        spawn_piped(&request).map_err(failed)
     }
 
     /// Returns what the agents are asked, as the tool wants it.
