@@ -46,7 +46,7 @@ fn check_each(mode: &str, demand: &str) {
         assert_eq!(ready["containment"]["pid_namespace"], namespace, "{hostile}");
         let report = play.next();
         assert_swept(&report, hostile);
-        assert_eq!(report["killed"].as_u64().is_some_and(|count| count >= 2), true, "{hostile}: {report}");
+        assert!(report["killed"].as_u64().is_some_and(|count| count >= 1), "{hostile}: {report}");
     }
 }
 
@@ -98,7 +98,8 @@ fn a_later_look_ends_what_both_have_left() {
         kill_keeper(&play);
         let killed = kill_tree(play.tag, &[]).expect("processes can be listed");
         assert_eq!(killed.left, [], "{hostile}");
-        assert!(killed.count >= 1, "{hostile} had gone by itself");
+        // The kernel hangs up on a stopped process whose group has lost its last parent.
+        assert!(killed.count >= 1 || hostile.starts_with("stopped"), "{hostile} had gone by itself");
         assert_all_end(&tree, hostile);
     }
 }

@@ -88,7 +88,7 @@ fn limits_per_process_are_in_force() {
         ..ResourceLimits::default()
     };
     let big = format!("big-file:{}:8192", file.display());
-    let wanted = AgentRequest { limits, ..request(&["limits", "open-files:100", &big]) };
+    let wanted = AgentRequest { limits, ..request(&["limits", "open-files:20", &big]) };
     let mut started = spawn_agent(&wanted).expect("it starts");
     let said = read_all(&started.stdout);
     let row = |name: &str| {
@@ -99,7 +99,7 @@ fn limits_per_process_are_in_force() {
     assert_eq!(row("Max file size"), ["4096", "4096"]);
     assert_eq!(row("Max cpu time"), ["90", "92"]);
     assert_eq!(row("Max core file size"), ["0", "0"]);
-    assert!(said.ends_with("opened 29\n"), "{said}");
+    assert!(said.ends_with("opened 20\n"), "{said}");
     assert!(readable(&started.agent.exit_fd(), DEADLINE));
     let exit = started.agent.try_exit().expect("it can be asked");
     assert_eq!(exit, Some(Exit::Signal(libc::SIGXFSZ)));
@@ -113,6 +113,15 @@ fn limits_per_process_are_in_force() {
     let wanted =
         [("cpu", Enforcer::Watch), ("file_size", Enforcer::Rlimit), ("open_files", Enforcer::Rlimit)];
     assert_eq!(recorded, wanted);
+    started.agent.sweep().expect("processes can be listed");
+}
+
+#[test]
+fn no_more_files_are_open_than_allowed() {
+    let limits = ResourceLimits { open_files: Some(32), ..ResourceLimits::default() };
+    let mut started =
+        spawn_agent(&AgentRequest { limits, ..request(&["open-files:100"]) }).expect("it starts");
+    assert_eq!(read_all(&started.stdout), "opened 29\n");
     started.agent.sweep().expect("processes can be listed");
 }
 

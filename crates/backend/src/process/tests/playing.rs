@@ -11,7 +11,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
 
 use crate::process::{
-    AgentRequest, CgroupUse, KeeperRequest, ProcessHandle, ResourceLimits, Stdin, kill_tree, spawn_keeper,
+    AgentRequest, CgroupUse, KeeperRequest, ProcessHandle, ResourceLimits, Stdin, kill_tree, remove_cgroup,
+    spawn_keeper,
 };
 
 pub(super) const DEADLINE: Duration = Duration::from_secs(30);
@@ -119,6 +120,7 @@ impl Drop for Play {
         let _ = self.keeper.signal(crate::process::Signal::KILL);
         let _ = self.keeper.reap();
         let _ = kill_tree(self.tag, &[]);
+        let _ = remove_cgroup(self.tag);
     }
 }
 
