@@ -5,7 +5,7 @@ use domain::id::RunId;
 use futures::future::BoxFuture;
 
 use crate::app::{
-    AgentList, App, Answer, Answered, AppError, Cancel, Cancelled, GetRun, Health, HealthReport, ListAgents,
+    AgentList, Answer, Answered, App, AppError, Cancel, Cancelled, GetRun, Health, HealthReport, ListAgents,
     ListRuns, OutputPage, Progress, ReadOutput, RunDetail, RunList, Start, Started, Wait, Waited,
 };
 

@@ -23,10 +23,7 @@ mod tasks;
 mod tools;
 mod waiting;
 
-pub use clients::Waits;
-pub use engine::{Answering, Engine};
-pub use handler::Pace;
-pub use serve::{Left, Options, serve};
+pub use serve::{Options, serve};
 
 #[cfg(test)]
 mod tests;
