@@ -14,6 +14,13 @@ pub const VOLERY_RUN_TAG: &str = "VOLERY_RUN_TAG";
 /// Debug builds only: a directory by which tests hold a process at a named point of a run (see `point.rs`).
 pub const VOLERY_TEST_POINTS: &str = "VOLERY_TEST_POINTS";
 
+/// Set to anything: no colours (no-color.org).
+pub const NO_COLOR: &str = "NO_COLOR";
+/// The kind of terminal; `dumb` or nothing means that lines cannot be redrawn.
+pub const TERM: &str = "TERM";
+/// Who answers a question, for the record.
+pub const USER: &str = "USER";
+
 /// Variables that every agent gets, beside those that begin with one of [`BASE_PREFIXES`].
 pub const BASE: [&str; 23] = [
     "PATH",

@@ -92,7 +92,9 @@ fn report(error: &KeeperError) {
 fn keep(arguments: &[OsString]) -> Result<(), KeeperError> {
     let [run, slots, queue] = arguments else { return Err(KeeperError::Arguments) };
     let number = |text: &OsString| text.to_str().and_then(|text| text.parse::<u32>().ok());
-    let (Some(slots), Some(queue)) = (number(slots), number(queue)) else { return Err(KeeperError::Arguments) };
+    let (Some(slots), Some(queue)) = (number(slots), number(queue)) else {
+        return Err(KeeperError::Arguments);
+    };
     let lock = process::inherited_fd(LOCK_FD).map_err(|error| KeeperError::Os("adopt the lock", error))?;
     let leash = process::inherited_fd(LEASH_FD).map_err(|error| KeeperError::Os("adopt the leash", error))?;
     process::become_subreaper().map_err(|error| KeeperError::Os("become a subreaper", error))?;
@@ -102,7 +104,8 @@ fn keep(arguments: &[OsString]) -> Result<(), KeeperError> {
     let spec = dir.read_spec()?;
     let leash = UnixStream::from(leash);
     leash.set_nonblocking(true).map_err(|error| KeeperError::Os("prepare the leash", error))?;
-    let (listener, socket) = sockets::bind(dir.home(), spec.tag).map_err(|error| KeeperError::Os("bind the socket", error))?;
+    let (listener, socket) =
+        sockets::bind(dir.home(), spec.tag).map_err(|error| KeeperError::Os("bind the socket", error))?;
     let mut keeper = Keeper {
         dir,
         spec,
@@ -208,7 +211,10 @@ impl Keeper {
                 return Ok(None);
             }
             let queue = ticket.as_fd().unwrap_or(self.signals.as_fd());
-            wait_readable(&[queue, self.leash_or_signals(), self.signals.as_fd(), self.listener.as_fd()], QUEUE_LOOK_MS);
+            wait_readable(
+                &[queue, self.leash_or_signals(), self.signals.as_fd(), self.listener.as_fd()],
+                QUEUE_LOOK_MS,
+            );
             // A connection is only a nudge while the run is queued: whoever watches looks at the journal.
             while self.listener.accept().is_ok() {}
         }
@@ -273,7 +279,8 @@ impl Keeper {
     fn keep_workers(&mut self) -> Result<(), KeeperError> {
         for attempt in 0..=RESUMES_MAX {
             let end = self.keep_worker(attempt > 0)?;
-            let swept = process::kill_tree(self.spec.tag, &[]).map_err(|error| KeeperError::Os("sweep", error))?;
+            let swept =
+                process::kill_tree(self.spec.tag, &[]).map_err(|error| KeeperError::Os("sweep", error))?;
             self.reap_leftovers();
             if self.dir.ending()?.is_some() {
                 return Ok(());
@@ -287,10 +294,13 @@ impl Keeper {
             let outcome = match end {
                 WorkerEnd::Hung => Outcome::Interrupted { lost: Lost::HungWorker },
                 WorkerEnd::Exited(Exit::Code(worker::EXIT_STORAGE)) => {
-                    let reason = "the worker could not record what happened; its worker.log tells more".to_owned();
+                    let reason =
+                        "the worker could not record what happened; its worker.log tells more".to_owned();
                     Outcome::Failed { failure: Failure::Storage { reason } }
                 }
-                WorkerEnd::Exited(Exit::Code(_) | Exit::Signal(_)) => Outcome::Interrupted { lost: Lost::Worker },
+                WorkerEnd::Exited(Exit::Code(_) | Exit::Signal(_)) => {
+                    Outcome::Interrupted { lost: Lost::Worker }
+                }
             };
             worker::end_lost(&self.dir, &self.lock, &self.spec, outcome, swept.count)?;
             return Ok(());
@@ -301,7 +311,8 @@ impl Keeper {
     fn keep_worker(&mut self, resumed: bool) -> Result<WorkerEnd, KeeperError> {
         let flags = rustix::pipe::PipeFlags::CLOEXEC | rustix::pipe::PipeFlags::NONBLOCK;
         let pipe = rustix::pipe::pipe_with(flags);
-        let (deadline, deadline_writer) = pipe.map_err(|error| KeeperError::Os("make a pipe", error.into()))?;
+        let (deadline, deadline_writer) =
+            pipe.map_err(|error| KeeperError::Os("make a pipe", error.into()))?;
         let keeper_pid = std::process::id();
         match process::fork_worker().map_err(|error| KeeperError::Os("fork the worker", error))? {
             Forked::Keeper(worker) => {
@@ -310,7 +321,8 @@ impl Keeper {
             }
             Forked::Worker => {
                 drop(deadline);
-                let leash = self.leash.try_clone().map_err(|error| KeeperError::Os("keep the leash", error))?;
+                let leash =
+                    self.leash.try_clone().map_err(|error| KeeperError::Os("keep the leash", error))?;
                 let listener = self.listener.try_clone();
                 let assignment = Assignment {
                     dir: self.dir.clone(),
@@ -397,7 +409,8 @@ fn read_deadline(pipe: &OwnedFd, known: Option<u64>) -> Option<u64> {
 }
 
 fn wait_readable(fds: &[std::os::fd::BorrowedFd<'_>], timeout_ms: u64) {
-    let mut polled: Vec<PollFd<'_>> = fds.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+    let mut polled: Vec<PollFd<'_>> =
+        fds.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
     let timeout = rustix::time::Timespec {
         tv_sec: i64::try_from(timeout_ms / 1_000).unwrap_or(i64::MAX),
         tv_nsec: i64::try_from(timeout_ms % 1_000 * 1_000_000).unwrap_or(0),

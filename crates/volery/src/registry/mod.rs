@@ -8,6 +8,3 @@ mod trust;
 pub use files::{Catalogue, ConfigFound, load};
 pub use project::{ProjectError, find_project, resolve_directory};
 pub use trust::{Trust, TrustError, TrustRecord};
-
-#[cfg(test)]
-mod tests;

@@ -84,8 +84,18 @@ fn report(error: &StoreError) {
 
 /// How the agent is driven, and how far it is.
 pub(super) enum Driven {
-    Process { agent: Box<Agent>, output: Output, exit: Option<Exit>, open_streams: u32, drained_by: u64 },
-    Loop { steps: Box<dyn Loop>, question: Option<OpenQuestion>, under_way: Option<tokio::task::AbortHandle> },
+    Process {
+        agent: Box<Agent>,
+        output: Output,
+        exit: Option<Exit>,
+        open_streams: u32,
+        drained_by: u64,
+    },
+    Loop {
+        steps: Box<dyn Loop>,
+        question: Option<OpenQuestion>,
+        under_way: Option<tokio::task::AbortHandle>,
+    },
     /// It could not be started.
     Nothing,
 }
@@ -196,7 +206,8 @@ impl Desk {
                 Ok(started) => {
                     point::reach("worker_spawned_agent");
                     for name in agent::missing(&self.spec, &drive) {
-                        let message = format!("the environment variable {name} is not set, so the agent has none");
+                        let message =
+                            format!("the environment variable {name} is not set, so the agent has none");
                         self.append(Event::Warned { message })?;
                     }
                     self.append(agent::started(&drive, &started))?;
@@ -214,7 +225,11 @@ impl Desk {
     async fn hold(&mut self, started: Started, drive: ProcessDrive) -> Result<(), StoreError> {
         let Started { agent, stdin, stdout, stderr } = started;
         let path = self.dir.path().to_owned();
-        let io = |error| StoreError::Io { attempt: "read the agent's output for", path: path.clone(), source: error };
+        let io = |error| StoreError::Io {
+            attempt: "read the agent's output for",
+            path: path.clone(),
+            source: error,
+        };
         let redactor = agent::redactor(&self.spec, Some(&drive));
         let output = Output::create(&self.dir, &self.spec, &redactor, drive.reader)?;
         let stdout = tokio::net::unix::pipe::Receiver::from_owned_fd(stdout).map_err(io)?;
@@ -226,7 +241,8 @@ impl Desk {
             tokio::task::spawn_local(output::feed(stdin, prompt));
         }
         let exit = agent.exit_fd().try_clone_to_owned().map_err(io)?;
-        let exit = tokio::io::unix::AsyncFd::with_interest(exit, tokio::io::Interest::READABLE).map_err(io)?;
+        let exit =
+            tokio::io::unix::AsyncFd::with_interest(exit, tokio::io::Interest::READABLE).map_err(io)?;
         let to_desk = self.to_desk.clone();
         tokio::task::spawn_local(async move {
             // An error here is found by `try_exit`, which the desk calls in any case.
@@ -236,8 +252,13 @@ impl Desk {
         if agent.is_watched() {
             self.next_sample = Some(clock::monotonic_ms() + SAMPLE_EVERY_MS);
         }
-        self.driven =
-            Driven::Process { agent: Box::new(agent), output, exit: None, open_streams: 2, drained_by: u64::MAX };
+        self.driven = Driven::Process {
+            agent: Box::new(agent),
+            output,
+            exit: None,
+            open_streams: 2,
+            drained_by: u64::MAX,
+        };
         self.started_ms = clock::monotonic_ms();
         self.step(Input::Started).await
     }
@@ -367,7 +388,8 @@ impl Desk {
     }
 
     async fn conclude_if_drained(&mut self) -> Result<(), StoreError> {
-        let Driven::Process { output, exit: Some(exit), open_streams, drained_by, .. } = &mut self.driven else {
+        let Driven::Process { output, exit: Some(exit), open_streams, drained_by, .. } = &mut self.driven
+        else {
             return Ok(());
         };
         if *open_streams > 0 && clock::monotonic_ms() < *drained_by {
@@ -388,7 +410,7 @@ impl Desk {
         self.perform(effects, answer).await
     }
 
-    async fn step(&mut self, input: Input) -> Result<(), StoreError> {
+    pub(super) async fn step(&mut self, input: Input) -> Result<(), StoreError> {
         let effects = self.machine.step(clock::monotonic_ms(), input);
         let answer = match &self.driven {
             Driven::Loop { .. } => Answer::Text(self.log.state().said.clone()),
@@ -420,7 +442,8 @@ impl Desk {
 /// Asks the run's backend how to carry it out.
 fn prepare(dir: &RunDir, spec: &RunSpec) -> Result<Drive, String> {
     let kind = &spec.backend.kind;
-    let backend = backend::registry::by_kind(kind).ok_or_else(|| format!("there is no backend of the kind {kind}"))?;
+    let backend =
+        backend::registry::by_kind(kind).ok_or_else(|| format!("there is no backend of the kind {kind}"))?;
     backend.prepare(spec, &dir.work_dir()).map_err(|error| error.to_string())
 }
 
