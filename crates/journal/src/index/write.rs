@@ -68,6 +68,9 @@ impl Index {
 
     /// Says that all ended runs have been inserted.
     pub fn mark_complete(&mut self) -> Written {
+        if let Err(error) = self.end_rebuild() {
+            return Written::NotDone(error);
+        }
         self.write("mark the index complete", |transaction| {
             let rows = transaction.execute("UPDATE completeness SET complete = 1", [])?;
             Ok(rows as u64)
@@ -116,5 +119,7 @@ fn is_busy(error: &rusqlite::Error) -> bool {
 }
 
 fn count_of(connection: &Connection) -> rusqlite::Result<u64> {
-    connection.query_row("SELECT coalesce(sum(runs), 0) FROM rollup", [], |row| amount_at(row, 0))
+    connection.query_row("SELECT coalesce(sum(runs), 0) FROM rollup INDEXED BY rollup_by_end", [], |row| {
+        amount_at(row, 0)
+    })
 }

@@ -25,6 +25,9 @@ CREATE TABLE rollup (
     PRIMARY KEY (project, agent, backend)
 ) STRICT, WITHOUT ROWID;
 
+-- Who was at work last, and the number of all runs.
+CREATE INDEX rollup_by_end ON rollup (last_ended_at_ms, runs);
+
 CREATE TRIGGER run_added AFTER INSERT ON run BEGIN
     INSERT INTO rollup VALUES (
         new.project, new.agent, new.backend, 1,
