@@ -74,12 +74,15 @@ impl Index {
     }
 }
 
+/// Returns the questions for the latest rows and for the number of all.
 pub(super) fn statements(project: Option<&str>) -> [String; 2] {
-    let from = project.map_or("rollup INDEXED BY rollup_by_end", |_| "rollup WHERE project = ?1");
-    [
-        format!("SELECT {COLUMNS} FROM {from} ORDER BY last_ended_at_ms DESC LIMIT {HEALTH_ROWS_MAX}"),
-        format!("SELECT count(*) FROM {from}"),
-    ]
+    let (from, count) = match project {
+        Some(_) => ("rollup WHERE project = ?1", "SELECT count(*) FROM rollup WHERE project = ?1"),
+        None => ("rollup INDEXED BY rollup_by_end", "SELECT rollups FROM total"),
+    };
+    let latest =
+        format!("SELECT {COLUMNS} FROM {from} ORDER BY last_ended_at_ms DESC LIMIT {HEALTH_ROWS_MAX}");
+    [latest, count.to_owned()]
 }
 
 fn health(connection: &Connection, project: Option<&str>) -> rusqlite::Result<Health> {
