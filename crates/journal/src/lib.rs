@@ -1,4 +1,5 @@
 //! Placeholder.
 
 pub mod index;
+pub mod retention;
 pub mod slots;
