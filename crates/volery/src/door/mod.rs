@@ -1,3 +1,3 @@
 //! Ways in. A door turns what was said into a typed request, waits, and renders the answer; it never runs an agent.
 
-pub mod mcp;
+pub(crate) mod mcp;
