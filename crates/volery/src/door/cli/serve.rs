@@ -25,7 +25,8 @@ pub(crate) async fn run(_args: Args, context: &Context) -> Result<Exit, CommandE
     let app = context.open_as(Door::Mcp)?;
     app.sweep_if_due();
     // However the client ends it, leaving in good order is no failure.
-    serve(app, Options::default()).await.map_err(|error| {
+    let options = Options::from(app.config());
+    serve(app, options).await.map_err(|error| {
         AppError::internal(format!("could not serve on standard input and output: {error}"))
     })?;
     Ok(Exit::Done)
