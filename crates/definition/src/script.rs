@@ -14,7 +14,7 @@ use crate::{FILE_BYTES_MAX, frontmatter};
 /// The most steps of one script.
 pub const STEPS_MAX: usize = 10_000;
 
-const ACTIONS: [&str; 7] = ["say", "sleep", "write", "ask", "delegate", "usage", "fail"];
+const ACTIONS: [&str; 8] = ["say", "sleep", "write", "append", "ask", "delegate", "usage", "fail"];
 
 /// Reads a script file: a list of steps, or a map with the list under `steps`. There is a script exactly if
 /// no finding is an error.
@@ -89,7 +89,14 @@ fn read_action(entry: &Entry, findings: &mut Findings<'_>) -> Option<Step> {
     match entry.key.as_str() {
         "say" => text(node, "say", findings).map(Step::Say),
         "sleep" => duration_ms(node, "sleep", Bounds::from(0), findings).map(Step::Sleep),
-        "write" => read_write(node, findings),
+        "write" => {
+            let (path, text) = read_file_step(node, "write", findings)?;
+            Some(Step::Write { path, text })
+        }
+        "append" => {
+            let (path, text) = read_file_step(node, "append", findings)?;
+            Some(Step::Append { path, text })
+        }
         "ask" => text(node, "ask", findings).map(Step::Ask),
         "delegate" => read_delegate(node, findings),
         "usage" => read_usage(node, findings),
@@ -106,18 +113,19 @@ fn read_action(entry: &Entry, findings: &mut Findings<'_>) -> Option<Step> {
     }
 }
 
-fn read_write(node: &Node, findings: &mut Findings<'_>) -> Option<Step> {
-    let mut fields = Fields::open(node, "write", findings)?;
-    let path =
-        required(&mut fields, "path", findings).and_then(|node| relative_path(node, "write.path", findings));
+/// Reads the file and the text of a step that writes.
+fn read_file_step(node: &Node, action: &str, findings: &mut Findings<'_>) -> Option<(String, String)> {
+    let mut fields = Fields::open(node, action, findings)?;
+    let path = required(&mut fields, "path", findings)
+        .and_then(|node| relative_path(node, &fields.name("path"), findings));
     // A file may well be empty or hold nothing but line breaks.
     let text = match fields.take("text") {
         None => Some(String::new()),
         Some(Node { shape: Shape::Text(text), .. }) => Some(text.clone()),
-        Some(node) => text(node, "write.text", findings),
+        Some(node) => text(node, &fields.name("text"), findings),
     };
     fields.close(findings);
-    Some(Step::Write { path: path?, text: text? })
+    Some((path?, text?))
 }
 
 fn read_delegate(node: &Node, findings: &mut Findings<'_>) -> Option<Step> {
