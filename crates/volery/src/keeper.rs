@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use backend::contract::Exit;
-use backend::process::{self, ChildStatus, Forked, Pid, ProcessHandle, Signal, SignalFd};
+use backend::process::{self, ChildStatus, Forked, ProcessHandle, Signal, SignalFd};
 use domain::run::{CancelOrder, Event, Failure, Lost, OnDisconnect, OnInterrupt, Outcome, RunSpec};
 use journal::inbox::{self, Letter};
 use journal::slots::{Acquire, Slot, SlotError, Slots};
@@ -228,10 +228,8 @@ impl Keeper {
     /// Tells whether the queued run shall end: by the inbox, a signal, or its door's word.
     fn order_to_cancel(&mut self, cancel_at: &mut Option<u64>) -> Option<CancelOrder> {
         for word in self.hear() {
-            if let Word::Left { policy } = &word {
-                if let OnDisconnect::Cancel { grace_ms } = policy {
-                    *cancel_at = Some(clock::monotonic_ms() + grace_ms);
-                }
+            if let Word::Left { policy: OnDisconnect::Cancel { grace_ms } } = &word {
+                *cancel_at = Some(clock::monotonic_ms() + grace_ms);
             }
             self.words.push(word);
         }
@@ -298,6 +296,10 @@ impl Keeper {
                         "the worker could not record what happened; its worker.log tells more".to_owned();
                     Outcome::Failed { failure: Failure::Storage { reason } }
                 }
+                WorkerEnd::Exited(Exit::Code(worker::EXIT_BUG)) => {
+                    let reason = "the worker panicked; its worker.log tells where".to_owned();
+                    Outcome::Failed { failure: Failure::Bug { reason } }
+                }
                 WorkerEnd::Exited(Exit::Code(_) | Exit::Signal(_)) => {
                     Outcome::Interrupted { lost: Lost::Worker }
                 }
@@ -336,7 +338,10 @@ impl Keeper {
                     keeper_pid,
                     resumed,
                 };
-                process::exit_worker(worker::carry_out(assignment))
+                // Nothing of the worker may unwind into what is the keeper's.
+                let carried =
+                    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| worker::carry_out(assignment)));
+                process::exit_worker(carried.unwrap_or(worker::EXIT_BUG))
             }
         }
     }

@@ -7,6 +7,7 @@ mod door;
 mod env;
 mod keeper;
 mod point;
+mod readable;
 mod registry;
 mod report;
 mod slots;

@@ -1,7 +1,7 @@
 //! One run directory, by descriptor: when it ended, whether somebody holds it, and its output.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::SystemTime;
 
@@ -153,4 +153,11 @@ pub(super) fn read_small(directory: BorrowedFd<'_>, name: &str) -> io::Result<St
         File::from(file).take(64).read_to_string(&mut text)?;
     }
     Ok(text)
+}
+
+/// Writes a file that must not exist.
+pub(super) fn write_small(directory: BorrowedFd<'_>, name: &str, text: &str) -> io::Result<()> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(directory, name, flags, Mode::from_raw_mode(0o600))?;
+    File::from(file).write_all(text.as_bytes())
 }

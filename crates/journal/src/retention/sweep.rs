@@ -24,6 +24,7 @@ const INTERVAL_UNFINISHED: SignedDuration = SignedDuration::from_mins(1);
 const PROBLEMS_MAX: usize = 20;
 /// In a day's directory: up to which run all output has been dropped, or `all`.
 const STAMP: &str = ".outputs-dropped";
+const STAMP_UNFINISHED: &str = ".outputs-dropped.new";
 
 /// What is to be swept.
 #[derive(Debug, Clone)]
@@ -231,13 +232,13 @@ impl<'a> Broom<'a> {
         most: Action,
     ) -> io::Result<()> {
         let Some(directory) = run::open_directory(runs, name)? else { return Ok(()) };
-        let stamp = self.request.home.join("runs").join(name).join(STAMP);
         let dropped = Dropped::read(directory.as_fd());
         if most == Action::DropOutput && dropped == Dropped::All {
             return Ok(());
         }
         let entries = run::names(directory.as_fd())?;
-        let others = entries.iter().filter(|name| *name != STAMP && name.parse::<RunId>().is_err()).count();
+        let others =
+            entries.iter().filter(|name| !name.starts_with(STAMP) && name.parse::<RunId>().is_err()).count();
         let mut ids: Vec<RunId> = entries.iter().filter_map(|name| name.parse().ok()).collect();
         ids.sort_unstable();
         let skipped = |id: &RunId| most == Action::DropOutput && dropped.covers(*id);
@@ -268,7 +269,7 @@ impl<'a> Broom<'a> {
         if unbroken && is_over {
             through = Dropped::All;
         }
-        if through == dropped { Ok(()) } else { through.write(&stamp) }
+        if through == dropped { Ok(()) } else { through.write(directory.as_fd()) }
     }
 
     fn visit(&mut self, home: BorrowedFd<'_>, day: BorrowedFd<'_>, id: RunId) -> io::Result<Visit> {
@@ -353,20 +354,26 @@ impl Dropped {
         }
     }
 
-    fn write(self, path: &Path) -> io::Result<()> {
+    fn write(self, day: BorrowedFd<'_>) -> io::Result<()> {
         let text = match self {
             Self::Nothing => String::new(),
             Self::Through(id) => id.to_string(),
             Self::All => "all".to_owned(),
         };
-        let unfinished = path.with_extension("new");
-        std::fs::write(&unfinished, text)?;
-        std::fs::rename(unfinished, path)
+        run::unlink(day, STAMP_UNFINISHED, AtFlags::empty())?;
+        let written = run::write_small(day, STAMP_UNFINISHED, &text)
+            .and_then(|()| Ok(rustix::fs::renameat(day, STAMP_UNFINISHED, day, STAMP)?));
+        match written.map_err(|error| (error.kind(), error)) {
+            // Another sweep has removed the day, or is writing the same.
+            Ok(()) | Err((ErrorKind::NotFound | ErrorKind::AlreadyExists, _)) => Ok(()),
+            Err((_, error)) => Err(error),
+        }
     }
 }
 
 fn remove_day(runs: BorrowedFd<'_>, day: BorrowedFd<'_>, name: &str) -> io::Result<()> {
     run::unlink(day, STAMP, AtFlags::empty())?;
+    run::unlink(day, STAMP_UNFINISHED, AtFlags::empty())?;
     match run::unlink(runs, name, AtFlags::REMOVEDIR) {
         Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => Ok(()),
         other => other,

@@ -22,7 +22,11 @@ pub(super) fn throw_away(home: BorrowedFd<'_>, day: BorrowedFd<'_>, id: RunId) -
     }
     let name = id.to_string();
     let trash = run::open_directory(home, "trash")?.ok_or(ErrorKind::NotADirectory)?;
-    rustix::fs::renameat(day, &name, &trash, &name)?;
+    match rustix::fs::renameat(day, &name, &trash, &name) {
+        // Another sweep was quicker.
+        Ok(()) | Err(Errno::NOENT) => {}
+        Err(error) => return Err(error.into()),
+    }
     // A run that is gone needs nobody to write its row.
     run::unlink(home, format!("open/{name}"), AtFlags::empty())
 }

@@ -11,14 +11,11 @@ use domain::agent::{Agent, ScriptSource};
 use domain::id::{AgentName, IdempotencyKey, RunId};
 use domain::nearest::nearest;
 use domain::plan::{Order, Parent, Place, Refusal, plan};
-use domain::run::{
-    BackendSpec, Caller, ContainmentDemand, Door, Idempotency, LimitName, OnDisconnect, RunSpec,
-};
+use domain::run::{BackendSpec, Caller, ContainmentDemand, Idempotency, LimitName, OnDisconnect, RunSpec};
 use journal::NewRun;
 use journal::keys::{self, Claim, KeyScope};
 use serde_json::json;
 use sha2::{Digest, Sha256};
-use tokio::io::unix::AsyncFd;
 
 use super::engine::{Engine, store_error};
 use super::leashes;
@@ -26,6 +23,7 @@ use super::{AppError, Attachment, Start, Started};
 use crate::clock;
 use crate::keeper;
 use crate::point;
+use crate::readable::readable;
 use crate::registry::{Catalogue, Trust};
 use crate::wire::{self, Word};
 
@@ -175,10 +173,10 @@ impl Engine {
 
     /// Collects a keeper when it has ended, without waiting for it here.
     fn reap_later(&self, keeper: ProcessHandle) {
-        let Ok(waiting) = keeper.as_fd().try_clone_to_owned().and_then(AsyncFd::new) else { return };
+        let Ok(ended) = keeper.as_fd().try_clone_to_owned() else { return };
         tokio::spawn(async move {
             // If it cannot be awaited or collected, its entry stays until this door ends.
-            if waiting.readable().await.is_ok() {
+            if readable(ended).await.is_ok() {
                 let _ = keeper.try_reap();
             }
         });

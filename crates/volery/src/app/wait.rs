@@ -156,7 +156,7 @@ async fn hear(following: &mut Option<watch::Receiver<Heard>>, signs: &mpsc::Send
                 Heard::Closed => *following = None,
             }
             // What was said last before the end is in the journal, which the caller looks at now.
-            !matches!(following, None)
+            following.is_some()
         }
     }
 }

@@ -22,6 +22,7 @@ use super::{agent, peers};
 use crate::app::{Engine, Progress, Request};
 use crate::clock;
 use crate::point;
+use crate::readable::readable;
 use crate::wire::{self, Inbound, Saying, Tell, Word};
 
 /// What a keeper gives its worker.
@@ -61,11 +62,13 @@ const SEEN_MAX: usize = 8;
 
 /// The exit code of a worker that could not write the journal.
 pub const EXIT_STORAGE: i32 = 74;
+/// The exit code of a worker that panicked.
+pub const EXIT_BUG: i32 = 70;
 
 /// Carries out a run and returns the worker's exit code.
 pub fn carry_out(assignment: Assignment<'_>) -> i32 {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let Ok(runtime) = runtime else { return 70 };
+    let Ok(runtime) = runtime else { return EXIT_BUG };
     let local = tokio::task::LocalSet::new();
     match local.block_on(&runtime, Desk::carry_out(assignment)) {
         Ok(()) => 0,
@@ -86,7 +89,7 @@ fn report(error: &StoreError) {
 pub(super) enum Driven {
     Process {
         agent: Box<Agent>,
-        output: Output,
+        output: Box<Output>,
         exit: Option<Exit>,
         open_streams: u32,
         drained_by: u64,
@@ -231,7 +234,7 @@ impl Desk {
             source: error,
         };
         let redactor = agent::redactor(&self.spec, Some(&drive));
-        let output = Output::create(&self.dir, &self.spec, &redactor, drive.reader)?;
+        let output = Box::new(Output::create(&self.dir, &self.spec, &redactor, drive.reader)?);
         let stdout = tokio::net::unix::pipe::Receiver::from_owned_fd(stdout).map_err(io)?;
         let stderr = tokio::net::unix::pipe::Receiver::from_owned_fd(stderr).map_err(io)?;
         tokio::task::spawn_local(output::pump(Stream::Stdout, stdout, self.to_desk.clone()));
@@ -241,12 +244,10 @@ impl Desk {
             tokio::task::spawn_local(output::feed(stdin, prompt));
         }
         let exit = agent.exit_fd().try_clone_to_owned().map_err(io)?;
-        let exit =
-            tokio::io::unix::AsyncFd::with_interest(exit, tokio::io::Interest::READABLE).map_err(io)?;
         let to_desk = self.to_desk.clone();
         tokio::task::spawn_local(async move {
             // An error here is found by `try_exit`, which the desk calls in any case.
-            let _ = exit.readable().await;
+            let _ = readable(exit).await;
             let _ = to_desk.send(Seen::AgentExited).await;
         });
         if agent.is_watched() {

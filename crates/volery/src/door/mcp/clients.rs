@@ -7,8 +7,8 @@ use std::time::Duration;
 
 /// How much of a result is answered inline, counted as it stands in JSON.
 const RESULT_BYTES: usize = 32 << 10;
-/// How long a call waits for a client that is not known; the SDKs give up at 60 s.
-const WAIT_S: u64 = 45;
+/// When the clients that are built on the TypeScript SDK give up, which most others are.
+const SDK_LIMIT_S: u64 = 60;
 
 /// What is known about one client.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,20 +46,19 @@ const KNOWN: &[Known] = &[
     Known { result_bytes: 8 << 10, ..known("codex", 240, 300) },
     known("gemini", 540, 600),
     known("qwen", 540, 600),
-    Known { resets: true, wait_with_progress_s: 300, ..known("opencode", WAIT_S, 60) },
+    Known { resets: true, wait_with_progress_s: 300, ..known("opencode", 45, SDK_LIMIT_S) },
     // Claude Desktop: four minutes, whatever happens.
     known("claude-ai", 200, 240),
     known("claude-desktop", 200, 240),
     known("anthropic", 240, 300),
 ];
 
-const UNKNOWN: Known = known("", WAIT_S, 60);
-
-/// Waits that the user has set: for all clients, or by the beginning of a client's name.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Waits {
-    pub all: Option<Duration>,
-    pub by_client: BTreeMap<String, Duration>,
+/// How long calls wait, where the table does not say it or the user says otherwise.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Waits {
+    pub(crate) unknown: Duration,
+    /// By the beginning of a client's name.
+    pub(crate) by_client: BTreeMap<String, Duration>,
 }
 
 impl Client {
@@ -67,23 +66,27 @@ impl Client {
     pub(super) fn named(name: &str, waits: &Waits) -> Self {
         let lower = name.to_lowercase();
         let known = KNOWN.iter().find(|known| lower.starts_with(known.prefix));
-        let known = known.unwrap_or(&UNKNOWN);
-        let mut client = Self {
-            name: name.to_owned(),
-            wait: Duration::from_secs(known.wait_s),
-            wait_with_progress: Duration::from_secs(known.wait_with_progress_s),
-            limit: Duration::from_secs(known.limit_s),
-            resets: known.resets,
-            result_bytes: known.result_bytes,
-        };
+        let mut client = known.map_or_else(|| Self::unknown(waits.unknown), Self::from);
         let set = waits.by_client.iter().find(|(prefix, _)| lower.starts_with(&prefix.to_lowercase()));
-        if let Some(wait) = set.map(|(_, wait)| *wait).or(waits.all) {
-            client.wait = wait;
-            client.wait_with_progress = wait;
-            // Whoever raises the wait has raised the client's limit too.
-            client.limit = client.limit.max(wait);
+        if let Some((_, wait)) = set {
+            client.wait = *wait;
+            client.wait_with_progress = *wait;
         }
+        // Whoever raises a wait has raised the client's own limit too.
+        client.limit = client.limit.max(client.wait);
+        client.name = name.to_owned();
         client
+    }
+
+    fn unknown(wait: Duration) -> Self {
+        Self {
+            name: String::new(),
+            wait,
+            wait_with_progress: wait,
+            limit: Duration::from_secs(SDK_LIMIT_S),
+            resets: false,
+            result_bytes: RESULT_BYTES,
+        }
     }
 
     /// Returns who a cancel or an answer is recorded as.
@@ -104,6 +107,19 @@ impl Client {
             CancelMeaning::StopWaiting
         } else {
             CancelMeaning::CancelRun
+        }
+    }
+}
+
+impl From<&Known> for Client {
+    fn from(known: &Known) -> Self {
+        Self {
+            name: String::new(),
+            wait: Duration::from_secs(known.wait_s),
+            wait_with_progress: Duration::from_secs(known.wait_with_progress_s),
+            limit: Duration::from_secs(known.limit_s),
+            resets: known.resets,
+            result_bytes: known.result_bytes,
         }
     }
 }

@@ -2,7 +2,6 @@
 //! their own files; prompts and completions do not exist and say so.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
@@ -17,8 +16,9 @@ use rmcp::service::{RequestContext, RoleServer};
 use tokio_util::sync::CancellationToken;
 
 use super::call::Call;
-use super::clients::{Client, Waits};
-use super::engine::Engine;
+use super::clients::Client;
+use super::front::Front;
+use super::options::Options;
 use super::{resources, tasks, tools};
 
 /// Teaches the calling model to delegate.
@@ -28,59 +28,31 @@ pub(super) const INSTRUCTIONS: &str = include_str!("instructions.md");
 const TOOLS_TTL_MS: u64 = 3_600_000;
 const CALLER_CHARS_MAX: usize = 100;
 
-/// The rhythm of the door.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pace {
-    /// Between two progress notifications.
-    pub progress: Duration,
-    /// How long a call that can be answered with a task first waits for the run itself.
-    pub task_after: Duration,
-    /// When the door leaves: how long calls may go on to be ready,
-    pub leave_ready: Duration,
-    /// then to answer what they have,
-    pub leave_answer: Duration,
-    /// and then for the answers to be written.
-    pub leave_write: Duration,
-}
-
-impl Default for Pace {
-    fn default() -> Self {
-        Self {
-            progress: Duration::from_secs(3),
-            task_after: Duration::from_secs(1),
-            leave_ready: Duration::from_millis(120),
-            leave_answer: Duration::from_millis(80),
-            leave_write: Duration::from_millis(100),
-        }
-    }
-}
-
-/// The state of the door: all of it is in the engine, except for who is asking.
+/// The state of the door: all of it is in the app, except for who is asking.
 pub(super) struct Handler {
-    pub(super) engine: Arc<dyn Engine>,
-    pub(super) pace: Pace,
+    pub(super) app: Arc<dyn Front>,
+    pub(super) options: Options,
     pub(super) leaving: CancellationToken,
-    waits: Waits,
     caller: Mutex<String>,
 }
 
 impl Handler {
-    pub(super) fn new(engine: Arc<dyn Engine>, pace: Pace, waits: Waits, leaving: CancellationToken) -> Self {
-        Self { engine, pace, leaving, waits, caller: Mutex::default() }
+    pub(super) fn new(app: Arc<dyn Front>, options: Options, leaving: CancellationToken) -> Self {
+        Self { app, options, leaving, caller: Mutex::default() }
     }
 
-    /// Returns what is known about the client of this request, and tells the engine its name.
+    /// Returns what is known about the client of this request, and tells the app its name.
     pub(super) fn client_of(&self, context: &RequestContext<RoleServer>) -> Client {
         let name = context.client_info().map(|client| tidy_name(&client.name)).unwrap_or_default();
         self.note_caller(&name);
-        Client::named(&name, &self.waits)
+        Client::named(&name, &self.options.waits)
     }
 
     fn note_caller(&self, name: &str) {
         let mut caller = self.caller.lock().unwrap_or_else(PoisonError::into_inner);
         if !name.is_empty() && *caller != name {
             name.clone_into(&mut caller);
-            self.engine.set_caller(name);
+            self.app.set_caller(name);
         }
     }
 }

@@ -1,8 +1,10 @@
 //! The MCP door: one client over standard input and output, in both generations of the protocol.
 //!
 //! Bytes become lines (`stdio`), lines become messages or are refused (`line`, `id_scan`), messages go through the
-//! library (`transport`, `in_flight`, `guard`) to the `handler`, which asks the `engine` and renders its answers.
+//! library (`transport`, `in_flight`, `guard`) to the `handler`, which asks the app
+//! (`front`) and renders its answers.
 
+mod options;
 mod serve;
 
 mod id_scan;
@@ -15,18 +17,16 @@ mod transport;
 
 mod call;
 mod clients;
-mod engine;
 mod events;
+mod front;
 mod handler;
 mod resources;
 mod tasks;
 mod tools;
 mod waiting;
 
-pub use clients::Waits;
-pub use engine::{Answering, Engine};
-pub use handler::Pace;
-pub use serve::{Left, Options, serve};
+pub(crate) use options::Options;
+pub(crate) use serve::serve;
 
 #[cfg(test)]
 mod tests;

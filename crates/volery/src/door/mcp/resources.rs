@@ -27,7 +27,7 @@ pub(super) async fn list(call: &Call<'_>) -> Result<ListResourcesResult, ErrorDa
         .with_mime_type(JSON);
     let mut resources = vec![overview];
     // A project that cannot be read still has its overview, which says why.
-    if let Ok(list) = call.door.engine.list_agents(ListAgents::default()).await {
+    if let Ok(list) = call.door.app.list_agents(ListAgents::default()).await {
         resources.extend(list.agents.into_iter().take(AGENTS_MAX).map(|agent| {
             Resource::new(format!("{SCHEME}agents/{}", agent.name), agent.name)
                 .with_description(agent.description)
@@ -62,25 +62,25 @@ pub(super) async fn read(call: &Call<'_>, uri: &str) -> Result<ReadResourceResul
     let Some(address) = Address::parse(uri) else { return Err(unknown(uri)) };
     let text = match address {
         Address::Agents => {
-            let list = call.door.engine.list_agents(ListAgents::default()).await;
+            let list = call.door.app.list_agents(ListAgents::default()).await;
             to_text(&list.map_err(|error| failed(uri, &error))?)?
         }
         Address::Agent(name) => {
-            let list = call.door.engine.list_agents(ListAgents::default()).await;
+            let list = call.door.app.list_agents(ListAgents::default()).await;
             let list = list.map_err(|error| failed(uri, &error))?;
             let agent = list.agents.into_iter().find(|agent| agent.name == name);
             to_text(&agent.ok_or_else(|| unknown(uri))?)?
         }
         Address::Run(run) => {
             let ask = GetRun { run: run.to_string(), result_max: PAGE_BYTES as u64, ..GetRun::default() };
-            let detail = call.door.engine.get_run(ask).await;
+            let detail = call.door.app.get_run(ask).await;
             to_text(&detail.map_err(|error| failed(uri, &error))?.run)?
         }
         Address::Events(run, from) => {
             let events_from = Some(from);
             let ask =
                 GetRun { run: run.to_string(), events_from, events_max: EVENTS_MAX, ..GetRun::default() };
-            let detail = call.door.engine.get_run(ask).await.map_err(|error| failed(uri, &error))?;
+            let detail = call.door.app.get_run(ask).await.map_err(|error| failed(uri, &error))?;
             let (events, cut_at) = events::page(detail.events, PAGE_BYTES);
             to_text(&json!({
                 "run_id": detail.run.run_id,

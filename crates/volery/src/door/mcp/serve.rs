@@ -8,24 +8,17 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::clients::Waits;
-use super::engine::Engine;
+use super::front::Front;
 use super::guard::Guard;
-use super::handler::{Handler, Pace};
+use super::handler::Handler;
 use super::in_flight::InFlight;
+use super::options::Options;
 use super::stdio;
 use super::transport::LineTransport;
 
-/// What can be set about the door.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Options {
-    pub waits: Waits,
-    pub pace: Pace,
-}
-
 /// Why the door left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Left {
+pub(crate) enum Left {
     /// The client closed its end.
     Closed,
     Interrupted,
@@ -36,7 +29,7 @@ pub enum Left {
 ///
 /// Everything is said and written when this returns. The reading thread may still be blocked, and calls may still
 /// be waiting: drop the runtime with `shutdown_background`.
-pub async fn serve(engine: Arc<dyn Engine>, options: Options) -> io::Result<Left> {
+pub(crate) async fn serve(app: Arc<dyn Front>, options: Options) -> io::Result<Left> {
     // First of all, so that a signal during the start is not lost.
     let mut interrupts = signal(SignalKind::interrupt())?;
     let mut terminations = signal(SignalKind::terminate())?;
@@ -46,12 +39,12 @@ pub async fn serve(engine: Arc<dyn Engine>, options: Options) -> io::Result<Left
             _ = terminations.recv() => Left::Terminated,
         }
     };
-    serve_on(engine, options, (io::stdin(), io::stdout()), stop).await
+    serve_on(app, options, (io::stdin(), io::stdout()), stop).await
 }
 
 /// Serves on any pair of streams, until they close or somebody wants it to stop.
 pub(super) async fn serve_on<I, O>(
-    engine: Arc<dyn Engine>,
+    app: Arc<dyn Front>,
     options: Options,
     (input, output): (I, O),
     stop: impl Future<Output = Left>,
@@ -60,14 +53,14 @@ where
     I: Read + Send + 'static,
     O: Write + Send + 'static,
 {
-    let Options { waits, pace } = options;
+    let pace = options.pace.clone();
     let outbox = stdio::start_writer(output)?;
     let incoming = stdio::start_reader(input)?;
     let in_flight = Arc::new(InFlight::default());
     let ended = CancellationToken::new();
     let leaving = CancellationToken::new();
     let transport = LineTransport::new(incoming, outbox.clone(), in_flight.clone(), ended.clone());
-    let handler = Handler::new(engine.clone(), pace.clone(), waits, leaving.clone());
+    let handler = Handler::new(app.clone(), options, leaving.clone());
     // Without the library's own handshake: it ends the server when the first message is not the one it expects.
     let running = serve_directly_with_ct::<RoleServer, _, _, _, _>(
         Guard::new(handler),
@@ -80,7 +73,7 @@ where
         () = outbox.closed() => Left::Closed,
         left = stop => left,
     };
-    engine.leave();
+    app.leave();
     // Calls that are as good as done may finish; those that wait for a run then answer with its handle.
     if timeout(pace.leave_ready, in_flight.emptied()).await.is_err() {
         leaving.cancel();

@@ -15,14 +15,12 @@ use super::call::Call;
 use super::tools::{RunReport, is_failure};
 use crate::app::{Answer, AppError, Cancel, CancelTarget, ErrorKind, GetRun, RunView, WaitingView};
 
-/// How long the result of a run is kept.
-const TTL_MS: u64 = 7 * 24 * 3_600_000;
 const POLL_MS: u64 = 1_000;
 
 /// Makes a task of a run that was started. The run is already on disk, so the task is durable.
 pub(super) async fn create(call: &Call<'_>, run: RunId) -> Result<CreateTaskResult, AppError> {
     let view = view(call, run).await?;
-    let mut task = task(&view);
+    let mut task = task(call, &view);
     // Also for a run that has just ended: the client polls, and finds the result.
     task.status = TaskStatus::Working;
     Ok(CreateTaskResult::new(task))
@@ -31,7 +29,7 @@ pub(super) async fn create(call: &Call<'_>, run: RunId) -> Result<CreateTaskResu
 /// Answers `tasks/get`.
 pub(super) async fn get(call: &Call<'_>, task_id: &str) -> Result<GetTaskResult, ErrorData> {
     let view = view(call, parse(task_id)?).await.map_err(|error| protocol_error(&error))?;
-    let task = task(&view);
+    let task = task(call, &view);
     let payload = payload(call, view)?;
     Ok(GetTaskResult::new(DetailedTask::new(task, payload)))
 }
@@ -42,10 +40,10 @@ pub(super) async fn update(call: &Call<'_>, request: UpdateTaskParams) -> Result
     view(call, run).await.map_err(|error| protocol_error(&error))?;
     for (question, response) in request.input_responses {
         let answer = read_answer(call, run, question, response)?;
-        match call.door.engine.answer(answer).await {
+        match call.door.app.answer(answer).await {
             Ok(_) => {}
             // Answered in the meantime, or never asked: the protocol wants such keys ignored.
-            Err(error) if error.kind == ErrorKind::NotFound => {}
+            Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::Usage) => {}
             Err(error) => return Err(protocol_error(&error)),
         }
     }
@@ -56,7 +54,7 @@ pub(super) async fn update(call: &Call<'_>, request: UpdateTaskParams) -> Result
 pub(super) async fn cancel(call: &Call<'_>, task_id: &str) -> Result<(), ErrorData> {
     let target = CancelTarget::Run(parse(task_id)?.to_string());
     let order = CancelOrder { by: call.client.by(), reason: "tasks/cancel".into(), now: false };
-    let cancelled = call.door.engine.cancel(Cancel { target, order }).await;
+    let cancelled = call.door.app.cancel(Cancel { target, order }).await;
     cancelled.map(|_| ()).map_err(|error| protocol_error(&error))
 }
 
@@ -68,10 +66,10 @@ fn parse(task_id: &str) -> Result<RunId, ErrorData> {
 async fn view(call: &Call<'_>, run: RunId) -> Result<RunView, AppError> {
     let result_max = call.client.result_bytes as u64;
     let ask = GetRun { run: run.to_string(), result_max, ..GetRun::default() };
-    Ok(call.door.engine.get_run(ask).await?.run)
+    Ok(call.door.app.get_run(ask).await?.run)
 }
 
-fn task(view: &RunView) -> Task {
+fn task(call: &Call<'_>, view: &RunView) -> Task {
     let mut message = view.explanation.clone();
     if message.is_empty() {
         message.clone_from(&view.status);
@@ -79,7 +77,7 @@ fn task(view: &RunView) -> Task {
     let updated = last_updated(view).unwrap_or_else(|| view.created_at.clone());
     Task::new(view.run_id.to_string(), status(view), view.created_at.clone(), updated)
         .with_status_message(format!("{}: {message}", view.agent))
-        .with_ttl_ms(TTL_MS)
+        .with_ttl_ms(call.door.options.retention_ms)
         .with_poll_interval_ms(POLL_MS)
 }
 

@@ -45,11 +45,11 @@ pub(super) async fn wait(
     let seen = Seen::default();
     let mut note = |progress| seen.note(progress);
     let ask = Wait { runs, until, timeout_ms: Some(timeout_ms) };
-    let mut waiting = pin!(call.door.engine.wait(ask, &mut note));
+    let mut waiting = pin!(call.door.app.wait(ask, &mut note));
     let mut reporter = Reporter::new(call);
     // At once: some clients give up on a server that says nothing in the first seconds.
     reporter.send(&seen);
-    let every = call.door.pace.progress;
+    let every = call.door.options.pace.progress;
     let mut tick = tokio::time::interval_at(Instant::now() + every, every);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let end = loop {
@@ -97,7 +97,7 @@ impl Seen {
                 continue;
             };
             let ask = GetRun { run: run.to_string(), ..GetRun::default() };
-            let detail = call.door.engine.get_run(ask).await;
+            let detail = call.door.app.get_run(ask).await;
             // Taken off only now, so that being dropped in between loses nothing.
             self.suspects.lock().unwrap_or_else(PoisonError::into_inner).retain(|other| *other != run);
             if let Ok(detail) = detail

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::super::clients::{CancelMeaning, Client, Waits};
-use super::session::{BOTH, Era, Session};
+use super::super::clients::{CancelMeaning, Client};
+use super::session::{BOTH, Era, Session, waits};
 
 async fn start_slow(session: &mut Session, era: Era) -> i64 {
     let params = json!({ "name": "run_agent", "arguments": { "agent": "slow", "prompt": "p" } });
@@ -84,7 +84,7 @@ async fn a_cancel_that_names_no_request_changes_nothing() {
 
 #[test]
 fn a_cancel_near_the_clients_limit_is_a_time_out_whatever_it_says() {
-    let client = Client::named("codex-mcp-client", &Waits::default());
+    let client = Client::named("codex-mcp-client", &waits());
     let meaning = |reason, seconds| client.meaning_of_cancel(reason, Duration::from_secs(seconds));
     assert_eq!(meaning(None, 269), CancelMeaning::CancelRun);
     assert_eq!(meaning(None, 270), CancelMeaning::StopWaiting);

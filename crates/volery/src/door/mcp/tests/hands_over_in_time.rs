@@ -5,12 +5,12 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::super::clients::{Client, Waits};
-use super::super::serve::Options;
-use super::session::{BOTH, Era, Session, brisk};
+use super::super::options::Options;
+use super::session::{BOTH, Era, Session, brisk, waits};
 
 /// A session whose client is known to wait for a moment only.
 async fn impatient(era: Era, wait_ms: u64) -> Session {
-    let waits = Waits { all: Some(Duration::from_millis(wait_ms)), ..Waits::default() };
+    let waits = Waits { unknown: Duration::from_millis(wait_ms), ..waits() };
     let mut session = Session::open(Options { waits, ..brisk() });
     session.hello(era, "impatient", json!({})).await;
     session
@@ -148,20 +148,21 @@ fn each_client_is_answered_before_its_own_limit() {
         ("", 45, 32 << 10),
     ];
     for (name, wait_s, result_bytes) in cases {
-        let client = Client::named(name, &Waits::default());
+        let client = Client::named(name, &waits());
         assert_eq!((client.wait.as_secs(), client.result_bytes), (wait_s, result_bytes), "{name}");
         assert!(client.wait < client.limit, "{name}");
     }
-    assert_eq!(Client::named("opencode", &Waits::default()).wait_with_progress.as_secs(), 300);
+    assert_eq!(Client::named("opencode", &waits()).wait_with_progress.as_secs(), 300);
 }
 
 #[test]
 fn a_wait_that_the_user_set_wins() {
     let waits = Waits {
-        all: Some(Duration::from_secs(20)),
+        unknown: Duration::from_secs(20),
         by_client: [("Codex".to_owned(), Duration::from_secs(900))].into(),
     };
     assert_eq!(Client::named("codex-mcp-client", &waits).wait.as_secs(), 900);
     assert_eq!(Client::named("codex-mcp-client", &waits).limit.as_secs(), 900);
-    assert_eq!(Client::named("claude-code", &waits).wait.as_secs(), 20);
+    assert_eq!(Client::named("claude-code", &waits).wait.as_secs(), 600);
+    assert_eq!(Client::named("somebody", &waits).wait.as_secs(), 20);
 }

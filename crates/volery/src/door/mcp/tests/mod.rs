@@ -1,6 +1,6 @@
 //! The door against a scripted engine, line by line as a client sees it. Each file is named for what it shows.
 
-mod engine;
+mod scripted;
 mod session;
 
 mod answers_every_line;

@@ -1,5 +1,6 @@
 //! A client of the door in the same process: raw lines over pipes, in either generation of the protocol.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -9,9 +10,10 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use super::super::handler::Pace;
-use super::super::serve::{Left, Options, serve_on};
-use super::engine::Scripted;
+use super::super::clients::Waits;
+use super::super::options::{Options, Pace};
+use super::super::serve::{Left, serve_on};
+use super::scripted::Scripted;
 
 /// The longest that any answer may take.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -49,7 +51,12 @@ pub(super) fn brisk() -> Options {
         task_after: Duration::from_millis(50),
         ..Pace::default()
     };
-    Options { pace, ..Options::default() }
+    Options { waits: waits(), disconnect_grace_ms: 30_000, retention_ms: 604_800_000, pace }
+}
+
+/// The waits as they are when nobody has set them.
+pub(super) fn waits() -> Waits {
+    Waits { unknown: Duration::from_secs(45), by_client: BTreeMap::new() }
 }
 
 impl Session {

@@ -58,7 +58,7 @@ impl NativeTool for AnswerRun {
         };
         let by = call.client.by();
         let ask = Answer { run: input.run_id, question: input.question_id, allow, text: input.text, by };
-        let answered = call.door.engine.answer(ask).await?;
+        let answered = call.door.app.answer(ask).await?;
         let run_id = answered.run_id.to_string();
         let next = format!("Answered. Call wait_runs with run_ids [{run_id:?}] for the result.");
         Ok(Reply::Done(Output { run_id, question_id: answered.question, next }))

@@ -61,7 +61,7 @@ impl NativeTool for CancelRun {
             reason: input.reason.unwrap_or_default(),
             now: input.now.unwrap_or(false),
         };
-        let cancelled = call.door.engine.cancel(Cancel { target, order }).await?;
+        let cancelled = call.door.app.cancel(Cancel { target, order }).await?;
         Ok(Reply::Done(Output { runs: cancelled.runs.into_iter().map(Effect::from).collect() }))
     }
 }

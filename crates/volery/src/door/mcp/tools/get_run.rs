@@ -114,7 +114,7 @@ impl NativeTool for GetRun {
             events_from: input.events_from,
             events_max,
         };
-        let detail = call.door.engine.get_run(ask).await?;
+        let detail = call.door.app.get_run(ask).await?;
         let output = match input.output {
             Some(stream) => {
                 Some(page(call, &input.run_id, stream, input.output_offset.unwrap_or(0), page_bytes).await?)
@@ -157,6 +157,6 @@ async fn page(
     };
     // A sixth, so that it fits whatever has to be escaped: where a replaced text was cut cannot be told in bytes.
     let ask = ReadOutput { run: run.to_owned(), stream, offset, max: bytes_max / 6 };
-    let page = call.door.engine.read_output(ask).await?;
+    let page = call.door.app.read_output(ask).await?;
     Ok(Page { text: page.text, next_offset: page.next_offset, complete: page.complete })
 }

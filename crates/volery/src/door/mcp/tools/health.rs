@@ -69,7 +69,7 @@ impl NativeTool for Health {
 
     async fn call(call: &Call<'_>, input: Input) -> Result<Reply<Output>, AppError> {
         let scope = if input.all_projects == Some(true) { ListScope::All } else { ListScope::Project };
-        let report = call.door.engine.health(app::Health { directory: input.directory, scope }).await?;
+        let report = call.door.app.health(app::Health { directory: input.directory, scope }).await?;
         Ok(Reply::Done(Output {
             running: report.running,
             waiting: report.waiting,

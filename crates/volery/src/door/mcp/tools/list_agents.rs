@@ -68,7 +68,7 @@ impl NativeTool for ListAgents {
     type Output = Output;
 
     async fn call(call: &Call<'_>, input: Input) -> Result<Reply<Output>, AppError> {
-        let list = call.door.engine.list_agents(app::ListAgents { directory: input.directory }).await?;
+        let list = call.door.app.list_agents(app::ListAgents { directory: input.directory }).await?;
         let more = list.agents.len().saturating_sub(AGENTS_MAX);
         let none = list.agents.is_empty();
         Ok(Reply::Done(Output {

@@ -101,7 +101,7 @@ impl NativeTool for ListRuns {
             before: input.before,
             limit: input.limit.unwrap_or(LIMIT_DEFAULT),
         };
-        let list = call.door.engine.list_runs(ask).await?;
+        let list = call.door.app.list_runs(ask).await?;
         let before = list.before.map(|run| run.to_string());
         Ok(Reply::Done(Output { runs: list.runs.into_iter().map(Line::from).collect(), before }))
     }

@@ -16,9 +16,6 @@ use super::catalogue::{Hints, NativeTool, Reply};
 use super::report::{RunReport, is_failure};
 use crate::app::{AppError, Attachment, Cancel, CancelTarget, GetRun, RunView, Start, WaitUntil};
 
-/// How long a run goes on after its client has left, when it shall be cancelled then.
-const DISCONNECT_GRACE_MS: u64 = 30_000;
-
 pub(super) struct RunAgent;
 
 /// Delegate one task to a specialised agent and get its result. The agent works in its own process and sees only
@@ -107,9 +104,10 @@ impl From<Limits> for AskedLimits {
 }
 
 impl RunRequest {
-    pub(super) fn into_start(self, attachment: Attachment) -> Start {
+    pub(super) fn into_start(self, call: &Call<'_>, attachment: Attachment) -> Start {
+        let grace_ms = call.door.options.disconnect_grace_ms;
         let on_disconnect = self.on_disconnect.map(|wish| match wish {
-            OnClientGone::Cancel => OnDisconnect::Cancel { grace_ms: DISCONNECT_GRACE_MS },
+            OnClientGone::Cancel => OnDisconnect::Cancel { grace_ms },
             OnClientGone::Continue => OnDisconnect::Continue,
         });
         Start {
@@ -140,34 +138,35 @@ impl NativeTool for RunAgent {
         let agent = input.request.agent.clone();
         let asynchronous = input.wait_s == Some(0);
         let attachment = if asynchronous { Attachment::Detached } else { Attachment::Attached };
-        let started = call.door.engine.start(input.request.into_start(attachment)).await?;
+        let started = call.door.app.start(input.request.into_start(call, attachment)).await?;
         let run = started.run_id;
         let handle = || RunReport::started(run.to_string(), agent, started.warnings);
         if asynchronous {
             return Ok(Reply::Done(handle()));
         }
         let patience = call.patience(input.wait_s);
-        let first = if call.takes_tasks() { patience.min(call.door.pace.task_after) } else { patience };
+        let first =
+            if call.takes_tasks() { patience.min(call.door.options.pace.task_after) } else { patience };
         match wait_for(call, run, first).await? {
             WaitEnd::Waited(mut waited) => match waited.runs.pop() {
                 Some(view) if view.ended => Ok(reply(view, call)),
                 _ if call.takes_tasks() => {
-                    call.door.engine.detach(run);
+                    call.door.app.detach(run);
                     tasks::create(call, run).await.map(|task| Reply::Task(Box::new(task)))
                 }
                 Some(view) => {
-                    call.door.engine.detach(run);
+                    call.door.app.detach(run);
                     Ok(reply(view, call))
                 }
                 None => Ok(Reply::Done(handle())),
             },
             WaitEnd::Asked => {
-                call.door.engine.detach(run);
+                call.door.app.detach(run);
                 if call.takes_tasks() {
                     return tasks::create(call, run).await.map(|task| Reply::Task(Box::new(task)));
                 }
                 let ask = GetRun { run: run.to_string(), ..GetRun::default() };
-                Ok(reply(call.door.engine.get_run(ask).await?.run, call))
+                Ok(reply(call.door.app.get_run(ask).await?.run, call))
             }
             WaitEnd::Cancelled(meaning) => {
                 obey_cancel(call, run, meaning).await;
@@ -192,7 +191,7 @@ fn reply(view: RunView, call: &Call<'_>) -> Reply<RunReport> {
 /// Does to a run what the client that cancelled the call wants.
 pub(super) async fn obey_cancel(call: &Call<'_>, run: RunId, meaning: CancelMeaning) {
     match meaning {
-        CancelMeaning::StopWaiting => call.door.engine.detach(run),
+        CancelMeaning::StopWaiting => call.door.app.detach(run),
         CancelMeaning::CancelRun => {
             let reason = call.ticket.as_ref().and_then(|ticket| ticket.cancel_reason());
             let order = CancelOrder {
@@ -201,8 +200,7 @@ pub(super) async fn obey_cancel(call: &Call<'_>, run: RunId, meaning: CancelMean
                 now: false,
             };
             // The call has no answer any more. A run that could not be cancelled ends by itself, and is listed.
-            let _ =
-                call.door.engine.cancel(Cancel { target: CancelTarget::Run(run.to_string()), order }).await;
+            let _ = call.door.app.cancel(Cancel { target: CancelTarget::Run(run.to_string()), order }).await;
         }
     }
 }

@@ -136,7 +136,7 @@ impl<'a> Group<'a> {
         while self.going.len() < parallel {
             let Some((index, request)) = self.waiting.pop() else { return };
             let agent = request.agent.clone();
-            match self.call.door.engine.start(request.into_start(self.attachment)).await {
+            match self.call.door.app.start(request.into_start(self.call, self.attachment)).await {
                 Ok(started) => {
                     // The same idempotency key twice in one call means one run.
                     if !self.going.contains(&started.run_id) {
@@ -166,10 +166,10 @@ impl<'a> Group<'a> {
             return Ok(Vec::new());
         }
         for run in &self.going {
-            self.call.door.engine.detach(*run);
+            self.call.door.app.detach(*run);
         }
         let ask = Wait { runs: self.going_ids(), until: WaitUntil::All, timeout_ms: Some(0) };
-        Ok(self.call.door.engine.wait(ask, &mut |_| {}).await?.runs)
+        Ok(self.call.door.app.wait(ask, &mut |_| {}).await?.runs)
     }
 
     fn reply(mut self, views: Vec<RunView>) -> Reply<Output> {

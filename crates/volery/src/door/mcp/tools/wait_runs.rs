@@ -63,7 +63,7 @@ impl NativeTool for WaitRuns {
             WaitEnd::Waited(waited) => waited,
             WaitEnd::Asked => {
                 let ask = Wait { runs, until, timeout_ms: Some(0) };
-                call.door.engine.wait(ask, &mut |_| {}).await?
+                call.door.app.wait(ask, &mut |_| {}).await?
             }
             // These runs were started by another call: to stop waiting for them is not to stop them.
             WaitEnd::Cancelled(_) | WaitEnd::Leaving => Waited { runs: Vec::new(), timed_out: true },

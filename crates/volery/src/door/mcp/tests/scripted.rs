@@ -11,7 +11,7 @@ use futures::FutureExt;
 use jiff::Timestamp;
 use tokio::sync::Notify;
 
-use super::super::engine::{Answering, Engine};
+use super::super::front::{Answering, Front};
 use crate::app::{
     AgentList, AgentView, Answer, Answered, AppError, Attachment, Cancel, CancelTarget, Cancelled,
     CancelledRun, GetRun, Health, HealthReport, ListAgents, ListRuns, OutputPage, Progress, ReadOutput,
@@ -152,6 +152,7 @@ fn blank(run_id: RunId, agent: &str) -> RunView {
         backend: "rehearsal".into(),
         status: "running".into(),
         ended: false,
+        outcome: None,
         explanation: "running".into(),
         waiting: None,
         result: None,
@@ -178,7 +179,7 @@ fn blank(run_id: RunId, agent: &str) -> RunView {
     }
 }
 
-impl Engine for Scripted {
+impl Front for Scripted {
     fn set_caller(&self, name: &str) {
         self.note(format!("caller {name}"));
     }

@@ -1,19 +1,20 @@
-//! What the door asks of the engine: the front of `App`, as a trait so that the door can be tested against a
-//! scripted engine, without processes and without a journal.
+//! What the door asks of the app, as a trait, so that the door can be tested against a script, without processes and
+//! without a journal.
 
 use domain::id::RunId;
+use futures::FutureExt;
 use futures::future::BoxFuture;
 
 use crate::app::{
-    AgentList, App, Answer, Answered, AppError, Cancel, Cancelled, GetRun, Health, HealthReport, ListAgents,
+    AgentList, Answer, Answered, App, AppError, Cancel, Cancelled, GetRun, Health, HealthReport, ListAgents,
     ListRuns, OutputPage, Progress, ReadOutput, RunDetail, RunList, Start, Started, Wait, Waited,
 };
 
 /// The future of one answer.
-pub type Answering<'a, T> = BoxFuture<'a, Result<T, AppError>>;
+pub(crate) type Answering<'a, T> = BoxFuture<'a, Result<T, AppError>>;
 
-/// The engine as the door sees it. Every method is that of `App`.
-pub trait Engine: Send + Sync + 'static {
+/// The app as the door sees it. Every method is that of `App`.
+pub(crate) trait Front: Send + Sync + 'static {
     fn set_caller(&self, name: &str);
     fn list_agents(&self, ask: ListAgents) -> Answering<'_, AgentList>;
     fn start(&self, ask: Start) -> Answering<'_, Started>;
@@ -29,17 +30,17 @@ pub trait Engine: Send + Sync + 'static {
     fn leave(&self);
 }
 
-impl Engine for App {
+impl Front for App {
     fn set_caller(&self, name: &str) {
-        App::set_caller(self, name);
+        self.set_caller(name);
     }
 
     fn list_agents(&self, ask: ListAgents) -> Answering<'_, AgentList> {
-        Box::pin(App::list_agents(self, ask))
+        self.list_agents(ask).boxed()
     }
 
     fn start(&self, ask: Start) -> Answering<'_, Started> {
-        Box::pin(App::start(self, ask))
+        self.start(ask).boxed()
     }
 
     fn wait<'a>(
@@ -47,38 +48,38 @@ impl Engine for App {
         ask: Wait,
         progress: &'a mut (dyn FnMut(Progress) + Send),
     ) -> Answering<'a, Waited> {
-        Box::pin(App::wait(self, ask, progress))
+        self.wait(ask, progress).boxed()
     }
 
     fn get_run(&self, ask: GetRun) -> Answering<'_, RunDetail> {
-        Box::pin(App::get_run(self, ask))
+        self.get_run(ask).boxed()
     }
 
     fn list_runs(&self, ask: ListRuns) -> Answering<'_, RunList> {
-        Box::pin(App::list_runs(self, ask))
+        self.list_runs(ask).boxed()
     }
 
     fn cancel(&self, ask: Cancel) -> Answering<'_, Cancelled> {
-        Box::pin(App::cancel(self, ask))
+        self.cancel(ask).boxed()
     }
 
     fn answer(&self, ask: Answer) -> Answering<'_, Answered> {
-        Box::pin(App::answer(self, ask))
+        self.answer(ask).boxed()
     }
 
     fn health(&self, ask: Health) -> Answering<'_, HealthReport> {
-        Box::pin(App::health(self, ask))
+        self.health(ask).boxed()
     }
 
     fn read_output(&self, ask: ReadOutput) -> Answering<'_, OutputPage> {
-        Box::pin(App::read_output(self, ask))
+        self.read_output(ask).boxed()
     }
 
     fn detach(&self, run: RunId) {
-        App::detach(self, run);
+        self.detach(run);
     }
 
     fn leave(&self) {
-        App::leave(self);
+        self.leave();
     }
 }
