@@ -90,10 +90,12 @@ fn read_action(entry: &Entry, findings: &mut Findings<'_>) -> Option<Step> {
         "say" => text(node, "say", findings).map(Step::Say),
         "sleep" => duration_ms(node, "sleep", Bounds::from(0), findings).map(Step::Sleep),
         "write" => {
-            read_file(node, "write", findings).map(|FileText { path, text }| Step::Write { path, text })
+            let (path, text) = read_file_step(node, "write", findings)?;
+            Some(Step::Write { path, text })
         }
         "append" => {
-            read_file(node, "append", findings).map(|FileText { path, text }| Step::Append { path, text })
+            let (path, text) = read_file_step(node, "append", findings)?;
+            Some(Step::Append { path, text })
         }
         "ask" => text(node, "ask", findings).map(Step::Ask),
         "delegate" => read_delegate(node, findings),
@@ -111,24 +113,19 @@ fn read_action(entry: &Entry, findings: &mut Findings<'_>) -> Option<Step> {
     }
 }
 
-/// A file and what goes into it.
-struct FileText {
-    path: String,
-    text: String,
-}
-
-fn read_file(node: &Node, step: &'static str, findings: &mut Findings<'_>) -> Option<FileText> {
-    let mut fields = Fields::open(node, step, findings)?;
+/// Reads the file and the text of a step that writes.
+fn read_file_step(node: &Node, action: &str, findings: &mut Findings<'_>) -> Option<(String, String)> {
+    let mut fields = Fields::open(node, action, findings)?;
     let path = required(&mut fields, "path", findings)
-        .and_then(|node| relative_path(node, &format!("{step}.path"), findings));
+        .and_then(|node| relative_path(node, &fields.name("path"), findings));
     // A file may well be empty or hold nothing but line breaks.
     let text = match fields.take("text") {
         None => Some(String::new()),
         Some(Node { shape: Shape::Text(text), .. }) => Some(text.clone()),
-        Some(node) => text(node, &format!("{step}.text"), findings),
+        Some(node) => text(node, &fields.name("text"), findings),
     };
     fields.close(findings);
-    Some(FileText { path: path?, text: text? })
+    Some((path?, text?))
 }
 
 fn read_delegate(node: &Node, findings: &mut Findings<'_>) -> Option<Step> {

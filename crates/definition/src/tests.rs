@@ -35,6 +35,7 @@ fn every_step() -> (&'static str, Vec<Step>) {
     text: |
       two
       lines
+- append: {path: b.txt, text: three}
 - ask: Continue?
 - delegate: {agent: reviewer, prompt: Look at it}
 - usage: {input_tokens: 10, output_tokens: 5, cost_usd: 0.01}
@@ -46,6 +47,7 @@ fn every_step() -> (&'static str, Vec<Step>) {
         Step::Sleep(250),
         Step::Write { path: "out/a.txt".to_owned(), text: "hi".to_owned() },
         Step::Write { path: "b.txt".to_owned(), text: "two\nlines\n".to_owned() },
+        Step::Append { path: "b.txt".to_owned(), text: "three".to_owned() },
         Step::Ask("Continue?".to_owned()),
         Step::Delegate { agent: "reviewer".parse().unwrap(), prompt: "Look at it".to_owned() },
         Step::Usage { input_tokens: 10, output_tokens: 5, cost_microusd: Some(10_000) },
@@ -88,7 +90,7 @@ fn all_problems_of_a_script_are_told() {
         text,
         &[
             "a.yaml:1:3: error: unknown step \"sya\" (hint: did you mean say?)",
-            "a.yaml:2:3: error: unknown step \"dance\" (hint: known steps: say, sleep, write, ask, delegate, usage, \
+            "a.yaml:2:3: error: unknown step \"dance\" (hint: known steps: say, sleep, write, append, ask, delegate, usage, \
              fail)",
             "a.yaml:3:8: error: say: expected text, found the number 5 (hint: put it in quotes: \"5\")",
             "a.yaml:5:3: error: a step has one key; write each step after its own dash",
@@ -383,6 +385,7 @@ fn step() -> impl Strategy<Value = Step> {
         words().prop_map(Step::Say),
         (0_u64..1 << 30).prop_map(Step::Sleep),
         ("[a-z]{1,5}(/[a-z.]{1,5}x)?", "[^\\p{C}]{0,20}").prop_map(|(path, text)| Step::Write { path, text }),
+        ("[a-z]{1,5}", words()).prop_map(|(path, text)| Step::Append { path, text }),
         words().prop_map(Step::Ask),
         (name(), words()).prop_map(|(agent, prompt)| Step::Delegate { agent, prompt }),
         (0_u64..1 << 40, 0_u64..1 << 40, prop::option::of(0_u64..1 << 40)).prop_map(

@@ -38,9 +38,8 @@ pub fn spawning(tree: &Tree) -> Vec<String> {
 
 /// Returns names of our environment variables that `env.rs` does not list.
 pub fn variables(tree: &Tree) -> Vec<String> {
+    let listed = tree.get(ENV).map(listed).unwrap_or_default();
     let strings = |file: &File| code::split(&file.text).strings;
-    let listed: BTreeSet<String> =
-        tree.get(ENV).map(strings).unwrap_or_default().into_iter().map(|(_, text)| text).collect();
     let mut findings = Vec::new();
     let sources = tree.rust().filter(|file| {
         file.path.contains("/src/")
@@ -56,6 +55,15 @@ pub fn variables(tree: &Tree) -> Vec<String> {
         }
     }
     findings
+}
+
+/// Returns the names in `env.rs`: constants, and what its documentation says about variables that others set.
+fn listed(env: &File) -> BTreeSet<String> {
+    let code::Parts { comments, strings, .. } = code::split(&env.text);
+    let documented =
+        comments.lines().map(str::trim).filter(|line| line.starts_with("///") || line.starts_with("//!"));
+    let strings = strings.iter().map(|(_, text)| text.as_str());
+    documented.chain(strings).flat_map(variables_in).map(str::to_owned).collect()
 }
 
 fn variables_in(text: &str) -> impl Iterator<Item = &str> {

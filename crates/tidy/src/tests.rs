@@ -234,12 +234,15 @@ fn environment_variables_are_listed() {
     finds(
         privileges::variables,
         &[
-            ("crates/volery/src/env.rs", "const A: &str = \"VOLERY_HOME\";\n// \"VOLERY_IN_COMMENT\""),
+            (
+                "crates/volery/src/env.rs",
+                "//! `VOLERY_DOCUMENTED`\nconst A: &str = \"VOLERY_HOME\";\n// \"VOLERY_IN_COMMENT\"",
+            ),
             (
                 "crates/volery/src/app.rs",
                 "let a = \"set VOLERY_HOME or\\nVOLERY_OTHER\";\n// VOLERY_X\nlet VOLERY_Y = 1;",
             ),
-            ("crates/journal/src/x.rs", "let a = r#\"VOLERY_IN_COMMENT\"#;"),
+            ("crates/journal/src/x.rs", "let a = r#\"VOLERY_IN_COMMENT VOLERY_DOCUMENTED\"#;"),
             ("crates/journal/src/tests.rs", "let a = \"VOLERY_TEST\";"),
         ],
         &[
