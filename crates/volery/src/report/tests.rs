@@ -10,7 +10,8 @@ use super::figures::age;
 use super::text::{fit, width, wrap};
 use super::*;
 use crate::app::{
-    AgentList, AgentView, ChildView, HealthLine, HealthReport, ListScope, RunLine, RunView, WaitingView,
+    AgentList, AgentView, ChildView, Cleaned, HealthLine, HealthReport, ListScope, RunLine, RunView,
+    WaitingView,
 };
 
 const NOW: &str = "2026-11-15T12:00:00Z";
@@ -298,14 +299,16 @@ fn agents_that_cannot_run_say_why() {
         layer: "project".into(),
         problem: problem.map(str::to_owned),
     };
-    let agents_found = vec![agent("shout", None), agent("whisper", Some("not trusted: run volery trust"))];
+    let agents_found = vec![agent("shout", None), agent("whisper", Some("not trusted\nhint: volery trust"))];
     let list = AgentList { project: "/src/api".into(), agents: agents_found, diagnostics: Vec::new() };
     insta::assert_snapshot!(agents(&list, &look(None)), @r"
     AGENT    BACKEND  MODEL  FROM     STATE    DESCRIPTION
     shout    upper    -      project  ready    Turns text into capitals.
     whisper  upper    -      project  blocked  Turns text into capitals.
 
-    whisper cannot run: not trusted: run volery trust
+    whisper cannot run:
+      not trusted
+      hint: volery trust
     ");
 }
 
@@ -320,6 +323,19 @@ fn findings_have_place_word_and_hint() {
       hint: write for example 30s
     b.md: warning: unknown key colour
     ");
+}
+
+#[test]
+fn a_sweep_names_the_first_runs_and_counts_all() {
+    let report = Cleaned {
+        dry_run: true,
+        deleted: 1_002,
+        outputs_dropped: 7,
+        bytes: 5 << 20,
+        runs: vec![line(7, "", true).run_id, line(9, "", true).run_id],
+        problems: Vec::new(),
+    };
+    insta::assert_snapshot!(cleaned(&report, &look(None)), @r"");
 }
 
 #[test]
