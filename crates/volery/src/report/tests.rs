@@ -335,7 +335,14 @@ fn a_sweep_names_the_first_runs_and_counts_all() {
         runs: vec![line(7, "", true).run_id, line(9, "", true).run_id],
         problems: Vec::new(),
     };
-    insta::assert_snapshot!(cleaned(&report, &look(None)), @r"");
+    insta::assert_snapshot!(cleaned(&report, &look(None)), @r"
+    ID         AGE  RUN
+    45678907  408d  0199a8c0-1234-7abc-8def-012345678907
+    45678909  408d  0199a8c0-1234-7abc-8def-012345678909
+    … and 1,000 more
+
+    would remove 1,002 runs and the output of 7 more, 5.0 MiB in all
+    ");
 }
 
 #[test]
@@ -368,13 +375,14 @@ fn health_shows_rates_and_the_last_error() {
         cost_microusd: None,
         ..well.clone()
     };
-    let report = HealthReport { running: 3, waiting: 1, slots: 8, agents: vec![well, unused] };
+    let report = HealthReport { running: 3, waiting: 1, slots: 8, agents: vec![well, unused], left_out: 2 };
     insta::assert_snapshot!(health(&report, &look(None)), @r"
     3 running, 1 waiting, 8 slots
 
     AGENT     BACKEND     RUNS     OK  PARTIAL  FAILED  RATE   MEAN    MAX   COST  LAST  LAST ERROR
     reviewer  rehearsal  1,200  1,150       10      40   96%  12.3s  5m00s  $4.56    1h  failed: the agent exited with code 7
     scout     rehearsal      0      0        0       0     -      -    0ms      -     -  -
+    … and 2 more agents
     ");
 }
 
