@@ -34,7 +34,10 @@ pub(crate) fn agents(list: &AgentList, look: &Look) -> String {
     let mut text = table.render(look);
     for agent in &list.agents {
         if let Some(problem) = &agent.problem {
-            text.push_str(&format!("\n{} cannot run: {}\n", one_line(&agent.name), one_line(problem)));
+            text.push_str(&format!("\n{} cannot run:\n", one_line(&agent.name)));
+            for line in problem.lines() {
+                text.push_str(&format!("  {}\n", one_line(line)));
+            }
         }
     }
     text

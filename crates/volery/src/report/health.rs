@@ -55,5 +55,8 @@ pub(crate) fn health(report: &HealthReport, look: &Look) -> String {
         ]);
     }
     text.push_str(&table.render(look));
+    if report.left_out > 0 {
+        text.push_str(&format!("… and {} more agents\n", count(report.left_out)));
+    }
     text
 }

@@ -10,7 +10,8 @@ use super::figures::age;
 use super::text::{fit, width, wrap};
 use super::*;
 use crate::app::{
-    AgentList, AgentView, ChildView, HealthLine, HealthReport, ListScope, RunLine, RunView, WaitingView,
+    AgentList, AgentView, ChildView, Cleaned, HealthLine, HealthReport, ListScope, RunLine, RunView,
+    WaitingView,
 };
 
 const NOW: &str = "2026-11-15T12:00:00Z";
@@ -298,14 +299,16 @@ fn agents_that_cannot_run_say_why() {
         layer: "project".into(),
         problem: problem.map(str::to_owned),
     };
-    let agents_found = vec![agent("shout", None), agent("whisper", Some("not trusted: run volery trust"))];
+    let agents_found = vec![agent("shout", None), agent("whisper", Some("not trusted\nhint: volery trust"))];
     let list = AgentList { project: "/src/api".into(), agents: agents_found, diagnostics: Vec::new() };
     insta::assert_snapshot!(agents(&list, &look(None)), @r"
     AGENT    BACKEND  MODEL  FROM     STATE    DESCRIPTION
     shout    upper    -      project  ready    Turns text into capitals.
     whisper  upper    -      project  blocked  Turns text into capitals.
 
-    whisper cannot run: not trusted: run volery trust
+    whisper cannot run:
+      not trusted
+      hint: volery trust
     ");
 }
 
@@ -319,6 +322,26 @@ fn findings_have_place_word_and_hint() {
     a.md:4:10: error: the timeout is not a duration
       hint: write for example 30s
     b.md: warning: unknown key colour
+    ");
+}
+
+#[test]
+fn a_sweep_names_the_first_runs_and_counts_all() {
+    let report = Cleaned {
+        dry_run: true,
+        deleted: 1_002,
+        outputs_dropped: 7,
+        bytes: 5 << 20,
+        runs: vec![line(7, "", true).run_id, line(9, "", true).run_id],
+        problems: Vec::new(),
+    };
+    insta::assert_snapshot!(cleaned(&report, &look(None)), @r"
+    ID         AGE  RUN
+    45678907  408d  0199a8c0-1234-7abc-8def-012345678907
+    45678909  408d  0199a8c0-1234-7abc-8def-012345678909
+    … and 1,000 more
+
+    would remove 1,002 runs and the output of 7 more, 5.0 MiB in all
     ");
 }
 
@@ -352,13 +375,14 @@ fn health_shows_rates_and_the_last_error() {
         cost_microusd: None,
         ..well.clone()
     };
-    let report = HealthReport { running: 3, waiting: 1, slots: 8, agents: vec![well, unused] };
+    let report = HealthReport { running: 3, waiting: 1, slots: 8, agents: vec![well, unused], left_out: 2 };
     insta::assert_snapshot!(health(&report, &look(None)), @r"
     3 running, 1 waiting, 8 slots
 
     AGENT     BACKEND     RUNS     OK  PARTIAL  FAILED  RATE   MEAN    MAX   COST  LAST  LAST ERROR
     reviewer  rehearsal  1,200  1,150       10      40   96%  12.3s  5m00s  $4.56    1h  failed: the agent exited with code 7
     scout     rehearsal      0      0        0       0     -      -    0ms      -     -  -
+    … and 2 more agents
     ");
 }
 

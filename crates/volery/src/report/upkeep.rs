@@ -37,22 +37,23 @@ pub(crate) fn trust_list(list: &TrustList, look: &Look) -> String {
 }
 
 /// Returns what was removed, or would be.
-pub(crate) fn cleaned(cleaned: &Cleaned) -> String {
-    let Cleaned { dry_run, deleted, outputs_dropped, bytes, runs, problems } = cleaned;
-    let verb = if *dry_run { "would free" } else { "freed" };
-    let mut text = format!(
-        "{verb} {}: {} runs, and the output of {} more\n",
-        display_bytes(*bytes),
-        count(*deleted),
-        count(*outputs_dropped)
-    );
-    if !runs.is_empty() {
-        let ids: Vec<String> = runs.iter().map(|run| run.short()).collect();
-        text.push_str(&format!("runs: {}\n", ids.join(" ")));
+pub(crate) fn cleaned(cleaned: &Cleaned, look: &Look) -> String {
+    let mut text = String::new();
+    if !cleaned.runs.is_empty() {
+        let mut table = Table::new(&[Column::left("ID"), Column::right("AGE"), Column::left("RUN")]);
+        for run in &cleaned.runs {
+            let created = run.created_at().to_string();
+            let age = age(look.now, &created);
+            table.push(vec![Cell::new(&run.short()), Cell::new(&age), Cell::new(&run.to_string())]);
+        }
+        text.push_str(&table.render(look));
+        let more = cleaned.deleted.saturating_sub(cleaned.runs.len() as u64);
+        text.push_str(&if more > 0 { format!("… and {} more\n\n", count(more)) } else { "\n".to_owned() });
     }
-    for problem in problems {
-        text.push_str(&format!("could not remove {problem}\n"));
-    }
+    let verb = if cleaned.dry_run { "would remove" } else { "removed" };
+    let (runs, outputs) = (count(cleaned.deleted), count(cleaned.outputs_dropped));
+    let bytes = display_bytes(cleaned.bytes);
+    text.push_str(&format!("{verb} {runs} runs and the output of {outputs} more, {bytes} in all\n"));
     text
 }
 

@@ -37,9 +37,13 @@ pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<
     match out.format() {
         Format::Json => out.json(&cleaned)?,
         Format::Text => {
-            let page = report::cleaned(&cleaned);
+            let page = report::cleaned(&cleaned, &out.look());
             out.page(&page)?;
+            out.flush()?;
+            for problem in &cleaned.problems {
+                out.warning(&format!("could not remove {problem}"));
+            }
         }
     }
-    Ok(Exit::Done)
+    Ok(if cleaned.problems.is_empty() { Exit::Done } else { Exit::RunFailed })
 }

@@ -135,8 +135,7 @@ impl Out {
     }
 
     pub(crate) fn warning(&mut self, text: &str) {
-        let word = self.notes_medium.paint.apply(Tone::Careful, "warning");
-        self.notes_page(&format!("{word}: {}\n", one_line(text)));
+        self.labelled("warning", Tone::Careful, text);
     }
 
     /// Tells what could be done next. For people: never with JSON.
@@ -161,18 +160,22 @@ impl Out {
                 let _ = self.json(&serde_json::json!({ "error": error })).and_then(|()| self.flush());
             }
             Format::Text => {
-                let word = self.notes_medium.paint.apply(Tone::Bad, "error");
-                let mut lines = error.message.lines();
-                let first = lines.next().unwrap_or_default();
-                self.notes_page(&format!("{word}: {}\n", neutralise(first)));
-                for line in lines {
-                    self.notes_page(&format!("  {}\n", neutralise(line)));
-                }
+                self.labelled("error", Tone::Bad, &error.message);
                 for hint in error.hint.iter().flat_map(|hint| hint.lines()) {
                     self.hint(hint);
                 }
             }
         }
+    }
+}
+
+impl Out {
+    /// Writes a text of one or more lines after a word; the further lines are indented.
+    fn labelled(&mut self, word: &str, tone: Tone, text: &str) {
+        let word = self.notes_medium.paint.apply(tone, word);
+        let safe = neutralise(text);
+        let lines: Vec<&str> = safe.lines().collect();
+        self.notes_page(&format!("{word}: {}\n", lines.join("\n  ")));
     }
 }
 
