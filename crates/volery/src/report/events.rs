@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::figures::moment;
 use super::look::{Look, Tone};
 use super::text::{fit, one_line};
 
@@ -23,7 +24,7 @@ pub(crate) fn event_line(event: &Value, look: &Look) -> String {
             None => format!("{key}={}", one_line(&value.to_string())),
         })
         .collect();
-    let (at, kind) = (one_line(at), one_line(kind));
+    let (at, kind) = (one_line(&moment(at)), one_line(kind));
     let mut rest = rest.join(" ");
     if let Some(columns) = look.width {
         let used = 6 + at.chars().count() + 2 + kind.chars().count().max(16) + 2;

@@ -15,6 +15,14 @@ pub(crate) fn age(now: Timestamp, moment: &str) -> String {
     }
 }
 
+/// Returns a moment to the millisecond; what is no moment, as it is.
+pub(crate) fn moment(text: &str) -> String {
+    match text.parse::<Timestamp>() {
+        Ok(moment) => moment.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string(),
+        Err(_) => text.to_owned(),
+    }
+}
+
 /// Returns a length of time.
 pub(crate) fn span(ms: u64) -> String {
     display_ms(ms)

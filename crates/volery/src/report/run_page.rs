@@ -3,7 +3,7 @@
 use domain::run::{Containment, Enforcer};
 use domain::size::display_bytes;
 
-use super::figures::{age, count, money, span};
+use super::figures::{age, count, moment, money, span};
 use super::look::{Look, Tone};
 use super::text::{neutralise, one_line, wrap};
 use crate::app::{RunView, WaitingView};
@@ -83,7 +83,7 @@ impl Page<'_> {
         }
         let title = self.look.paint.apply(Tone::Faint, title);
         self.text.push_str(&format!("\n{title}\n"));
-        for line in neutralise(body).lines() {
+        for line in neutralise(body).trim_end().lines() {
             self.text.push_str(&format!("  {line}\n"));
         }
     }
@@ -122,8 +122,8 @@ impl Page<'_> {
         }
     }
 
-    fn moment(&self, moment: &str) -> String {
-        format!("{moment} ({} ago)", age(self.look.now, moment))
+    fn moment(&self, at: &str) -> String {
+        format!("{} ({} ago)", moment(at), age(self.look.now, at))
     }
 
     fn waiting(&mut self, run: &RunView) {
@@ -134,7 +134,7 @@ impl Page<'_> {
             }
             Some(WaitingView::Answer { question, text, until }) => {
                 self.fact("waits for", &format!("an answer to {question}: {}", one_line(text)));
-                self.fact("", &format!("until {until}, then it is denied"));
+                self.fact("", &format!("until {}, then it is denied", moment(until)));
                 self.fact("", &format!("volery approve|deny {0}, or volery answer {0} TEXT", run.short_id));
             }
         }

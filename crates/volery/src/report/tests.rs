@@ -203,9 +203,9 @@ fn a_page_shows_all_that_is_known() {
     agent       reviewer (backend rehearsal)
     status      partial: timed out, the total time-out passed, with usable output so far
     asked by    main
-    created     2026-11-15T11:57:30Z (2m ago)
-    started     2026-11-15T11:57:31Z (2m ago)
-    ended       2026-11-15T11:59:31Z (29s ago)
+    created     2026-11-15T11:57:30.000Z (2m ago)
+    started     2026-11-15T11:57:31.000Z (2m ago)
+    ended       2026-11-15T11:59:31.000Z (29s ago)
     time        2m00s
     tokens      12,345 in, 678 out
     cost        $1.23
@@ -256,15 +256,15 @@ fn a_page_of_a_waiting_run_says_how_to_answer() {
     agent       reviewer (backend rehearsal)
     status      waiting: for an answer
     asked by    main
-    created     2026-11-15T11:57:30Z (2m ago)
-    started     2026-11-15T11:57:31Z (2m ago)
+    created     2026-11-15T11:57:30.000Z (2m ago)
+    started     2026-11-15T11:57:31.000Z (2m ago)
     time        2m00s
     tokens      12,345 in, 678 out
     cost        $1.23
     directory   /src/api/web
     project     /src/api
     waits for   an answer to deploy: Deploy to production?
-                until 2026-11-15T13:00:00Z, then it is denied
+                until 2026-11-15T13:00:00.000Z, then it is denied
                 volery approve|deny 45678907, or volery answer 45678907 TEXT
 
     so far
@@ -391,7 +391,7 @@ fn events_of_any_shape_are_a_line() {
     let event = serde_json::json!({
         "seq": 3, "epoch": 1, "at": "2026-11-15T11:57:31Z", "type": "said", "text": "two\nlines\x1b[2J"
     });
-    insta::assert_snapshot!(event_line(&event, &look(None)), @"   3  2026-11-15T11:57:31Z  said              text=two lines␛[2J");
+    insta::assert_snapshot!(event_line(&event, &look(None)), @"   3  2026-11-15T11:57:31.000Z  said              text=two lines␛[2J");
     assert_eq!(event_line(&serde_json::json!("odd"), &look(None)), "   0  ?  ?\n");
 }
 

@@ -80,8 +80,11 @@ pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<
         Format::Json => out.json(&log)?,
         Format::Text => out.end_agent_text(last)?,
     }
+    out.flush()?;
     if !log.complete {
         out.hint("the run goes on: volery logs -f follows it");
+    } else if offset == 0 {
+        out.hint("nothing was written to this stream; volery show tells what the run did");
     }
     Ok(Exit::Done)
 }

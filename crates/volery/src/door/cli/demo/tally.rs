@@ -95,7 +95,7 @@ impl Tally {
         let mut text = String::new();
         for part in &self.runs {
             text.push_str(&format!("{}\n", look.paint.apply(Tone::Strong, &part.agent)));
-            for line in neutralise(&part.result).lines() {
+            for line in neutralise(&part.result).trim_end().lines() {
                 text.push_str(&format!("  {line}\n"));
             }
             text.push('\n');
