@@ -1,1 +1,9 @@
-//! Placeholder.
+//! RUNS. How agents are driven: one folder per backend, and the one place that starts processes.
+//!
+//! A backend sees neither the journal nor a door: it says what to start or do, and reads what comes back.
+
+pub mod command;
+pub mod contract;
+pub mod process;
+pub mod registry;
+pub mod rehearsal;

@@ -111,6 +111,8 @@ pub enum Step {
     Sleep(u64),
     /// Writes a file below the run's directory.
     Write { path: String, text: String },
+    /// Adds to a file below the run's directory; doing it twice is not the same as doing it once.
+    Append { path: String, text: String },
     /// Asks a person, and says the answer.
     Ask(String),
     /// Runs another agent, and says its result.

@@ -9,6 +9,7 @@ pub mod diagnostic;
 pub mod duration;
 pub mod id;
 pub mod nearest;
+pub mod plan;
 pub mod run;
 pub mod secret;
 pub mod size;

@@ -43,6 +43,9 @@ impl Redactor {
     pub fn new(secrets: Vec<Secret>) -> Self {
         let mut secrets: Vec<Secret> =
             secrets.into_iter().filter(|secret| secret.0.len() >= REDACTED_MIN).collect();
+        // Agents that print JSON show a secret with quotes or line breaks in its escaped form.
+        let escaped: Vec<Secret> = secrets.iter().filter_map(json_escaped).collect();
+        secrets.extend(escaped);
         // The longest first, so that a secret that contains another is masked whole.
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.0.len()));
         Self { secrets }
@@ -61,3 +64,57 @@ impl Redactor {
         ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"].iter().any(|word| name.contains(word))
     }
 }
+
+/// Masks secrets in a stream of bytes that arrives in pieces. Holds back at most what could be the beginning
+/// of a secret.
+#[derive(Debug, Default)]
+pub struct StreamRedactor {
+    secrets: Vec<Secret>,
+    held: Vec<u8>,
+}
+
+impl StreamRedactor {
+    pub fn new(redactor: &Redactor) -> Self {
+        Self { secrets: redactor.secrets.clone(), held: Vec::new() }
+    }
+
+    /// Returns what can be written of the stream so far.
+    pub fn feed(&mut self, bytes: &[u8]) -> Vec<u8> {
+        if self.secrets.is_empty() {
+            return bytes.to_vec();
+        }
+        let mut stream = std::mem::take(&mut self.held);
+        stream.extend_from_slice(bytes);
+        let mut out = Vec::with_capacity(stream.len());
+        let mut at = 0;
+        while at < stream.len() {
+            let rest = &stream[at..];
+            if let Some(secret) = self.secrets.iter().find(|secret| rest.starts_with(secret.0.as_bytes())) {
+                out.extend_from_slice(MASK.as_bytes());
+                at += secret.0.len();
+            } else if self.secrets.iter().any(|secret| secret.0.as_bytes().starts_with(rest)) {
+                self.held = rest.to_vec();
+                break;
+            } else {
+                out.push(rest[0]);
+                at += 1;
+            }
+        }
+        out
+    }
+
+    /// Returns what was held back, at the end of the stream.
+    pub fn finish(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.held)
+    }
+}
+
+/// Returns the secret as it stands inside a JSON string, if that differs.
+fn json_escaped(secret: &Secret) -> Option<Secret> {
+    let quoted = serde_json::Value::from(secret.expose()).to_string();
+    let escaped = quoted.strip_prefix('"')?.strip_suffix('"')?;
+    (escaped != secret.expose()).then(|| Secret::new(escaped))
+}
+
+#[cfg(test)]
+mod tests;

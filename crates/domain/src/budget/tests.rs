@@ -8,20 +8,22 @@ fn limits() -> impl Strategy<Value = Limits> {
     let amount = || proptest::option::of(0_u64..1 << 40);
     let times = (1_u64..1 << 40, amount(), 0_u64..100_000, 1_u64..1 << 32);
     let sizes = (amount(), amount(), amount(), amount(), amount());
-    (times, sizes, (0_u32..10, 0_u32..50, 1_u32..500, 0_u64..1 << 30)).prop_map(|(times, sizes, counts)| Limits {
-        timeout_ms: times.0,
-        idle_timeout_ms: times.1,
-        grace_ms: times.2,
-        answer_timeout_ms: times.3,
-        memory_bytes: sizes.0,
-        cpu_ms: sizes.1,
-        processes: sizes.2,
-        open_files: sizes.3,
-        file_bytes: sizes.4,
-        depth: counts.0,
-        children: counts.1,
-        tree_runs: counts.2,
-        output_bytes: counts.3,
+    (times, sizes, (0_u32..10, 0_u32..50, 1_u32..500, 0_u64..1 << 30)).prop_map(|(times, sizes, counts)| {
+        Limits {
+            timeout_ms: times.0,
+            idle_timeout_ms: times.1,
+            grace_ms: times.2,
+            answer_timeout_ms: times.3,
+            memory_bytes: sizes.0,
+            cpu_ms: sizes.1,
+            processes: sizes.2,
+            open_files: sizes.3,
+            file_bytes: sizes.4,
+            depth: counts.0,
+            children: counts.1,
+            tree_runs: counts.2,
+            output_bytes: counts.3,
+        }
     })
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Ending, LimitName, OnDisconnect, OutcomeKind, StopHow, Usage};
 use crate::Timestamp;
-use crate::id::{AgentName, QuestionId, RunId};
+use crate::id::{AgentName, QuestionId, RunId, SessionId};
 
 /// An event with its place in the log. `seq` counts from 0; `epoch` counts the writers of the run from 1.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -23,33 +23,98 @@ pub struct Envelope {
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Event {
     /// A writer took the run over: the first event of every epoch.
-    Claimed { keeper_pid: u32, worker_pid: u32, version: String },
+    Claimed {
+        keeper_pid: u32,
+        worker_pid: u32,
+        version: String,
+    },
     /// No slot was free; the keeper waits in the queue.
-    Queued { ticket: u64 },
-    SlotTaken { waited_ms: u64 },
-    AgentStarted { pid: u32, argv: Vec<String>, containment: Containment },
+    Queued {
+        ticket: u64,
+    },
+    SlotTaken {
+        waited_ms: u64,
+    },
+    AgentStarted {
+        pid: u32,
+        argv: Vec<String>,
+        containment: Containment,
+    },
     /// The agent said something that belongs to its answer.
-    Said { text: String },
+    Said {
+        text: String,
+    },
     /// A call is about to be made. Durable before its effect.
-    CallRequested { call: u32, kind: CallKind, class: CallClass, name: String, input: serde_json::Value },
+    CallRequested {
+        call: u32,
+        kind: CallKind,
+        class: CallClass,
+        name: String,
+        input: serde_json::Value,
+    },
     /// A call was made. Never made again.
-    CallCompleted { call: u32, ok: bool, output: String },
+    CallCompleted {
+        call: u32,
+        ok: bool,
+        output: String,
+    },
     /// Whether this call took effect is not known, and it is not repeated.
-    CallInDoubt { call: u32 },
-    Used { usage: Usage },
+    CallInDoubt {
+        call: u32,
+    },
+    Used {
+        usage: Usage,
+    },
+    /// The agent named the session that a later run can continue.
+    SessionNamed {
+        session: SessionId,
+    },
     /// The run waits for a person.
-    Asked { question: QuestionId, text: String, until: Timestamp },
-    Answered { question: QuestionId, allowed: bool, text: String, by: String },
-    OutputTruncated { stream: Stream, kept_bytes: u64 },
-    LimitPassed { limit: LimitName, detail: String },
-    CancelAsked { by: String, reason: String },
+    Asked {
+        question: QuestionId,
+        text: String,
+        until: Timestamp,
+    },
+    Answered {
+        question: QuestionId,
+        allowed: bool,
+        text: String,
+        by: String,
+    },
+    OutputTruncated {
+        stream: Stream,
+        kept_bytes: u64,
+    },
+    LimitPassed {
+        limit: LimitName,
+        detail: String,
+    },
+    CancelAsked {
+        by: String,
+        reason: String,
+    },
     /// The door that started the run went away in good order.
-    DoorLeft { policy: OnDisconnect },
-    StopAsked { how: StopHow, because: String },
-    ChildStarted { run: RunId, agent: AgentName },
-    ChildEnded { run: RunId, outcome: OutcomeKind },
-    Warned { message: String },
-    Ended { ending: Box<Ending> },
+    DoorLeft {
+        policy: OnDisconnect,
+    },
+    StopAsked {
+        how: StopHow,
+        because: String,
+    },
+    ChildStarted {
+        run: RunId,
+        agent: AgentName,
+    },
+    ChildEnded {
+        run: RunId,
+        outcome: OutcomeKind,
+    },
+    Warned {
+        message: String,
+    },
+    Ended {
+        ending: Box<Ending>,
+    },
 }
 
 /// What kind of call it is.

@@ -11,7 +11,8 @@ mod usage;
 pub use event::{CallClass, CallKind, Containment, Enforcer, Envelope, Event, Stream, WaitReason};
 pub use outcome::{Cause, Ending, Failure, LimitName, Lost, Outcome, OutcomeKind, ResultText, TimeLimit};
 pub use spec::{
-    BackendSpec, Caller, ContainmentDemand, Door, Idempotency, OnDisconnect, OnInterrupt, RunSpec, SPEC_VERSION,
+    BackendSpec, Caller, ContainmentDemand, Door, Idempotency, OnDisconnect, OnInterrupt, RunSpec,
+    SPEC_VERSION,
 };
 pub use state::{Call, ChildRun, Phase, Question, State};
 pub use step::{AgentEnd, CancelOrder, Effect, Input, StopHow, Supervision, SupervisionLimits};

@@ -12,18 +12,30 @@ use super::Usage;
 pub enum Outcome {
     Succeeded,
     /// Ended early with usable output.
-    Partial { cause: Cause },
+    Partial {
+        cause: Cause,
+    },
     Failed {
         #[serde(flatten)]
         failure: Failure,
     },
-    TimedOut { limit: TimeLimit },
-    Cancelled { by: String },
-    OverBudget { limit: LimitName },
+    TimedOut {
+        limit: TimeLimit,
+    },
+    Cancelled {
+        by: String,
+    },
+    OverBudget {
+        limit: LimitName,
+    },
     /// Never ran, and the reason.
-    Refused { reason: String },
+    Refused {
+        reason: String,
+    },
     /// Its worker was lost.
-    Interrupted { lost: Lost },
+    Interrupted {
+        lost: Lost,
+    },
 }
 
 /// Why a run with usable output ended early.
@@ -152,7 +164,9 @@ pub enum ResultText {
     Nothing,
     Inline(String),
     /// In the file `result.txt` of the run.
-    File { bytes: u64 },
+    File {
+        bytes: u64,
+    },
 }
 
 impl Outcome {
@@ -180,7 +194,9 @@ impl Outcome {
             Self::Cancelled { by } => Self::Partial { cause: Cause::Cancelled { by } },
             Self::OverBudget { limit } => Self::Partial { cause: Cause::OverBudget { limit } },
             Self::Interrupted { lost } => Self::Partial { cause: Cause::Interrupted { lost } },
-            other @ (Self::Succeeded | Self::Partial { .. } | Self::Failed { .. } | Self::Refused { .. }) => other,
+            other @ (Self::Succeeded | Self::Partial { .. } | Self::Failed { .. } | Self::Refused { .. }) => {
+                other
+            }
         }
     }
 }
@@ -241,7 +257,9 @@ impl fmt::Display for Outcome {
             Self::Failed { failure } => write!(f, "failed: {failure}"),
             Self::TimedOut { limit } => write!(f, "timed out: {limit}"),
             Self::Cancelled { by } => write!(f, "cancelled by {by}"),
-            Self::OverBudget { limit } => write!(f, "over budget: the limit on {} was reached", limit.as_str()),
+            Self::OverBudget { limit } => {
+                write!(f, "over budget: the limit on {} was reached", limit.as_str())
+            }
             Self::Refused { reason } => write!(f, "refused: {reason}"),
             Self::Interrupted { lost } => write!(f, "interrupted: {lost}"),
         }

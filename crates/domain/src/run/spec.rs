@@ -85,7 +85,9 @@ pub enum Door {
 #[serde(rename_all = "snake_case")]
 pub enum OnDisconnect {
     /// Cancelled after a grace.
-    Cancel { grace_ms: u64 },
+    Cancel {
+        grace_ms: u64,
+    },
     Continue,
 }
 

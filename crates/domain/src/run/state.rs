@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::event::{CallClass, CallKind, Containment, Envelope, Event, WaitReason};
 use super::{Ending, OutcomeKind, Usage};
 use crate::Timestamp;
-use crate::id::{AgentName, RunId};
+use crate::id::{AgentName, RunId, SessionId};
 
 /// The most text of an answer that a state keeps; the spool has the rest.
 const SAID_MAX: usize = 256 << 10;
@@ -70,6 +70,7 @@ pub struct State {
     pub usage: Usage,
     pub warnings: Vec<String>,
     pub cancelled_by: Option<String>,
+    pub session: Option<SessionId>,
 }
 
 impl State {
@@ -96,7 +97,7 @@ impl State {
             return;
         }
         self.epoch = envelope.epoch;
-        self.next_seq = envelope.seq + 1;
+        self.next_seq = envelope.seq.saturating_add(1);
         self.last_event_at = Some(envelope.at);
         match &envelope.event {
             Event::Claimed { keeper_pid, worker_pid, .. } => {
@@ -115,6 +116,7 @@ impl State {
             Event::Ended { ending } => self.phase = Phase::Ended(ending.clone()),
             Event::StopAsked { .. } => self.phase = Phase::Stopping,
             Event::CancelAsked { by, .. } => self.cancelled_by = Some(by.clone()),
+            Event::SessionNamed { session } => self.session = Some(session.clone()),
             Event::Used { usage } => self.usage.add(*usage),
             Event::Said { text } => self.say(text),
             Event::Warned { message } => self.warn(message),

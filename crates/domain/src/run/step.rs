@@ -80,7 +80,10 @@ pub enum Effect {
 enum Stage {
     /// The agent runs, or is about to.
     Going,
-    Stopping { outcome: Outcome, kill_at: Option<u64> },
+    Stopping {
+        outcome: Outcome,
+        kill_at: Option<u64>,
+    },
     Finished,
 }
 
@@ -125,12 +128,19 @@ impl Supervision {
     pub fn hard_deadline(&self, margin_ms: u64) -> Option<u64> {
         match &self.stage {
             Stage::Going if self.paused_since.is_some() => None,
-            Stage::Going => Some(self.total_at.saturating_add(self.limits.grace_ms).saturating_add(margin_ms)),
-            Stage::Stopping { kill_at, .. } => {
-                kill_at.map(|at| at.saturating_add(margin_ms)).or(Some(self.total_at.saturating_add(margin_ms)))
+            Stage::Going => {
+                Some(self.total_at.saturating_add(self.limits.grace_ms).saturating_add(margin_ms))
             }
+            Stage::Stopping { kill_at, .. } => kill_at
+                .map(|at| at.saturating_add(margin_ms))
+                .or(Some(self.total_at.saturating_add(margin_ms))),
             Stage::Finished => Some(self.total_at.saturating_add(margin_ms)),
         }
+    }
+
+    /// Returns how much of the total time is left.
+    pub fn remaining_ms(&self, now: u64) -> u64 {
+        self.total_at.saturating_sub(self.paused_since.unwrap_or(now))
     }
 
     /// Takes one input in and returns what to do.
@@ -255,7 +265,8 @@ impl Supervision {
         if self.cancel_at.is_some_and(|at| at <= now) {
             self.cancel_at = None;
             let by = "the disconnect of the client".to_owned();
-            return self.cancel(now, CancelOrder { by, reason: "on_disconnect = cancel".to_owned(), now: false });
+            return self
+                .cancel(now, CancelOrder { by, reason: "on_disconnect = cancel".to_owned(), now: false });
         }
         if self.paused_since.is_some() {
             return Vec::new();

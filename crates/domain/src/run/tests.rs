@@ -1,1 +1,240 @@
-//! x
+//! The run's decisions through the front door: inputs in, effects out; any log in, a state out.
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::{
+    AgentEnd, CallClass, CallKind, CancelOrder, Cause, Effect, Ending, Envelope, Event, Failure, Input,
+    LimitName, OnDisconnect, Outcome, Phase, ResultText, State, StopHow, Stream, Supervision,
+    SupervisionLimits, TimeLimit, Usage,
+};
+use crate::Timestamp;
+
+const LIMITS: SupervisionLimits =
+    SupervisionLimits { timeout_ms: 1_000, idle_timeout_ms: Some(300), grace_ms: 50 };
+
+fn started() -> Supervision {
+    let mut machine = Supervision::new(LIMITS, 0);
+    assert_eq!(machine.step(0, Input::Started), Vec::new());
+    machine
+}
+
+fn order(now: bool) -> Input {
+    Input::Cancel(CancelOrder { by: "ann".to_owned(), reason: String::new(), now })
+}
+
+fn stops(effects: &[Effect]) -> Vec<StopHow> {
+    let stop = |effect: &Effect| match effect {
+        Effect::StopTree(how) => Some(*how),
+        Effect::Append(_) | Effect::Finish(_) => None,
+    };
+    effects.iter().filter_map(stop).collect()
+}
+
+#[test]
+fn an_agent_that_ends_by_itself_gives_its_own_outcome() {
+    let effects = started().step(10, Input::Ended(AgentEnd::Done));
+    assert_eq!(effects, vec![Effect::Finish(Outcome::Succeeded)]);
+    let failure = Failure::Exit { code: 7 };
+    let effects = started().step(10, Input::Ended(AgentEnd::Failed(failure.clone())));
+    assert_eq!(effects, vec![Effect::Finish(Outcome::Failed { failure })]);
+}
+
+#[test]
+fn output_pushes_the_idle_time_out_away_but_not_the_total() {
+    let mut machine = started();
+    for now in (0..=900).step_by(200) {
+        assert_eq!(machine.step(now, Input::Output(Stream::Stdout)), Vec::new());
+        assert_eq!(machine.step(now, Input::Tick), Vec::new());
+    }
+    assert_eq!(stops(&machine.step(1_000, Input::Tick)), vec![StopHow::Ask]);
+    let effects = machine.step(1_010, Input::Ended(AgentEnd::Done));
+    assert_eq!(effects, vec![Effect::Finish(Outcome::TimedOut { limit: TimeLimit::Total })]);
+
+    let mut silent = started();
+    assert_eq!(stops(&silent.step(300, Input::Tick)), vec![StopHow::Ask]);
+    let effects = silent.step(310, Input::Ended(AgentEnd::Done));
+    assert_eq!(effects, vec![Effect::Finish(Outcome::TimedOut { limit: TimeLimit::Idle })]);
+}
+
+#[test]
+fn a_cancel_asks_then_kills_after_the_grace_and_the_first_reason_stays() {
+    let mut machine = started();
+    assert_eq!(stops(&machine.step(5, order(false))), vec![StopHow::Ask]);
+    assert_eq!(machine.next_deadline(), Some(55));
+    assert_eq!(machine.step(54, Input::Tick), Vec::new());
+    assert_eq!(stops(&machine.step(55, Input::Tick)), vec![StopHow::Kill]);
+    assert_eq!(machine.step(2_000, Input::Tick), Vec::new(), "the total time-out no longer matters");
+    let end = Input::Ended(AgentEnd::Failed(Failure::Signal { signal: 9 }));
+    assert_eq!(machine.step(60, end), vec![Effect::Finish(Outcome::Cancelled { by: "ann".to_owned() })]);
+    assert!(machine.is_finished());
+    assert_eq!(machine.step(61, order(true)), Vec::new(), "an outcome beats a cancel");
+}
+
+#[test]
+fn a_second_cancel_kills_now() {
+    let mut machine = started();
+    machine.step(5, order(false));
+    assert_eq!(stops(&machine.step(6, order(false))), vec![StopHow::Kill]);
+    assert_eq!(stops(&started().step(5, order(true))), vec![StopHow::Kill]);
+}
+
+#[test]
+fn a_disconnect_cancels_after_its_grace_or_not_at_all() {
+    let mut machine = started();
+    machine.step(10, Input::DoorLeft(OnDisconnect::Cancel { grace_ms: 100 }));
+    assert_eq!(machine.step(109, Input::Tick), Vec::new());
+    assert_eq!(stops(&machine.step(110, Input::Tick)), vec![StopHow::Ask]);
+    let mut machine = started();
+    let effects = machine.step(10, Input::DoorLeft(OnDisconnect::Continue));
+    assert_eq!(effects, vec![Effect::Append(Event::DoorLeft { policy: OnDisconnect::Continue })]);
+    assert_eq!(machine.next_deadline(), Some(300));
+}
+
+#[test]
+fn waiting_for_a_person_stops_the_clocks() {
+    let mut machine = started();
+    machine.step(100, Input::WaitBegan);
+    assert_eq!(machine.step(50_000, Input::Tick), Vec::new());
+    assert_eq!(machine.hard_deadline(10), None);
+    machine.step(50_000, Input::WaitEnded);
+    assert_eq!(machine.next_deadline(), Some(50_200), "the idle time-out has 200 ms left");
+}
+
+#[test]
+fn a_runaway_is_killed_at_once_and_named() {
+    let mut machine = started();
+    let effects = machine.step(5, Input::LimitPassed(LimitName::Memory, "2 GiB".to_owned()));
+    assert_eq!(stops(&effects), vec![StopHow::Kill]);
+    let end = machine.step(6, Input::Ended(AgentEnd::Failed(Failure::Signal { signal: 9 })));
+    let failure = Failure::Limit { limit: LimitName::Memory };
+    assert_eq!(end, vec![Effect::Finish(Outcome::Failed { failure })]);
+}
+
+#[test]
+fn early_ends_with_usable_output_are_partial() {
+    let cut = Outcome::TimedOut { limit: TimeLimit::Total };
+    assert_eq!(
+        cut.clone().with_output(true),
+        Outcome::Partial { cause: Cause::TimedOut { limit: TimeLimit::Total } }
+    );
+    assert_eq!(cut.clone().with_output(false), cut);
+    let failed = Outcome::Failed { failure: Failure::Exit { code: 1 } };
+    assert_eq!(failed.clone().with_output(true), failed);
+}
+
+fn inputs() -> impl Strategy<Value = Input> {
+    prop_oneof![
+        Just(Input::Started),
+        Just(Input::Output(Stream::Stdout)),
+        Just(Input::Ended(AgentEnd::Done)),
+        Just(order(false)),
+        Just(order(true)),
+        Just(Input::DoorLeft(OnDisconnect::Cancel { grace_ms: 7 })),
+        Just(Input::LimitPassed(LimitName::Cpu, String::new())),
+        Just(Input::WaitBegan),
+        Just(Input::WaitEnded),
+        Just(Input::StorageFailed("disk".to_owned())),
+        Just(Input::Tick),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn whatever_happens_a_run_finishes_at_most_once_and_always_when_its_agent_ends(
+        seen in proptest::collection::vec((0_u64..400, inputs()), 0..40)
+    ) {
+        let mut machine = Supervision::new(LIMITS, 0);
+        let (mut now, mut finishes) = (0, 0);
+        for (passed, input) in seen {
+            now += passed;
+            let effects = machine.step(now, input);
+            finishes += effects.iter().filter(|effect| matches!(effect, Effect::Finish(_))).count();
+            prop_assert_eq!(finishes == 1, machine.is_finished());
+        }
+        let last = machine.step(now + 1, Input::Ended(AgentEnd::Done));
+        finishes += last.iter().filter(|effect| matches!(effect, Effect::Finish(_))).count();
+        prop_assert_eq!(finishes, 1);
+    }
+
+    #[test]
+    fn every_prefix_of_a_log_folds_to_a_state(log in proptest::collection::vec(events(), 0..30), cut in 0_usize..30) {
+        let log: Vec<Envelope> = (0_u64..).zip(log).map(|(seq, event)| envelope(seq, event)).collect();
+        let prefix = &log[..cut.min(log.len())];
+        let state = State::fold(prefix);
+        let ended = prefix.iter().position(|line| matches!(line.event, Event::Ended { .. }));
+        prop_assert_eq!(state.ending().is_some(), ended.is_some());
+        prop_assert_eq!(state.next_seq, ended.map_or(prefix.len(), |at| at + 1) as u64);
+    }
+
+    #[test]
+    fn events_survive_being_written_and_read(event in events()) {
+        let text = serde_json::to_string(&envelope(3, event.clone())).unwrap();
+        let read: Envelope = serde_json::from_str(&text).unwrap();
+        prop_assert_eq!(read, envelope(3, event));
+    }
+}
+
+fn envelope(seq: u64, event: Event) -> Envelope {
+    Envelope { seq, epoch: 1, at: Timestamp::UNIX_EPOCH, event }
+}
+
+fn outcomes() -> impl Strategy<Value = Outcome> {
+    prop_oneof![
+        Just(Outcome::Succeeded),
+        Just(Outcome::TimedOut { limit: TimeLimit::Idle }),
+        ".*".prop_map(|by| Outcome::Cancelled { by }),
+        ".*".prop_map(|by| Outcome::Partial { cause: Cause::Cancelled { by } }),
+        any::<i32>().prop_map(|code| Outcome::Failed { failure: Failure::Exit { code } }),
+        Just(Outcome::Failed { failure: Failure::Limit { limit: LimitName::Memory } }),
+        ".*".prop_map(|reason| Outcome::Refused { reason }),
+    ]
+}
+
+fn events() -> impl Strategy<Value = Event> {
+    let ending = (outcomes(), ".*", any::<u32>()).prop_map(|(outcome, text, duration)| {
+        let mut ending = Ending::bare(outcome);
+        ending.result = ResultText::Inline(text);
+        ending.duration_ms = u64::from(duration);
+        Event::Ended { ending: Box::new(ending) }
+    });
+    prop_oneof![
+        8 => (0_u32..4).prop_map(|call| Event::CallRequested {
+            call,
+            kind: CallKind::Tool,
+            class: CallClass::Effect,
+            name: "write".to_owned(),
+            input: json!({"path": "a"}),
+        }),
+        8 => (0_u32..4, any::<bool>(), ".*")
+            .prop_map(|(call, ok, output)| Event::CallCompleted { call, ok, output }),
+        4 => (0_u32..4).prop_map(|call| Event::CallInDoubt { call }),
+        4 => ".*".prop_map(|text| Event::Said { text }),
+        2 => any::<u32>().prop_map(|pid| Event::Claimed {
+            keeper_pid: pid,
+            worker_pid: pid,
+            version: "0".to_owned(),
+        }),
+        2 => Just(Event::Used { usage: Usage { input_tokens: 1, output_tokens: 2, cost: None } }),
+        1 => ending,
+    ]
+}
+
+#[test]
+fn a_completed_call_stays_completed_and_a_stale_writer_changes_nothing() {
+    let request = Event::CallRequested {
+        call: 0,
+        kind: CallKind::Tool,
+        class: CallClass::Effect,
+        name: "append".to_owned(),
+        input: json!(null),
+    };
+    let done = Event::CallCompleted { call: 0, ok: true, output: "x".to_owned() };
+    let mut log = vec![envelope(0, request.clone()), envelope(1, done), envelope(2, request)];
+    let mut stale = envelope(3, Event::Said { text: "late".to_owned() });
+    stale.epoch = 0;
+    log.push(stale);
+    let state = State::fold(&log);
+    assert_eq!(state.calls[&0].completed, Some((true, "x".to_owned())));
+    assert_eq!((state.said.as_str(), state.phase), ("", Phase::Accepted));
+}

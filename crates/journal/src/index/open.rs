@@ -99,7 +99,7 @@ impl State {
 impl Index {
     /// Opens the index of a home; makes one when there is none, or none that can be used.
     pub fn open(home: &Path) -> Result<Opened, IndexError> {
-        let path = file(home);
+        let path = self::path(home);
         match usable(&path) {
             Ok(Some(opened)) => Ok(opened),
             Ok(None) | Err(IndexError::Corrupt { .. }) => make(home, Doubt::Trusted),
@@ -152,7 +152,8 @@ enum Doubt {
     Checked,
 }
 
-fn file(home: &Path) -> PathBuf {
+/// Returns where the index of a home is.
+pub fn path(home: &Path) -> PathBuf {
     home.join(format!("index-v{INDEX_VERSION}.db"))
 }
 
@@ -201,7 +202,7 @@ fn probe(connection: &Connection) -> rusqlite::Result<Option<bool>> {
 
 /// Makes the index while nobody else does. Whoever was first has made it for all.
 fn make(home: &Path, doubt: Doubt) -> Result<Opened, IndexError> {
-    let path = file(home);
+    let path = self::path(home);
     let fail = |source| IndexError::Io { path: path.clone(), source };
     std::fs::create_dir_all(home).map_err(fail)?;
     let _lock = lock(home).map_err(fail)?;

@@ -1,9 +1,152 @@
-//! The engine behind every door: plans, starts, watches and ends runs.
+//! The engine behind every door: plans, starts, watches and ends runs. A door inside a run gets a relay to the
+//! run's worker instead, behind the same methods.
 
+mod agents;
+mod engine;
 mod error;
+mod leashes;
+mod lists;
+mod look;
+mod machine;
+mod owner;
+mod relay;
 mod request;
+mod runs;
+mod start;
+mod upkeep;
 mod view;
+mod wait;
 
+use std::sync::Arc;
+
+use backend::process;
+use domain::id::RunId;
+
+pub use engine::{AppContext, Engine};
 pub use error::{AppError, ErrorKind};
+pub use look::order_cancel;
+pub use machine::*;
 pub use request::*;
+pub use upkeep::*;
 pub use view::*;
+
+use relay::Relay;
+
+/// What a door talks to.
+pub struct App {
+    way: Way,
+    config: definition::config::Config,
+}
+
+enum Way {
+    Own(Arc<Engine>),
+    Relayed(Relay),
+}
+
+impl App {
+    /// Opens the engine, or the way to it from inside a run.
+    pub fn open(context: AppContext) -> Result<Self, AppError> {
+        let directory = context.directory.to_string_lossy().into_owned();
+        let config = crate::registry::load(&crate::registry::find_project(&directory)).config;
+        let way = match process::own_tag() {
+            Some(tag) => Way::Relayed(Relay::new(tag)?),
+            None => Way::Own(Engine::open(context)?),
+        };
+        Ok(Self { way, config })
+    }
+
+    /// The layered configuration of the door's own directory.
+    pub fn config(&self) -> &definition::config::Config {
+        &self.config
+    }
+
+    /// The MCP door learns its client's name only with the first message.
+    pub fn set_caller(&self, name: &str) {
+        if let Way::Own(engine) = &self.way {
+            engine.set_caller(name);
+        }
+    }
+
+    pub async fn list_agents(&self, ask: ListAgents) -> Result<AgentList, AppError> {
+        match &self.way {
+            Way::Own(engine) => engine.list_agents(ask),
+            Way::Relayed(relay) => relay.ask(Request::ListAgents(ask), &mut |_| {}).await,
+        }
+    }
+
+    /// Accepts a run: when this returns, it is on disk and will be carried out.
+    pub async fn start(&self, ask: Start) -> Result<Started, AppError> {
+        match &self.way {
+            Way::Own(engine) => engine.start(ask).await,
+            Way::Relayed(relay) => relay.ask(Request::Start(Box::new(ask)), &mut |_| {}).await,
+        }
+    }
+
+    /// Waits for runs to end; calls `progress` at once and then with every sign of life.
+    pub async fn wait(
+        &self,
+        ask: Wait,
+        progress: &mut (dyn FnMut(Progress) + Send),
+    ) -> Result<Waited, AppError> {
+        match &self.way {
+            Way::Own(engine) => engine.wait(ask, progress).await,
+            Way::Relayed(relay) => relay.ask(Request::Wait(ask), progress).await,
+        }
+    }
+
+    pub async fn get_run(&self, ask: GetRun) -> Result<RunDetail, AppError> {
+        match &self.way {
+            Way::Own(engine) => engine.get_run(ask).await,
+            Way::Relayed(relay) => relay.ask(Request::GetRun(ask), &mut |_| {}).await,
+        }
+    }
+
+    pub async fn list_runs(&self, ask: ListRuns) -> Result<RunList, AppError> {
+        match &self.way {
+            Way::Own(engine) => engine.list_runs(ask).await,
+            Way::Relayed(relay) => relay.ask(Request::ListRuns(ask), &mut |_| {}).await,
+        }
+    }
+
+    pub async fn cancel(&self, ask: Cancel) -> Result<Cancelled, AppError> {
+        match &self.way {
+            Way::Own(engine) => engine.cancel(ask).await,
+            Way::Relayed(relay) => relay.ask(Request::Cancel(ask), &mut |_| {}).await,
+        }
+    }
+
+    pub async fn answer(&self, ask: Answer) -> Result<Answered, AppError> {
+        match &self.way {
+            Way::Own(engine) => engine.answer(ask).await,
+            Way::Relayed(relay) => relay.ask(Request::Answer(ask), &mut |_| {}).await,
+        }
+    }
+
+    pub async fn health(&self, ask: Health) -> Result<HealthReport, AppError> {
+        match &self.way {
+            Way::Own(engine) => engine.health(ask).await,
+            Way::Relayed(relay) => relay.ask(Request::Health(ask), &mut |_| {}).await,
+        }
+    }
+
+    pub async fn read_output(&self, ask: ReadOutput) -> Result<OutputPage, AppError> {
+        match &self.way {
+            Way::Own(engine) => engine.read_output(&ask),
+            Way::Relayed(relay) => relay.ask(Request::ReadOutput(ask), &mut |_| {}).await,
+        }
+    }
+
+    /// The caller was given a handle instead of a result: the run is asynchronous from here on.
+    pub fn detach(&self, run: RunId) {
+        if let Way::Own(engine) = &self.way {
+            engine.leashes.detach(run);
+        }
+    }
+
+    /// Says over every leash what shall happen to the runs of this door. Never waits.
+    pub fn leave(&self) {
+        if let Way::Own(engine) = &self.way {
+            engine.leashes.leave();
+        }
+    }
+}

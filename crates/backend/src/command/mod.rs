@@ -1,0 +1,104 @@
+//! A custom command from a configuration: any program that takes a prompt and prints an answer.
+
+mod options;
+mod reader;
+
+use std::path::Path;
+
+use domain::run::RunSpec;
+
+pub use options::{Document, Match, Options, Output, PromptBy};
+
+use crate::contract::{Backend, Capabilities, Drive, PrepareError, ProcessDrive};
+
+const SYSTEM_FILE: &str = "system.md";
+const PROMPT_FILE: &str = "prompt.md";
+
+pub struct Command;
+
+impl Backend for Command {
+    fn kind(&self) -> &'static str {
+        "command"
+    }
+
+    fn capabilities(&self, options: &serde_json::Value) -> Capabilities {
+        let argv = options["command"].as_array().cloned().unwrap_or_default();
+        let uses = |placeholder: &str| {
+            argv.iter().filter_map(|word| word.as_str()).any(|word| word.contains(placeholder))
+        };
+        Capabilities {
+            system_prompt: uses("{system_file}"),
+            model: uses("{model}"),
+            session: uses("{session_id}"),
+            usage: false,
+            resume: false,
+            ask: false,
+            process: true,
+        }
+    }
+
+    fn prepare(&self, spec: &RunSpec, work: &Path) -> Result<Drive, PrepareError> {
+        let wrong = |reason: String| PrepareError { kind: "command", reason };
+        let options: Options =
+            serde_json::from_value(spec.backend.options.clone()).map_err(|error| wrong(error.to_string()))?;
+        if options.command.is_empty() {
+            return Err(wrong("its command is empty".to_owned()));
+        }
+        let prompt_file = work.join(PROMPT_FILE).display().to_string();
+        let system_file = work.join(SYSTEM_FILE).display().to_string();
+        let values = [
+            ("{prompt}", spec.prompt.as_str()),
+            ("{prompt_file}", prompt_file.as_str()),
+            ("{system_file}", system_file.as_str()),
+            ("{directory}", spec.directory.as_str()),
+            ("{model}", spec.model.as_deref().unwrap_or_default()),
+            ("{session_id}", spec.session.as_ref().map_or("", |session| session.as_str())),
+        ];
+        let mut argv: Vec<String> = options.command.iter().map(|word| replace(word, &values)).collect();
+        let uses = |placeholder: &str| options.command.iter().any(|word| word.contains(placeholder));
+        let mut files = Vec::new();
+        if uses("{system_file}") {
+            files.push((SYSTEM_FILE.to_owned(), spec.system_prompt.clone().into_bytes()));
+        }
+        if uses("{prompt_file}") {
+            files.push((PROMPT_FILE.to_owned(), spec.prompt.clone().into_bytes()));
+        }
+        let stdin = match options.prompt {
+            PromptBy::Stdin => Some(spec.prompt.clone().into_bytes()),
+            PromptBy::Arg => {
+                if !uses("{prompt}") {
+                    argv.push(spec.prompt.clone());
+                }
+                None
+            }
+            PromptBy::File => None,
+        };
+        let reader = reader::for_output(&options);
+        Ok(Drive::Process(ProcessDrive { argv, env: options.env, stdin, files, reader }))
+    }
+}
+
+/// Replaces placeholders in one pass, so that a prompt that contains `{model}` stays as it is.
+fn replace(word: &str, values: &[(&str, &str)]) -> String {
+    let mut out = String::with_capacity(word.len());
+    let mut rest = word;
+    while let Some(at) = rest.find('{') {
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        match values.iter().find(|(placeholder, _)| rest.starts_with(placeholder)) {
+            Some((placeholder, value)) => {
+                out.push_str(value);
+                rest = &rest[placeholder.len()..];
+            }
+            None => {
+                out.push('{');
+                rest = &rest[1..];
+            }
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,208 @@
+//! Understands a custom command's output as text, as one JSON document, or as a line of JSON per event.
+
+use domain::run::{AgentEnd, Failure, Stream};
+use serde_json::Value;
+
+use super::options::{Document, Match, Options, Output};
+use crate::contract::{Answer, Conclusion, Exit, Reader, Report};
+
+/// The longest document or line that is understood.
+const DOCUMENT_BYTES_MAX: usize = 8 << 20;
+/// The most streamed text that is kept as a partial answer.
+const PARTIAL_BYTES_MAX: usize = 1 << 20;
+
+pub(super) fn for_output(options: &Options) -> Box<dyn Reader> {
+    let codes = options.success_codes.clone();
+    match options.output.clone() {
+        Output::Text => Box::new(Text { codes }),
+        Output::Json(shape) => Box::new(Json { codes, shape, document: Vec::new(), overflow: false }),
+        Output::Jsonl { terminal, document: shape, text } => Box::new(Jsonl {
+            codes,
+            shape,
+            terminal_marks: terminal,
+            text,
+            line: Vec::new(),
+            skipping: false,
+            partial: String::new(),
+            terminal: None,
+        }),
+    }
+}
+
+fn judge_exit(exit: Exit, codes: &[i32]) -> AgentEnd {
+    match exit {
+        Exit::Code(code) if codes.contains(&code) => AgentEnd::Done,
+        Exit::Code(code) => AgentEnd::Failed(Failure::Exit { code }),
+        Exit::Signal(signal) => AgentEnd::Failed(Failure::Signal { signal }),
+    }
+}
+
+struct Text {
+    codes: Vec<i32>,
+}
+
+impl Reader for Text {
+    fn feed(&mut self, _stream: Stream, _bytes: &[u8]) -> Vec<Report> {
+        Vec::new()
+    }
+
+    fn conclude(&mut self, exit: Exit) -> Conclusion {
+        Conclusion::new(judge_exit(exit, &self.codes), Answer::Stdout)
+    }
+}
+
+struct Json {
+    codes: Vec<i32>,
+    shape: Document,
+    document: Vec<u8>,
+    overflow: bool,
+}
+
+impl Reader for Json {
+    fn feed(&mut self, stream: Stream, bytes: &[u8]) -> Vec<Report> {
+        if stream == Stream::Stdout && !self.overflow {
+            self.overflow = self.document.len() + bytes.len() > DOCUMENT_BYTES_MAX;
+            match self.overflow {
+                true => self.document = Vec::new(),
+                false => self.document.extend_from_slice(bytes),
+            }
+        }
+        Vec::new()
+    }
+
+    fn conclude(&mut self, exit: Exit) -> Conclusion {
+        let document = match self.overflow {
+            true => Err(format!("the document is larger than {} MiB", DOCUMENT_BYTES_MAX >> 20)),
+            false => serde_json::from_slice::<Value>(&self.document).map_err(|error| error.to_string()),
+        };
+        let exit_end = judge_exit(exit, &self.codes);
+        match document {
+            Ok(document) => conclude_document(&self.shape, &document, exit_end),
+            // A failed exit explains itself better than the output it did not write.
+            Err(_) if exit_end != AgentEnd::Done => Conclusion::new(exit_end, Answer::Stdout),
+            Err(reason) => {
+                let reason = format!("it is not a JSON document: {reason}");
+                Conclusion::new(AgentEnd::Failed(Failure::Output { reason }), Answer::Stdout)
+            }
+        }
+    }
+}
+
+/// Judges the document that ends a run: its error mark, then its answer, then the exit code.
+fn conclude_document(shape: &Document, document: &Value, exit_end: AgentEnd) -> Conclusion {
+    let answer = document.pointer(&shape.result).map(as_text);
+    let session = shape.session.as_deref().and_then(|pointer| document.pointer(pointer)).map(as_text);
+    let mut conclusion = if !shape.error.is_empty() && matches(document, &shape.error) {
+        let message = answer.clone().unwrap_or_else(|| "the terminal event says so".to_owned());
+        let end =
+            AgentEnd::Failed(Failure::Agent { message: domain::size::head(&message, 2_000).to_owned() });
+        Conclusion::new(end, answer.map_or(Answer::Nothing, Answer::Text))
+    } else if let Some(answer) = answer {
+        Conclusion::new(exit_end, Answer::Text(answer))
+    } else {
+        let reason = format!("it has nothing at {:?}", shape.result);
+        let end = match exit_end {
+            AgentEnd::Done => AgentEnd::Failed(Failure::Output { reason }),
+            failed @ AgentEnd::Failed(_) => failed,
+        };
+        Conclusion::new(end, Answer::Nothing)
+    };
+    conclusion.session = session;
+    conclusion
+}
+
+fn as_text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn matches(document: &Value, marks: &[Match]) -> bool {
+    marks.iter().all(|mark| document.pointer(&mark.pointer) == Some(&mark.value))
+}
+
+struct Jsonl {
+    codes: Vec<i32>,
+    shape: Document,
+    terminal_marks: Vec<Match>,
+    text: Option<String>,
+    line: Vec<u8>,
+    /// The line under way is too long: everything up to its end is passed over.
+    skipping: bool,
+    partial: String,
+    terminal: Option<Value>,
+}
+
+impl Jsonl {
+    fn take_line(&mut self, reports: &mut Vec<Report>) {
+        let line = std::mem::take(&mut self.line);
+        let Ok(event) = serde_json::from_slice::<Value>(&line) else {
+            // Progress bars and warnings between the events are common and harmless.
+            return;
+        };
+        if !self.terminal_marks.is_empty() && matches(&event, &self.terminal_marks) {
+            self.terminal = Some(event);
+            return;
+        }
+        let text = self.text.as_deref().and_then(|pointer| event.pointer(pointer)).and_then(Value::as_str);
+        if let Some(text) = text {
+            let room = PARTIAL_BYTES_MAX.saturating_sub(self.partial.len());
+            self.partial.push_str(domain::size::head(text, room));
+            reports.push(Report::Said(text.to_owned()));
+        }
+    }
+
+    fn push(&mut self, bytes: &[u8], reports: &mut Vec<Report>) {
+        if self.skipping {
+            return;
+        }
+        if self.line.len() + bytes.len() > DOCUMENT_BYTES_MAX {
+            self.line = Vec::new();
+            self.skipping = true;
+            let limit = DOCUMENT_BYTES_MAX >> 20;
+            reports.push(Report::Warned(format!("a line of output longer than {limit} MiB was passed over")));
+            return;
+        }
+        self.line.extend_from_slice(bytes);
+    }
+}
+
+impl Reader for Jsonl {
+    fn feed(&mut self, stream: Stream, bytes: &[u8]) -> Vec<Report> {
+        let mut reports = Vec::new();
+        if stream != Stream::Stdout {
+            return reports;
+        }
+        let mut rest = bytes;
+        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+            self.push(&rest[..end], &mut reports);
+            rest = &rest[end + 1..];
+            if !std::mem::replace(&mut self.skipping, false) {
+                self.take_line(&mut reports);
+            }
+        }
+        self.push(rest, &mut reports);
+        reports
+    }
+
+    fn conclude(&mut self, exit: Exit) -> Conclusion {
+        if !self.skipping && !self.line.is_empty() {
+            self.take_line(&mut Vec::new());
+        }
+        let exit_end = judge_exit(exit, &self.codes);
+        if let Some(event) = self.terminal.take() {
+            return conclude_document(&self.shape, &event, exit_end);
+        }
+        let end = match exit_end {
+            AgentEnd::Done => {
+                let reason = "the stream ended without its terminal event".to_owned();
+                AgentEnd::Failed(Failure::Output { reason })
+            }
+            failed @ AgentEnd::Failed(_) => failed,
+        };
+        let partial = std::mem::take(&mut self.partial);
+        let answer = if partial.is_empty() { Answer::Nothing } else { Answer::Text(partial) };
+        Conclusion::new(end, answer)
+    }
+}

@@ -1,0 +1,155 @@
+//! What every backend provides: capabilities, and a way to drive one run.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use domain::run::{AgentEnd, Call, CallClass, CallKind, RunSpec, Stream, Usage};
+use serde::Serialize;
+
+/// What a backend can do, as a value: nobody outside this crate asks which backend it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Capabilities {
+    /// The agent's system prompt reaches it.
+    pub system_prompt: bool,
+    pub model: bool,
+    pub session: bool,
+    /// Tokens or money are reported.
+    pub usage: bool,
+    /// A run whose worker was lost can be continued.
+    pub resume: bool,
+    /// The agent can ask a person.
+    pub ask: bool,
+    /// A process is started, so that containment and resource limits mean something.
+    pub process: bool,
+}
+
+/// A way to drive agents.
+pub trait Backend: Sync {
+    /// The name of the folder, as `spec.backend.kind`.
+    fn kind(&self) -> &'static str;
+
+    fn capabilities(&self, options: &serde_json::Value) -> Capabilities;
+
+    /// Says how to carry out one run. Reads nothing and starts nothing.
+    fn prepare(&self, spec: &RunSpec, work: &Path) -> Result<Drive, PrepareError>;
+}
+
+/// The stored options of a run do not make sense to its backend.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the {kind} backend cannot carry out this run: {reason}")]
+pub struct PrepareError {
+    pub kind: &'static str,
+    pub reason: String,
+}
+
+/// The two shapes of a run.
+pub enum Drive {
+    /// A process that reads a prompt and writes an answer.
+    Process(ProcessDrive),
+    /// Steps that the worker itself carries out and journals.
+    Loop(Box<dyn Loop>),
+}
+
+/// A process to start, and who understands its output.
+pub struct ProcessDrive {
+    pub argv: Vec<String>,
+    /// Names of environment variables beside the base list and what the run names.
+    pub env: Vec<String>,
+    /// Fed to the process, then its input is closed; `None` closes it from the start.
+    pub stdin: Option<Vec<u8>>,
+    /// Files written below the run's work folder before the start: name and content.
+    pub files: Vec<(String, Vec<u8>)>,
+    pub reader: Box<dyn Reader>,
+}
+
+/// Understands the output of a process. Holds a bounded amount of it.
+pub trait Reader {
+    fn feed(&mut self, stream: Stream, bytes: &[u8]) -> Vec<Report>;
+
+    /// Called once, after the process is gone and its streams are read to the end.
+    fn conclude(&mut self, exit: Exit) -> Conclusion;
+}
+
+/// What a reader understood.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Report {
+    Said(String),
+    Used(Usage),
+    Warned(String),
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    Code(i32),
+    Signal(i32),
+}
+
+impl Exit {
+    /// Returns the code, if the process ended by itself.
+    pub fn code(self) -> Option<i32> {
+        match self {
+            Self::Code(code) => Some(code),
+            Self::Signal(_) => None,
+        }
+    }
+}
+
+/// What the agent's end means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conclusion {
+    pub end: AgentEnd,
+    pub answer: Answer,
+    /// The session that the agent says it was, for a later run to continue.
+    pub session: Option<String>,
+}
+
+impl Conclusion {
+    pub fn new(end: AgentEnd, answer: Answer) -> Self {
+        Self { end, answer, session: None }
+    }
+}
+
+/// Where the agent's answer stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// All of its standard output.
+    Stdout,
+    Text(String),
+    Nothing,
+}
+
+/// A resumable sequence of calls: the next one follows from those that are done.
+pub trait Loop {
+    fn next(&self, done: &BTreeMap<u32, Call>) -> Turn;
+}
+
+/// What a loop wants next.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Turn {
+    Call(PlannedCall),
+    Finish(AgentEnd),
+}
+
+/// One call, with what to journal about it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlannedCall {
+    pub call: u32,
+    pub kind: CallKind,
+    pub class: CallClass,
+    pub name: String,
+    pub input: serde_json::Value,
+    pub action: Action,
+}
+
+/// What the worker shall do for a call.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
+    Say(String),
+    Sleep { ms: u64 },
+    Write { path: String, text: String },
+    Append { path: String, text: String },
+    Ask { text: String },
+    Delegate { agent: String, prompt: String },
+    Use(Usage),
+}

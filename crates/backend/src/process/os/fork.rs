@@ -1,0 +1,51 @@
+//! Fork without exec: how a keeper becomes keeper and worker.
+
+use std::io;
+
+use rustix::process::Pid;
+
+use super::ProcessHandle;
+use super::signals;
+
+/// Which of the two processes this is after [`fork_worker`].
+#[derive(Debug)]
+pub enum Forked {
+    /// The parent, with its child.
+    Keeper(ProcessHandle),
+    /// The child. All signals are unblocked and have their default meaning.
+    Worker,
+}
+
+/// Forks this process, which must have a single thread.
+///
+/// The child has no parent-death signal: a worker outlives its keeper. Signals are blocked while it happens, so that
+/// none meets a handler of the parent in the child.
+pub fn fork_worker() -> io::Result<Forked> {
+    if !single_threaded() {
+        return Err(io::Error::other("a process with several threads cannot fork a worker"));
+    }
+    let blocked = signals::block_all()?;
+    // SAFETY: there is one thread, so no lock is held by a thread that the child lacks.
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        signals::default_all();
+        signals::unblock_all();
+        return Ok(Forked::Worker);
+    }
+    let error = io::Error::last_os_error();
+    drop(blocked);
+    match Pid::from_raw(pid) {
+        Some(pid) => Ok(Forked::Keeper(ProcessHandle::open(pid)?)),
+        None => Err(error),
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn single_threaded() -> bool {
+    std::fs::read_dir("/proc/self/task").is_ok_and(|tasks| tasks.count() == 1)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn single_threaded() -> bool {
+    true
+}

@@ -1,0 +1,279 @@
+//! The worker's side of starting an agent: forks, in a namespace or not, and waits until the agent executes its
+//! program or tells why it cannot.
+
+use std::ffi::{CStr, CString, c_char};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::pipe::PipeFlags;
+use rustix::process::{Pid, Resource, Rlimit};
+
+use super::ProcessHandle;
+use super::child::{Above, Plan, Stage, become_agent};
+use super::signals;
+
+/// Where the agent lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::process) enum Shape {
+    /// A child among others.
+    Plain,
+    /// In a pid namespace of its own, which needs rights over the system.
+    Namespace,
+    /// In a pid namespace within a user namespace, which ordinary users may have.
+    UserNamespace,
+}
+
+/// An agent to start.
+pub(in crate::process) struct Launch<'a> {
+    pub(in crate::process) program: &'a CStr,
+    pub(in crate::process) argv: &'a [CString],
+    pub(in crate::process) env: &'a [CString],
+    pub(in crate::process) directory: &'a CStr,
+    /// What becomes 0, 1 and 2.
+    pub(in crate::process) stdio: [BorrowedFd<'a>; 3],
+    pub(in crate::process) tag: u64,
+    pub(in crate::process) limits: &'a [(Resource, Rlimit)],
+    pub(in crate::process) cgroups: &'a [BorrowedFd<'a>],
+    pub(in crate::process) shape: Shape,
+}
+
+/// An agent that executes its program.
+pub(in crate::process) struct Launched {
+    pub(in crate::process) agent: ProcessHandle,
+    pub(in crate::process) init: Option<Init>,
+}
+
+/// The first process of the agent's namespace.
+#[derive(Debug)]
+pub(in crate::process) struct Init {
+    pub(in crate::process) handle: ProcessHandle,
+    /// The agent's wait status, once; its end when the namespace is gone.
+    pub(in crate::process) status: OwnedFd,
+    /// Held open for as long as the namespace shall live.
+    parent: OwnedFd,
+}
+
+/// Why an agent did not start.
+#[derive(Debug)]
+pub(in crate::process) enum LaunchError {
+    /// Before there was a process.
+    Before(io::Error),
+    /// No process with these namespaces could be made.
+    Clone(io::Error),
+    /// In the new process.
+    Child { stage: Stage, source: io::Error },
+    /// The new process was killed before it executed its program.
+    Lost,
+}
+
+impl From<io::Error> for LaunchError {
+    fn from(error: io::Error) -> Self {
+        Self::Before(error)
+    }
+}
+
+impl From<Errno> for LaunchError {
+    fn from(errno: Errno) -> Self {
+        Self::Before(errno.into())
+    }
+}
+
+/// Starts an agent and returns when it executes its program.
+pub(in crate::process) fn launch(launch: &Launch<'_>) -> Result<Launched, LaunchError> {
+    let stdio = launch.stdio.map(above_stdio);
+    let [stdin, stdout, stderr] = stdio;
+    let (stdin, stdout, stderr) = (stdin?, stdout?, stderr?);
+    let (report, report_child) = socketpair(AddressFamily::UNIX, SocketType::STREAM, socket_flags(), None)?;
+    let (parent_child, parent) = pipe()?;
+    #[cfg(target_os = "linux")]
+    let (status, status_child) = pipe()?;
+    let argv = pointers(launch.argv);
+    let env = pointers(launch.env);
+    let plan = Plan {
+        program: launch.program,
+        argv: &argv,
+        env: &env,
+        directory: launch.directory,
+        stdio: [stdin.as_raw_fd(), stdout.as_raw_fd(), stderr.as_raw_fd()],
+        report: report_child.as_fd(),
+        parent: parent_child.as_fd(),
+        #[cfg(target_os = "linux")]
+        status: status_child.as_fd(),
+        tag: launch.tag,
+        limits: launch.limits,
+        cgroups: launch.cgroups,
+    };
+    #[cfg(target_os = "linux")]
+    if launch.shape != Shape::Plain {
+        rustix::net::sockopt::set_socket_passcred(&report, true)?;
+        rustix::io::ioctl_fionbio(&status, true)?;
+        let handle = clone_init(&plan, launch.shape)?;
+        // Our copies of the child's ends must go, or their end would never be seen.
+        drop((report_child, parent_child, status_child));
+        return namespace_started(&report, Init { handle, status, parent });
+    }
+    let agent = fork_agent(&plan)?;
+    drop(report_child);
+    plain_started(&report, agent)
+    // The pipe to the child ends here: it was needed only until the parent-death signal was set.
+}
+
+/// Waits for the exec of an agent that is our own child: the report ends without a word.
+fn plain_started(report: &OwnedFd, agent: ProcessHandle) -> Result<Launched, LaunchError> {
+    match receive(report)? {
+        None => Ok(Launched { agent, init: None }),
+        Some((stage, source)) => {
+            agent.reap()?;
+            Err(LaunchError::Child { stage, source })
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn namespace_started(report: &OwnedFd, init: Init) -> Result<Launched, LaunchError> {
+    let started = namespace_agent(report).and_then(|agent| match receive(report)? {
+        None => Ok(agent),
+        Some((stage, source)) => Err(LaunchError::Child { stage, source }),
+    });
+    match started {
+        Ok(agent) => {
+            // From here on the init may collect the agent: we hold it by descriptor.
+            rustix::io::write(&init.parent, b"c")?;
+            Ok(Launched { agent, init: Some(init) })
+        }
+        Err(error) => {
+            // An init that has exited by itself cannot be signalled, only collected.
+            let _ = init.handle.signal(rustix::process::Signal::KILL);
+            init.handle.reap()?;
+            Err(error)
+        }
+    }
+}
+
+/// Learns the agent's number as seen from here: the kernel translates it on the way through the socket.
+#[cfg(target_os = "linux")]
+fn namespace_agent(report: &OwnedFd) -> Result<ProcessHandle, LaunchError> {
+    use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+    let mut message = [0_u8; 8];
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmCredentials(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let received = rustix::io::retry_on_intr(|| {
+        recvmsg(report, &mut [io::IoSliceMut::new(&mut message)], &mut control, RecvFlags::WAITALL)
+    })?;
+    if received.bytes < message.len() {
+        return Err(LaunchError::Lost);
+    }
+    match decode(message) {
+        Some((Stage::Ready, _)) => {}
+        Some((stage, source)) => return Err(LaunchError::Child { stage, source }),
+        None => return Err(LaunchError::Lost),
+    }
+    let sender = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmCredentials(sender) => Some(sender.pid),
+        _ => None,
+    });
+    let sender = sender.ok_or(LaunchError::Lost)?;
+    Ok(ProcessHandle::open(sender)?)
+}
+
+/// Returns the failure that the child reports, or `None` when it executes its program.
+fn receive(report: &OwnedFd) -> Result<Option<(Stage, io::Error)>, LaunchError> {
+    let mut message = [0_u8; 8];
+    let mut filled = 0;
+    while let Some(rest) = message.get_mut(filled..)
+        && !rest.is_empty()
+    {
+        match rustix::io::retry_on_intr(|| rustix::io::read(report, &mut *rest))? {
+            0 if filled == 0 => return Ok(None),
+            0 => return Err(LaunchError::Lost),
+            count => filled += count,
+        }
+    }
+    decode(message).map(Some).ok_or(LaunchError::Lost)
+}
+
+fn decode(message: [u8; 8]) -> Option<(Stage, io::Error)> {
+    let [a, b, c, d, e, f, g, h] = message;
+    let stage = Stage::from_number(u32::from_ne_bytes([a, b, c, d]))?;
+    Some((stage, io::Error::from_raw_os_error(i32::from_ne_bytes([e, f, g, h]))))
+}
+
+#[cfg(target_os = "linux")]
+fn fork_agent(plan: &Plan<'_>) -> Result<ProcessHandle, LaunchError> {
+    clone(0, || become_agent(plan, Above::Worker)).map_err(LaunchError::Clone)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn fork_agent(plan: &Plan<'_>) -> Result<ProcessHandle, LaunchError> {
+    let blocked = signals::block_all()?;
+    // SAFETY: the child keeps to what is safe after fork until it executes the agent.
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        become_agent(plan, Above::Worker)
+    }
+    let error = io::Error::last_os_error();
+    drop(blocked);
+    let pid = Pid::from_raw(pid).ok_or(LaunchError::Clone(error))?;
+    Ok(ProcessHandle::open(pid)?)
+}
+
+#[cfg(target_os = "linux")]
+fn clone_init(plan: &Plan<'_>, shape: Shape) -> Result<ProcessHandle, LaunchError> {
+    use super::init::{UserMaps, run};
+    let mut flags = libc::CLONE_NEWPID | libc::CLONE_NEWNS;
+    let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+    let (user, group) = (format!("{user} {user} 1\n"), format!("{group} {group} 1\n"));
+    let maps = UserMaps { user: user.as_bytes(), group: group.as_bytes() };
+    let maps = match shape {
+        Shape::UserNamespace => {
+            flags |= libc::CLONE_NEWUSER;
+            Some(&maps)
+        }
+        Shape::Plain | Shape::Namespace => None,
+    };
+    clone(flags, || run(plan, maps)).map_err(LaunchError::Clone)
+}
+
+/// Forks with these namespaces and gets the child's descriptor in the same step. `child` runs in the child with all
+/// signals blocked and keeps to what is safe after fork.
+#[cfg(target_os = "linux")]
+fn clone(namespaces: libc::c_int, child: impl FnOnce()) -> io::Result<ProcessHandle> {
+    use std::os::fd::FromRawFd;
+    let blocked = signals::block_all()?;
+    let flags = libc::c_long::from(namespaces | libc::CLONE_PIDFD | libc::SIGCHLD);
+    let mut pidfd: libc::c_int = -1;
+    // SAFETY: without a stack of its own and without sharing memory this is a fork; the kernel writes the
+    // descriptor to the given place in the parent.
+    let pid = unsafe { libc::syscall(libc::SYS_clone, flags, 0, &raw mut pidfd, 0, 0) };
+    if pid == 0 {
+        child();
+        super::child::exit(127)
+    }
+    let error = io::Error::last_os_error();
+    drop(blocked);
+    let Some(pid) = i32::try_from(pid).ok().filter(|pid| *pid > 0).and_then(Pid::from_raw) else {
+        return Err(error);
+    };
+    // SAFETY: the kernel has just given us this descriptor.
+    let fd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+    Ok(ProcessHandle::from_parts(pid, fd))
+}
+
+fn pointers(strings: &[CString]) -> Vec<*const c_char> {
+    strings.iter().map(|string| string.as_ptr()).chain([std::ptr::null()]).collect()
+}
+
+/// Returns a copy that is none of 0, 1 and 2, so that dup2 onto those cannot overwrite it.
+fn above_stdio(fd: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    Ok(rustix::io::fcntl_dupfd_cloexec(fd, 3)?)
+}
+
+fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?)
+}
+
+fn socket_flags() -> SocketFlags {
+    SocketFlags::CLOEXEC
+}

@@ -1,0 +1,25 @@
+//! System calls that no safe wrapper offers, thin and one topic per file.
+//!
+//! Linux is served in full. Elsewhere a process is followed by a kernel queue instead of a pidfd, and there are no
+//! namespaces, no signal descriptors and no tag in the resource limits.
+
+mod child;
+mod fork;
+mod handle;
+mod inherit;
+#[cfg(target_os = "linux")]
+mod init;
+mod launch;
+mod posix;
+mod signals;
+mod system;
+
+pub use fork::{Forked, fork_worker};
+pub use handle::ProcessHandle;
+pub use inherit::{exit_worker, inherited_fd};
+pub use signals::SignalFd;
+
+pub(super) use child::Stage;
+pub(super) use launch::{Init, Launch, LaunchError, Launched, Shape, launch};
+pub(super) use posix::{Posix, posix_spawn};
+pub(super) use system::{page_bytes, ticks_per_second};

@@ -1,0 +1,87 @@
+//! For the keeper: adopts the orphans of its descendants, collects the dead, and takes signals as a descriptor.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::process::{Pid, Signal, WaitOptions};
+
+use super::os::SignalFd;
+use crate::contract::Exit;
+
+/// Mirrors a property of the process that cannot be asked of a parent: a forked worker knows by it that its keeper
+/// adopts orphans.
+static ADOPTED_ABOVE: AtomicBool = AtomicBool::new(false);
+
+/// What became of a child.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChildStatus {
+    /// Ended, and is collected.
+    Ended(Exit),
+    /// Stopped by this signal, and still there.
+    Stopped(i32),
+}
+
+/// Makes this process the parent of its descendants' orphans.
+pub fn become_subreaper() -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    {
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+        ADOPTED_ABOVE.store(true, Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+/// Returns the process that adopts orphans of this one's children, if it is this one or its parent.
+pub(super) fn adopter() -> Option<Pid> {
+    if is_subreaper() {
+        return Some(rustix::process::getpid());
+    }
+    ADOPTED_ABOVE.load(Ordering::Relaxed).then(rustix::process::getppid).flatten()
+}
+
+#[cfg(target_os = "linux")]
+pub(super) fn is_subreaper() -> bool {
+    rustix::process::child_subreaper().is_ok_and(|adopts| adopts.is_some())
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn is_subreaper() -> bool {
+    false
+}
+
+/// Collects every child that has ended and notes every one that was stopped, without waiting.
+pub fn reap_all() -> Vec<(Pid, ChildStatus)> {
+    let mut seen = Vec::new();
+    // No child at all is the ordinary end of the loop and comes as an error.
+    while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
+        let status = match (status.exit_status(), status.terminating_signal(), status.stopping_signal()) {
+            (Some(code), _, _) => ChildStatus::Ended(Exit::Code(code)),
+            (_, Some(signal), _) => ChildStatus::Ended(Exit::Signal(signal)),
+            (_, _, Some(signal)) => ChildStatus::Stopped(signal),
+            (None, None, None) => continue,
+        };
+        seen.push((pid, status));
+    }
+    seen
+}
+
+/// Tells whether there is any child, ended or not.
+pub fn has_children() -> bool {
+    let look = rustix::process::WaitIdOptions::EXITED
+        | rustix::process::WaitIdOptions::NOHANG
+        | rustix::process::WaitIdOptions::NOWAIT;
+    rustix::process::waitid(rustix::process::WaitId::All, look).is_ok()
+}
+
+/// Tells whether a process is stopped by a signal at this moment.
+pub fn is_stopped(pid: Pid) -> bool {
+    let stat = super::walk::Proc::open().ok().and_then(|mut proc| proc.stat(pid));
+    stat.is_some_and(|stat| stat.state == 'T')
+}
+
+/// Blocks these signals and returns a descriptor that is readable when one has arrived.
+///
+/// For a process with a single thread. A worker forked by [`super::fork_worker`] starts with all signals unblocked.
+pub fn signal_fd(signals: &[Signal]) -> io::Result<SignalFd> {
+    SignalFd::new(signals)
+}

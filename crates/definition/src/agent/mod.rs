@@ -1,0 +1,6 @@
+//! Agents: one reader per file format.
+
+pub mod volery;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,356 @@
+//! What our own format means, and what is said about it when it is wrong.
+
+use domain::agent::{Agent, Callers, Delegates, Format, Layer, Script, ScriptSource, Source, Step};
+use domain::budget::AskedLimits;
+use domain::run::{ContainmentDemand, OnDisconnect, OnInterrupt};
+
+use super::volery::{AgentFile, read};
+
+fn file(text: &str) -> AgentFile<'_> {
+    AgentFile { text, file: "shout.md", stem: "shout", layer: Layer::Project }
+}
+
+/// Reads a file that has an agent, and returns it with its warnings.
+#[track_caller]
+fn accept(text: &str) -> (Agent, Vec<String>) {
+    let (agent, found) = read(file(text));
+    let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+    (agent.unwrap_or_else(|| panic!("refused: {found:#?}")), found)
+}
+
+/// Reads a file with problems and compares all of them.
+#[track_caller]
+fn refuse(text: &str, expected: &[&str]) {
+    let (agent, found) = read(file(text));
+    let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+    assert_eq!(found, expected);
+    assert_eq!(agent, None);
+}
+
+fn minimal() -> Agent {
+    Agent {
+        name: "shout".parse().unwrap(),
+        description: "Turns text into capitals.".to_owned(),
+        backend: "upper".parse().unwrap(),
+        model: None,
+        system_prompt: String::new(),
+        use_when: Vec::new(),
+        avoid_when: Vec::new(),
+        env: Vec::new(),
+        limits: AskedLimits::default(),
+        callers: Callers::Anyone,
+        delegates: Delegates::Nobody,
+        on_disconnect: None,
+        on_interrupt: OnInterrupt::End,
+        containment: ContainmentDemand::Auto,
+        script: None,
+        source: Source { file: "shout.md".to_owned(), format: Format::Volery, layer: Layer::Project },
+    }
+}
+
+fn strings(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|text| (*text).to_owned()).collect()
+}
+
+#[test]
+fn the_example_of_the_readme_is_read() {
+    let text = "---\nname: shout\ndescription: Turns text into capitals.\nbackend: upper\ntimeout: 30s\n---\n\
+                System prompt here.\n";
+    let limits = AskedLimits { timeout_ms: Some(30_000), ..AskedLimits::default() };
+    let expected = Agent { limits, system_prompt: "System prompt here.".to_owned(), ..minimal() };
+    assert_eq!(accept(text), (expected, Vec::new()));
+}
+
+#[test]
+fn every_key_is_read() {
+    let text = "\
+---
+name: loud-one
+description: Turns text into capitals.
+backend: upper
+model: big-1
+use_when: text is too quiet
+avoid_when: [at night, in libraries]
+env: [UPPER_MODE, UPPER_MODE, TOKEN]
+timeout: 90
+idle_timeout: 1.5
+grace: 250ms
+answer_timeout: 1h30m
+limits:
+  memory: 512MiB
+  cpu: 1m
+  processes: 10
+  open_files: 64
+  file_size: 1_000
+  output: 2M
+  depth: 0
+  children: 3
+  tree_runs: 9
+allowed_callers: [main, planner]
+delegates: [reviewer, tester]
+on_disconnect: cancel
+disconnect_grace: 5s
+on_interrupt: resume
+containment: strict
+script: scripts/loud.yaml
+---
+
+  Be loud.
+
+Always.
+";
+    let expected = Agent {
+        name: "loud-one".parse().unwrap(),
+        model: Some("big-1".to_owned()),
+        system_prompt: "Be loud.\n\nAlways.".to_owned(),
+        use_when: strings(&["text is too quiet"]),
+        avoid_when: strings(&["at night", "in libraries"]),
+        env: strings(&["UPPER_MODE", "TOKEN"]),
+        limits: AskedLimits {
+            timeout_ms: Some(90_000),
+            idle_timeout_ms: Some(1_500),
+            grace_ms: Some(250),
+            answer_timeout_ms: Some(5_400_000),
+            memory_bytes: Some(512 << 20),
+            cpu_ms: Some(60_000),
+            processes: Some(10),
+            open_files: Some(64),
+            file_bytes: Some(1_000),
+            output_bytes: Some(2 << 20),
+            depth: Some(0),
+            children: Some(3),
+            tree_runs: Some(9),
+        },
+        callers: Callers::Only(strings(&["main", "planner"])),
+        delegates: Delegates::Only(vec!["reviewer".parse().unwrap(), "tester".parse().unwrap()]),
+        on_disconnect: Some(OnDisconnect::Cancel { grace_ms: 5_000 }),
+        on_interrupt: OnInterrupt::Resume,
+        containment: ContainmentDemand::Strict,
+        script: Some(ScriptSource::File("scripts/loud.yaml".to_owned())),
+        ..minimal()
+    };
+    assert_eq!(accept(text), (expected, Vec::new()));
+}
+
+#[test]
+fn the_other_spellings_mean_the_same() {
+    let text = "---\ndescription: Turns text into capitals.\nbackend: upper\ncallers: anyone\ndelegates: none\n\
+                on_disconnect: cancel\nmodel:\nlimits: {timeout: 5s}\n---";
+    let expected = Agent {
+        on_disconnect: Some(OnDisconnect::Cancel { grace_ms: 30_000 }),
+        limits: AskedLimits { timeout_ms: Some(5_000), ..AskedLimits::default() },
+        ..minimal()
+    };
+    assert_eq!(accept(text), (expected, Vec::new()));
+    let text = "---\ndescription: Turns text into capitals.\nbackend: upper\ndelegates: anyone\n\
+                on_disconnect: continue\n---";
+    let expected =
+        Agent { delegates: Delegates::Anyone, on_disconnect: Some(OnDisconnect::Continue), ..minimal() };
+    assert_eq!(accept(text), (expected, Vec::new()));
+}
+
+#[test]
+fn steps_may_stand_in_the_file() {
+    let text = "---\ndescription: Turns text into capitals.\nbackend: upper\nsteps:\n  - say: Hi\n  - sleep: 1s\n---";
+    let script = Script { steps: vec![Step::Say("Hi".to_owned()), Step::Sleep(1_000)] };
+    assert_eq!(accept(text), (Agent { script: Some(ScriptSource::Inline(script)), ..minimal() }, Vec::new()));
+}
+
+#[test]
+fn windows_line_ends_and_a_byte_order_mark_change_nothing() {
+    let text = "\u{feff}---\r\ndescription: Turns text into capitals.\r\nbackend: upper\r\nfoo: 1\r\n---\r\nOne.\r\nTwo.\r\n";
+    let (agent, warnings) = accept(text);
+    assert_eq!(agent, Agent { system_prompt: "One.\nTwo.".to_owned(), ..minimal() });
+    assert_eq!(warnings.len(), 1);
+    assert!(warnings[0].starts_with("shout.md:4:1: warning: unknown key \"foo\" is ignored"), "{warnings:?}");
+}
+
+#[test]
+fn all_problems_are_told_at_once_with_their_places() {
+    let text = "\
+---
+name: 5
+descripton: x
+backend: a b
+timeout: [1]
+limits:
+  memory: 5
+  cpu: soon
+  depth: -1
+  foo: 1
+callers: main
+callers: anyone
+delegates: [../x]
+on_interrupt: resum
+env: ['A=1', 2x]
+script: ../../etc/passwd
+---
+";
+    let name_rule = "1 to 64 letters, digits, '.', '_' or '-', beginning with a letter or digit";
+    let duration = "write for example 250ms, 30s, 5m or 1h30m; a number counts seconds";
+    refuse(
+        text,
+        &[
+            "shout.md:2:1: warning: the agent has no description (hint: callers choose an agent by its description)",
+            "shout.md:2:7: error: name: expected text, found the number 5 (hint: put it in quotes: \"5\")",
+            "shout.md:3:1: warning: unknown key \"descripton\" is ignored (hint: did you mean description?)",
+            &format!(
+                "shout.md:4:10: error: backend: \"a b\" is not the name of a backend (hint: {name_rule})"
+            ),
+            &format!("shout.md:5:10: error: timeout: expected a duration, found a list (hint: {duration})"),
+            "shout.md:7:11: error: limits.memory: 5 bytes are too few; at least 1.0 MiB (hint: write for example \
+             512MiB or 2G; a number counts bytes)",
+            &format!(
+                "shout.md:8:8: error: limits.cpu: expected a duration, found the text \"soon\" (hint: {duration})"
+            ),
+            "shout.md:9:10: error: limits.depth: expected a whole number from 0 to 4294967295, found the number -1",
+            "shout.md:10:3: warning: unknown key \"foo\" in limits is ignored (hint: known keys: timeout, \
+             idle_timeout, grace, answer_timeout, memory, file_size, output, cpu, processes, open_files, depth, \
+             children, tree_runs)",
+            "shout.md:11:10: error: callers: expected a list, found the text \"main\" (hint: write [\"main\"])",
+            "shout.md:12:1: error: the key \"callers\" stands twice (hint: the first one is on line 11)",
+            &format!(
+                "shout.md:13:13: error: delegates: \"../x\" is not the name of an agent (hint: {name_rule})"
+            ),
+            "shout.md:14:15: error: on_interrupt: expected end or resume, found the text \"resum\" (hint: did you \
+             mean resume?)",
+            "shout.md:15:7: error: env: expected the name of a variable, found an assignment (hint: give only the \
+             name; the value is passed on)",
+            "shout.md:15:14: error: env: \"2x\" is not the name of a variable (hint: letters, digits and '_', not \
+             beginning with a digit)",
+            "shout.md:16:9: error: script: \"../../etc/passwd\" is not a relative path without '..'",
+        ],
+    );
+}
+
+#[test]
+fn a_file_without_frontmatter_is_told_how_to_begin() {
+    let hint =
+        "(hint: begin the file with\n---\ndescription: What the agent is for.\nbackend: rehearsal\n---)";
+    for text in ["", "You are a helpful agent.\n", "\n\n# Title\n---\n"] {
+        refuse(text, &[&format!("shout.md:1:1: error: the file has no frontmatter {hint}")]);
+    }
+}
+
+#[test]
+fn frontmatter_must_end() {
+    let hint = "(hint: put a line with only --- between the frontmatter and the system prompt)";
+    for text in ["---", "---\nbackend: upper\n", "---\nbackend: upper\n----\nx"] {
+        refuse(text, &[&format!("shout.md:1:1: error: the frontmatter has no end {hint}")]);
+    }
+}
+
+#[test]
+fn the_backend_is_required() {
+    let missing = "error: the key backend is missing (hint: add a line such as backend: rehearsal)";
+    refuse("---\ndescription: x\n---\n", &[&format!("shout.md:2:1: {missing}")]);
+    refuse("---\ndescription: x\nbackend:\n---\n", &[&format!("shout.md:2:1: {missing}")]);
+    let silent = "warning: the agent has no description (hint: callers choose an agent by its description)";
+    refuse(
+        "\n---\n# nothing\n---\n",
+        &[&format!("shout.md:2:1: {missing}"), &format!("shout.md:2:1: {silent}")],
+    );
+}
+
+#[test]
+fn broken_yaml_is_refused_with_the_line_of_the_file() {
+    refuse(
+        "---\nbackend: upper\nenv: [A, B\ntimeout: 3\n---\n",
+        &["shout.md:4:8: error: not valid YAML: illegal placement of ':' indicator"],
+    );
+    refuse("---\n- a\n---\n", &["shout.md:2:1: error: the file: expected keys with values, found a list"]);
+}
+
+#[test]
+fn a_value_that_forgot_its_quotes_is_read_as_text() {
+    let text = "---\ndescription: Use when: it is 5 o'clock # really\nbackend: upper\nuse_when: *\n\
+                avoid_when: \"no\" is the answer\n---\n";
+    let (agent, warnings) = accept(text);
+    let expected = Agent {
+        description: "Use when: it is 5 o'clock".to_owned(),
+        use_when: strings(&["*"]),
+        avoid_when: strings(&["\"no\" is the answer"]),
+        ..minimal()
+    };
+    assert_eq!(agent, expected);
+    let read_as_text = |line: u32, key: &str| {
+        format!(
+            "shout.md:{line}:1: warning: the value of \"{key}\" is not valid YAML and is read as text \
+             (hint: put the value in quotes)"
+        )
+    };
+    let expected =
+        [read_as_text(2, "description"), read_as_text(4, "use_when"), read_as_text(5, "avoid_when")];
+    assert_eq!(warnings, expected);
+}
+
+#[test]
+fn a_text_over_several_lines_may_forget_its_quotes() {
+    let text = "---\ndescription: Use when: it is\n  late, or: early\nbackend: upper\ntimeout: 1s\n---\n";
+    let (agent, warnings) = accept(text);
+    let limits = AskedLimits { timeout_ms: Some(1_000), ..AskedLimits::default() };
+    let description = "Use when: it is late, or: early".to_owned();
+    assert_eq!(agent, Agent { description, limits, ..minimal() });
+    assert_eq!(warnings.len(), 1);
+}
+
+#[test]
+fn keys_that_exclude_each_other_are_refused() {
+    refuse(
+        "---\ndescription: x\nbackend: upper\ntimeout: 1s\nlimits: {timeout: 2s}\nscript: a\nsteps: []\ncallers: []\n\
+         allowed_callers: []\ndisconnect_grace: 1s\n---\n",
+        &[
+            "shout.md:5:9: error: timeout stands at the top level and in limits (hint: write it once)",
+            "shout.md:7:8: error: script and steps exclude each other; write one of them",
+            "shout.md:9:18: error: callers and allowed_callers mean the same; write one of them",
+            "shout.md:10:19: warning: disconnect_grace has no effect without on_disconnect: cancel",
+        ],
+    );
+}
+
+#[test]
+fn a_model_cannot_look_like_an_option() {
+    refuse(
+        "---\ndescription: x\nbackend: upper\nmodel: --dangerous\n---\n",
+        &["shout.md:4:8: error: model: \"--dangerous\" is not the name of a model"],
+    );
+}
+
+#[test]
+fn a_file_name_that_is_no_agent_name_needs_a_name_in_the_file() {
+    let text = "---\ndescription: x\nbackend: upper\n---\n";
+    let (agent, found) = read(AgentFile { stem: "my agent", ..file(text) });
+    let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+    let rule = "1 to 64 letters, digits, '.', '_' or '-', beginning with a letter or digit";
+    let expected =
+        format!("shout.md:2:1: error: name: \"my agent\" is not the name of an agent (hint: {rule})");
+    assert_eq!((agent, found), (None, vec![expected]));
+}
+
+#[test]
+fn an_alias_bomb_is_refused() {
+    let mut text =
+        String::from("---\ndescription: x\nbackend: upper\na0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
+    for level in 1..12 {
+        let below = format!("*a{}", level - 1);
+        text.push_str(&format!("a{level}: &a{level} [{}]\n", vec![below; 10].join(", ")));
+    }
+    text.push_str("---\n");
+    let (agent, found) = read(file(&text));
+    assert_eq!(agent, None);
+    assert!(found[0].message.starts_with("not valid YAML: "), "{found:?}");
+}
+
+#[test]
+fn a_file_that_is_too_large_is_refused() {
+    let text = format!("---\nbackend: upper\n---\n{}", "x".repeat(crate::FILE_BYTES_MAX));
+    refuse(&text, &["shout.md:1:1: error: the file has more than 1048576 bytes"]);
+}
+
+#[test]
+fn a_flood_of_problems_is_counted_not_listed() {
+    let keys: String = (0..500).map(|number| format!("unknown{number}: 1\n")).collect();
+    let (agent, found) = read(file(&format!("---\n{keys}backend: 5\n---\n")));
+    assert_eq!((agent, found.len()), (None, 101));
+    assert_eq!(found[100].to_string(), "shout.md: error: 402 more problems are not shown");
+}

@@ -1,0 +1,100 @@
+//! The settings in force, each with the layer and file that it comes from.
+
+use std::collections::BTreeMap;
+
+use domain::agent::Layer;
+use domain::duration::display_ms;
+use domain::id::BackendName;
+use domain::run::{ContainmentDemand, OnDisconnect};
+
+use super::executables::argv;
+use super::{Backend, DisconnectChoice, LimitSettings};
+
+/// A value and where it was set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting<T> {
+    pub value: T,
+    pub layer: Layer,
+    pub file: String,
+}
+
+/// Everything that can be configured.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    pub backends: BTreeMap<BackendName, Setting<Backend>>,
+    pub limits: LimitSettings,
+    /// `None`: as many as the machine's memory allows.
+    pub slots_count: Option<Setting<u32>>,
+    pub slots_queue: Setting<u32>,
+    pub retention_output_ms: Setting<u64>,
+    pub retention_record_ms: Setting<u64>,
+    /// How long a synchronous call waits when the client is unknown.
+    pub wait_ms: Setting<u64>,
+    pub on_disconnect: Setting<DisconnectChoice>,
+    pub disconnect_grace_ms: Setting<u64>,
+    /// How long a synchronous call of a client with this name waits.
+    pub client_wait_ms: BTreeMap<String, Setting<u64>>,
+    pub containment: Setting<ContainmentDemand>,
+}
+
+/// One setting for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    pub key: String,
+    pub value: String,
+    pub layer: Layer,
+    pub file: String,
+}
+
+impl Config {
+    /// Returns what happens to a run whose door leaves, if neither call nor agent says it.
+    pub fn on_disconnect(&self) -> OnDisconnect {
+        match self.on_disconnect.value {
+            DisconnectChoice::Cancel => OnDisconnect::Cancel { grace_ms: self.disconnect_grace_ms.value },
+            DisconnectChoice::Continue => OnDisconnect::Continue,
+        }
+    }
+
+    /// Returns every setting with its origin, in the order of the sections.
+    pub fn rows(&self) -> Vec<Row> {
+        let mut rows = Vec::new();
+        for (name, backend) in &self.backends {
+            rows.push(row(format!("backends.{name}.command"), backend, |backend| argv(&backend.command)));
+        }
+        self.limits.add_rows(&mut rows);
+        rows.extend(self.slots_count.iter().map(|count| row("slots.count", count, u32::to_string)));
+        rows.push(row("slots.queue", &self.slots_queue, u32::to_string));
+        rows.push(row("retention.output", &self.retention_output_ms, time));
+        rows.push(row("retention.record", &self.retention_record_ms, time));
+        rows.push(row("serve.wait", &self.wait_ms, time));
+        rows.push(row("serve.on_disconnect", &self.on_disconnect, |choice| {
+            match choice {
+                DisconnectChoice::Cancel => "cancel",
+                DisconnectChoice::Continue => "continue",
+            }
+            .to_owned()
+        }));
+        rows.push(row("serve.disconnect_grace", &self.disconnect_grace_ms, time));
+        for (name, wait) in &self.client_wait_ms {
+            rows.push(row(format!("clients.{name}.wait"), wait, time));
+        }
+        rows.push(row("run.containment", &self.containment, |containment| {
+            match containment {
+                ContainmentDemand::Auto => "auto",
+                ContainmentDemand::Strict => "strict",
+                ContainmentDemand::Plain => "plain",
+            }
+            .to_owned()
+        }));
+        rows
+    }
+}
+
+pub(super) fn row<T>(key: impl Into<String>, setting: &Setting<T>, show: impl Fn(&T) -> String) -> Row {
+    let Setting { value, layer, file } = setting;
+    Row { key: key.into(), value: show(value), layer: *layer, file: file.clone() }
+}
+
+pub(super) fn time(ms: &u64) -> String {
+    display_ms(*ms)
+}

@@ -1,0 +1,63 @@
+//! What one configuration file says. Everything is optional: what a file leaves out, a farther layer decides.
+
+use std::collections::BTreeMap;
+
+use domain::budget::AskedLimits;
+use domain::id::BackendName;
+use domain::run::ContainmentDemand;
+
+use super::Backend;
+
+/// The settings of one layer.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ConfigLayer {
+    /// A nearer layer replaces a backend as a whole.
+    pub backends: BTreeMap<BackendName, Backend>,
+    pub limits: AskedLimits,
+    pub slots: Slots,
+    pub retention: Retention,
+    pub serve: Serve,
+    pub clients: BTreeMap<String, Client>,
+    pub run: Run,
+}
+
+/// `[slots]`: how many runs at once, and how many may wait.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Slots {
+    pub count: Option<u32>,
+    pub queue: Option<u32>,
+}
+
+/// `[retention]`: how long after its end a run is kept.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Retention {
+    pub output_ms: Option<u64>,
+    pub record_ms: Option<u64>,
+}
+
+/// `[serve]`: how the MCP door behaves.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Serve {
+    pub wait_ms: Option<u64>,
+    pub on_disconnect: Option<DisconnectChoice>,
+    pub disconnect_grace_ms: Option<u64>,
+}
+
+/// What happens to runs when their door goes away in good order; the grace is a setting of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DisconnectChoice {
+    Cancel,
+    Continue,
+}
+
+/// `[clients.NAME]`: what is different for one client.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Client {
+    pub wait_ms: Option<u64>,
+}
+
+/// `[run]`: how runs are carried out.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Run {
+    pub containment: Option<ContainmentDemand>,
+}

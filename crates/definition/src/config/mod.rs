@@ -1,0 +1,22 @@
+//! Configuration: one TOML file per layer, and the settings in force after merging, each with its origin.
+
+mod backend;
+mod effective;
+mod executables;
+mod layer;
+mod limits;
+mod merge;
+mod placeholder;
+mod read;
+
+pub use backend::{Backend, Match, Output, PromptBy};
+pub use effective::{Config, Row, Setting};
+pub use executables::executables;
+pub use layer::{Client, ConfigLayer, DisconnectChoice, Retention, Run, Serve, Slots};
+pub use limits::LimitSettings;
+pub use merge::{defaults, merge};
+pub use placeholder::PLACEHOLDERS;
+pub use read::{ConfigFile, read};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,423 @@
+//! Configuration files: what they mean, what is said when they are wrong, and which of several wins.
+
+use domain::agent::Layer;
+use domain::budget::{AskedLimits, Limits, resolve};
+use domain::run::{ContainmentDemand, OnDisconnect};
+use serde_json::json;
+
+use super::{
+    Backend, Client, ConfigFile, ConfigLayer, DisconnectChoice, Match, Output, PromptBy, Retention, Row, Run,
+    Serve, Slots, defaults, executables, merge, read,
+};
+
+fn file(text: &str) -> ConfigFile<'_> {
+    ConfigFile { text, file: "c.toml", layer: Layer::User, built_in: &["rehearsal", "claude"] }
+}
+
+#[track_caller]
+fn check(text: &str, expected: &[&str]) -> ConfigLayer {
+    let (layer, found) = read(file(text));
+    let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+    assert_eq!(found, expected);
+    layer
+}
+
+fn upper() -> Backend {
+    Backend {
+        command: strings(&["tr", "a-z", "A-Z"]),
+        prompt: PromptBy::Stdin,
+        output: Output::Text,
+        env: Vec::new(),
+        success_codes: vec![0],
+    }
+}
+
+fn strings(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|text| (*text).to_owned()).collect()
+}
+
+/// Reads a file with one backend `x` that is right.
+#[track_caller]
+fn backend(lines: &str) -> Backend {
+    let mut layer = check(&format!("[backends.x]\n{lines}\n"), &[]);
+    layer.backends.remove(&"x".parse().unwrap()).unwrap()
+}
+
+/// Reads a file with one backend `x` that is wrong.
+#[track_caller]
+fn refuse_backend(lines: &str, expected: &[&str]) {
+    let layer = check(&format!("[backends.x]\n{lines}\n"), expected);
+    assert_eq!(layer, ConfigLayer::default());
+}
+
+#[test]
+fn the_example_of_the_readme_is_read() {
+    let text = "\
+[backends.upper]
+command = [\"tr\", \"a-z\", \"A-Z\"]        # argv, never a shell
+prompt  = \"stdin\"                      # stdin | arg | file
+output  = \"text\"
+env     = [\"UPPER_MODE\"]
+";
+    let upper = Backend { env: strings(&["UPPER_MODE"]), ..upper() };
+    let expected =
+        ConfigLayer { backends: [("upper".parse().unwrap(), upper)].into(), ..ConfigLayer::default() };
+    assert_eq!(check(text, &[]), expected);
+}
+
+#[test]
+fn every_section_is_read() {
+    let text = "\
+[limits]
+timeout = 90
+idle_timeout = 1.5
+memory = \"1G\"
+depth = 2
+[slots]
+count = 4
+queue = 0
+[retention]
+output = \"1h\"
+record = \"30d\"
+[serve]
+wait = \"20s\"
+on_disconnect = \"continue\"
+disconnect_grace = 0
+[clients.\"my client\"]
+wait = \"2m\"
+[run]
+containment = \"plain\"
+";
+    let expected = ConfigLayer {
+        limits: AskedLimits {
+            timeout_ms: Some(90_000),
+            idle_timeout_ms: Some(1_500),
+            memory_bytes: Some(1 << 30),
+            depth: Some(2),
+            ..AskedLimits::default()
+        },
+        slots: Slots { count: Some(4), queue: Some(0) },
+        retention: Retention { output_ms: Some(3_600_000), record_ms: Some(30 * 86_400_000) },
+        serve: Serve {
+            wait_ms: Some(20_000),
+            on_disconnect: Some(DisconnectChoice::Continue),
+            disconnect_grace_ms: Some(0),
+        },
+        clients: [("my client".to_owned(), Client { wait_ms: Some(120_000) })].into(),
+        run: Run { containment: Some(ContainmentDemand::Plain) },
+        ..ConfigLayer::default()
+    };
+    assert_eq!(check(text, &[]), expected);
+}
+
+#[test]
+fn json_and_json_lines_say_where_the_answer_stands() {
+    let written = backend(
+        "command = [\"a\", \"--json\"]\noutput = \"json\"\nresult = \"/result\"\nerror = { \"/is_error\" = true }\n\
+         session = \"/session_id\"\nsuccess_codes = [0, 3]",
+    );
+    let output = Output::Json {
+        result: "/result".to_owned(),
+        error: vec![Match { pointer: "/is_error".to_owned(), value: json!(true) }],
+        session: Some("/session_id".to_owned()),
+    };
+    let expected =
+        Backend { command: strings(&["a", "--json"]), output, success_codes: vec![0, 3], ..upper() };
+    assert_eq!(written, expected);
+    let written = backend(
+        "command = [\"a\"]\noutput = \"jsonl\"\nresult = \"/r~1x\"\nterminal = { \"/type\" = \"result\", \"/n\" = 2 }\n\
+         text = \"/delta/text\"",
+    );
+    let output = Output::Jsonl {
+        terminal: vec![
+            Match { pointer: "/type".to_owned(), value: json!("result") },
+            Match { pointer: "/n".to_owned(), value: json!(2) },
+        ],
+        result: "/r~1x".to_owned(),
+        error: Vec::new(),
+        text: Some("/delta/text".to_owned()),
+        session: None,
+    };
+    assert_eq!(written, Backend { command: strings(&["a"]), output, ..upper() });
+}
+
+#[test]
+fn a_backend_is_stored_in_a_stable_shape() {
+    let written = backend("command = [\"a\"]\noutput = \"json\"\nresult = \"/r\"\nerror = { \"/e\" = 1.5 }");
+    let expected = json!({
+        "command": ["a"],
+        "prompt": "stdin",
+        "output": { "json": { "result": "/r", "error": [{ "pointer": "/e", "value": 1.5 }], "session": null } },
+        "env": [],
+        "success_codes": [0],
+    });
+    assert_eq!(serde_json::to_value(written).unwrap(), expected);
+    assert_eq!(serde_json::to_value(Output::Text).unwrap(), json!("text"));
+}
+
+#[test]
+fn the_command_says_how_the_prompt_arrives() {
+    let way = |lines: &str| {
+        let Backend { command, prompt, .. } = backend(lines);
+        (command.join(" "), prompt)
+    };
+    assert_eq!(way("command = [\"a\"]"), ("a".to_owned(), PromptBy::Stdin));
+    assert_eq!(way("command = [\"a\", \"-p={prompt}\"]"), ("a -p={prompt}".to_owned(), PromptBy::Arg));
+    assert_eq!(way("command = [\"a\", \"{prompt_file}\"]"), ("a {prompt_file}".to_owned(), PromptBy::File));
+    assert_eq!(
+        way("command = [\"a\", \"-p\"]\nprompt = \"arg\""),
+        ("a -p {prompt}".to_owned(), PromptBy::Arg)
+    );
+    assert_eq!(
+        way("command = [\"a\", \"{system_file}\", \"\"]"),
+        ("a {system_file} ".to_owned(), PromptBy::Stdin)
+    );
+    refuse_backend(
+        "command = [\"a\"]\nprompt = \"file\"",
+        &["c.toml:3:10: error: backends.x.prompt: prompt = \"file\" needs {prompt_file} in the command"],
+    );
+    refuse_backend(
+        "command = [\"a\", \"{prompt}\"]\nprompt = \"stdin\"",
+        &["c.toml:3:10: error: backends.x.prompt: the command has {prompt}: write prompt = \"arg\""],
+    );
+    refuse_backend(
+        "command = [\"a\", \"{prompt_file}\"]\nprompt = \"arg\"",
+        &["c.toml:3:10: error: backends.x.prompt: the command has {prompt_file}: write prompt = \"file\""],
+    );
+    refuse_backend(
+        "command = [\"a\", \"{prompt_file}\", \"{prompt}\"]",
+        &[
+            "c.toml:1:1: error: backends.x.prompt: the command has both {prompt} and {prompt_file}; use one of them",
+        ],
+    );
+}
+
+#[test]
+fn a_command_is_a_list_and_never_a_shell_line() {
+    refuse_backend(
+        "command = \"tr a-z A-Z\"",
+        &[
+            "c.toml:2:11: error: backends.x.command: expected a list of program and arguments, found one text; no shell \
+           is used (hint: write command = [\"tr\", \"a-z\", \"A-Z\"])",
+        ],
+    );
+    refuse_backend(
+        "",
+        &[
+            "c.toml:1:1: error: the key backends.x.command is missing (hint: add for example command = [\"program\", \
+           \"argument\"])",
+        ],
+    );
+    refuse_backend(
+        "command = []",
+        &["c.toml:2:11: error: backends.x.command: expected a program, found an empty list"],
+    );
+    refuse_backend("command = [\" \"]", &["c.toml:2:12: error: backends.x.command: the program has no name"]);
+    refuse_backend(
+        "command = [\"a\", 5]",
+        &[
+            "c.toml:2:17: error: backends.x.command: expected text, found the number 5 (hint: put it in quotes: \"5\")",
+        ],
+    );
+    refuse_backend(
+        "command = [\"a\\u0000\"]",
+        &["c.toml:2:12: error: backends.x.command: a NUL character is not allowed"],
+    );
+}
+
+#[test]
+fn a_caller_cannot_choose_the_program() {
+    for word in super::PLACEHOLDERS {
+        refuse_backend(
+            &format!("command = [\"{{{word}}}/bin/x\"]"),
+            &["c.toml:2:12: error: backends.x.command: the program itself cannot have a placeholder"],
+        );
+    }
+}
+
+#[test]
+fn a_slip_in_a_placeholder_is_an_error_and_other_braces_pass() {
+    refuse_backend(
+        "command = [\"a\", \"{promt}\"]",
+        &[
+            "c.toml:2:17: error: backends.x.command: unknown placeholder {promt} (hint: did you mean {prompt}?)",
+        ],
+    );
+    let argument = "{\\\"a\\\": {\\\"b\\\": 1}} {print $1} {} {A}";
+    let expected = "{\"a\": {\"b\": 1}} {print $1} {} {A}";
+    assert_eq!(backend(&format!("command = [\"a\", \"{argument}\"]")).command, strings(&["a", expected]));
+    let layer = check(
+        "[backends.x]\ncommand = [\"awk\", \"{print}\"]\n",
+        &[
+            "c.toml:2:19: warning: backends.x.command: {print} is no placeholder and is passed on as it is (hint: \
+           placeholders: {prompt} {prompt_file} {system_file} {directory} {model} {session_id})",
+        ],
+    );
+    assert_eq!(layer.backends.len(), 1);
+}
+
+#[test]
+fn output_needs_its_pointers() {
+    refuse_backend(
+        "command = [\"a\"]\noutput = \"jsonl\"",
+        &[
+            "c.toml:1:1: error: the key backends.x.result is missing (hint: say where the answer stands, for example \
+             result = \"/result\")",
+            "c.toml:1:1: error: the key backends.x.terminal is missing (hint: say which event is the last, for example \
+             terminal = { \"/type\" = \"result\" })",
+        ],
+    );
+    let hint = "(hint: write for example /result or /message/content/0/text)";
+    refuse_backend(
+        "command = [\"a\"]\noutput = \"json\"\nresult = \"result\"\nerror = { \"/a~2\" = [] }\nsession = \"s\"",
+        &[
+            &format!("c.toml:4:10: error: backends.x.result: \"result\" is no JSON pointer {hint}"),
+            &format!("c.toml:5:11: error: backends.x.error: \"/a~2\" is no JSON pointer {hint}"),
+            "c.toml:5:20: error: backends.x.error: expected a text, number, true or false, found a list",
+            &format!("c.toml:6:11: error: backends.x.session: \"s\" is no JSON pointer {hint}"),
+        ],
+    );
+    check(
+        "[backends.x]\ncommand = [\"a\"]\nresult = \"/a\"\n",
+        &["c.toml:3:10: warning: backends.x.result has no effect with output = \"text\""],
+    );
+}
+
+#[test]
+fn built_in_backends_cannot_be_redefined() {
+    let layer = check(
+        "[backends.claude]\ncommand = [\"a\"]\n[backends.\"a b\"]\ncommand = [\"a\"]\n",
+        &[
+            "c.toml:1:11: error: the backend claude is built in and cannot be redefined (hint: choose another name)",
+            "c.toml:3:11: error: \"a b\" is not the name of a backend (hint: 1 to 64 letters, digits, '.', '_' or '-', \
+             beginning with a letter or digit)",
+        ],
+    );
+    assert_eq!(layer, ConfigLayer::default());
+}
+
+#[test]
+fn unknown_keys_warn_with_a_suggestion_and_the_rest_counts() {
+    let layer = check(
+        "[slot]\ncount = 1\n[serve]\nwiat = 3\nwait = 4\n[backends.x]\ncommand = [\"a\"]\nshell = true\n[slots]\ncount = \
+         0\n",
+        &[
+            "c.toml:1:2: warning: unknown key \"slot\" is ignored (hint: did you mean slots?)",
+            "c.toml:4:1: warning: unknown key \"wiat\" in serve is ignored (hint: did you mean wait?)",
+            "c.toml:8:1: warning: unknown key \"shell\" in backends.x is ignored (hint: known keys: command, prompt, \
+             output, result, terminal, error, text, session, env, success_codes)",
+            "c.toml:10:9: error: slots.count: expected a whole number from 1 to 100000, found the number 0",
+        ],
+    );
+    assert_eq!((layer.serve.wait_ms, layer.backends.len()), (Some(4_000), 1));
+}
+
+#[test]
+fn several_errors_of_syntax_are_told_at_once() {
+    let layer = check(
+        "[serve]\nwait = \n[backends.x]\ncommand = [\"rm\", \"-r\", \"/tmp/x\n",
+        &[
+            "c.toml:2:8: error: not valid TOML: string values must be quoted, expected literal string",
+            "c.toml:4:31: error: not valid TOML: unclosed array, expected `]`",
+            "c.toml:4:31: error: not valid TOML: invalid basic string, expected `\"`",
+        ],
+    );
+    assert_eq!(layer, ConfigLayer::default());
+}
+
+#[test]
+fn a_project_cannot_set_what_concerns_the_whole_machine() {
+    let text = "[retention]\nrecord = 0\n[slots]\ncount = 9\n[run]\ncontainment = \"strict\"\n";
+    let (layer, found) = read(ConfigFile { layer: Layer::Project, ..file(text) });
+    let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+    let ignored = "concerns the whole machine and is ignored in a project's file (hint: put it into your own \
+                   configuration)";
+    let expected = [
+        format!("c.toml:1:1: warning: retention {ignored}"),
+        format!("c.toml:3:1: warning: slots {ignored}"),
+    ];
+    assert_eq!(found, expected);
+    let run = Run { containment: Some(ContainmentDemand::Strict) };
+    assert_eq!(layer, ConfigLayer { run, ..ConfigLayer::default() });
+}
+
+#[test]
+fn the_defaults_are_valid_and_agree_with_the_domain() {
+    let text = include_str!("defaults.toml");
+    assert_eq!(read(file(text)), (defaults(), Vec::new()));
+    let config = merge(Vec::new());
+    assert_eq!(resolve([&config.limits.asked()]), Limits::default());
+    assert_eq!(config.on_disconnect(), OnDisconnect::Cancel { grace_ms: 30_000 });
+    assert!(config.rows().iter().all(|row| row.layer == Layer::Default && row.file == "(built in)"));
+}
+
+#[test]
+fn the_nearest_layer_wins_and_every_value_knows_its_origin() {
+    let layer = |text: &str| read(file(text)).0;
+    let user = layer(
+        "[backends.a]\ncommand = [\"user\"]\n[backends.b]\ncommand = [\"b\"]\n[serve]\nwait = 1\non_disconnect = \
+         \"continue\"\n[limits]\nmemory = \"1G\"\ntimeout = 5\n[slots]\ncount = 3\n[clients.c]\nwait = 9\n",
+    );
+    let project =
+        layer("[backends.a]\ncommand = [\"project\", \"é\"]\n[serve]\nwait = 2\n[limits]\ntimeout = 6\n");
+    let call = layer("[limits]\ntimeout = 7\n");
+    // The order in which the layers were found does not matter.
+    let config = merge(vec![
+        (Layer::CommandLine, "--timeout".to_owned(), call),
+        (Layer::Project, "p.toml".to_owned(), project),
+        (Layer::User, "u.toml".to_owned(), user),
+    ]);
+    let row = |key: &str, value: &str, layer, file: &str| Row {
+        key: key.to_owned(),
+        value: value.to_owned(),
+        layer,
+        file: file.to_owned(),
+    };
+    let default = |key: &str, value: &str| row(key, value, Layer::Default, "(built in)");
+    let expected = vec![
+        row("backends.a.command", "[\"project\", \"\\u00e9\"]", Layer::Project, "p.toml"),
+        row("backends.b.command", "[\"b\"]", Layer::User, "u.toml"),
+        row("limits.timeout", "7.0s", Layer::CommandLine, "--timeout"),
+        default("limits.grace", "5.0s"),
+        default("limits.answer_timeout", "1h00m"),
+        row("limits.memory", "1.0 GiB", Layer::User, "u.toml"),
+        default("limits.output", "64.0 MiB"),
+        default("limits.depth", "5"),
+        default("limits.children", "20"),
+        default("limits.tree_runs", "200"),
+        row("slots.count", "3", Layer::User, "u.toml"),
+        default("slots.queue", "1000"),
+        default("retention.output", "1d00h"),
+        default("retention.record", "7d00h"),
+        row("serve.wait", "2.0s", Layer::Project, "p.toml"),
+        row("serve.on_disconnect", "continue", Layer::User, "u.toml"),
+        default("serve.disconnect_grace", "30.0s"),
+        row("clients.c.wait", "9.0s", Layer::User, "u.toml"),
+        default("run.containment", "auto"),
+    ];
+    assert_eq!(config.rows(), expected);
+    assert_eq!(config.on_disconnect(), OnDisconnect::Continue);
+}
+
+#[test]
+fn trust_covers_what_would_run_and_nothing_else() {
+    let layer = |text: &str| read(file(text)).0;
+    let one = layer(
+        "[backends.b]\ncommand = [\"x\\u001b[31m\", \"\\u202e\\U0001f600\", \"q\\\"\\\\\"]\nenv = [\"B\", \"A\"]\n\
+         [backends.a]\ncommand = [\"tr\", \"a-z\"]\n",
+    );
+    let text = "backend a: [\"tr\", \"a-z\"]\n\
+                backend b: [\"x\\u001b[31m\", \"\\u202e\\ud83d\\ude00\", \"q\\\"\\\\\"] with the variables A B\n";
+    assert_eq!(executables(&one), text);
+    let moved = layer(
+        "# hi\n[run]\ncontainment = \"plain\"\n[backends.a]\ncommand = ['tr',\n 'a-z']\noutput = \"text\"\n",
+    );
+    assert_eq!(executables(&moved), "backend a: [\"tr\", \"a-z\"]\n");
+    assert_eq!(executables(&ConfigLayer::default()), "");
+}
+
+#[test]
+fn a_file_that_is_too_large_is_refused() {
+    let text = "#".repeat(crate::FILE_BYTES_MAX + 1);
+    check(&text, &["c.toml:1:1: error: the file has more than 1048576 bytes"]);
+}

@@ -1,0 +1,20 @@
+//! What somebody wrote, as a tree that remembers its places, and the questions that readers ask of it.
+//!
+//! YAML and TOML become the same tree, so that a limit or a duration is read by one function whatever the file.
+
+mod fields;
+mod findings;
+mod lenient;
+mod node;
+mod toml;
+mod value;
+mod yaml;
+
+pub(crate) use fields::Fields;
+pub(crate) use findings::{Findings, quoted};
+pub(crate) use node::{Entry, Node, Place, Shape};
+pub(crate) use toml::read_toml;
+pub(crate) use value::{
+    Bounds, amount, bytes, choice, duration_ms, environment_names, list, relative_path, text, text_or_list,
+};
+pub(crate) use yaml::{YamlText, read_yaml};

@@ -1,0 +1,200 @@
+//! YAML text to the tree, with budgets against alias bombs. Nothing else in the crate knows the YAML library.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_saphyr::options::{DuplicateKeyPolicy, NonFiniteFloatPolicy};
+use serde_saphyr::{Error, Location, Options, Spanned, UserMessageFormatter};
+
+use super::lenient::quote_scalar;
+use super::{Entry, Findings, Node, Place, Shape, quoted};
+
+/// More broken scalars than this in one text are not a slip.
+const QUOTED_MAX: usize = 16;
+
+/// A YAML text that may be a part of its file.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct YamlText<'a> {
+    pub(crate) text: &'a str,
+    /// How many lines of the file come before it.
+    pub(crate) lines_before: u32,
+}
+
+/// Returns the tree of a YAML text, or `None` after an error. A top-level scalar that is no valid YAML, such
+/// as `description: Use when: x`, is read as if it were in quotes, with a warning.
+pub(crate) fn read_yaml(yaml: YamlText<'_>, findings: &mut Findings<'_>) -> Option<Node> {
+    let first_error = match parse(yaml.text) {
+        Ok(tree) => return Some(yaml.node(tree)),
+        Err(error) => error,
+    };
+    let mut text = yaml.text.to_owned();
+    let mut error_line = mendable_line(&first_error);
+    let mut quoted_keys = Vec::new();
+    for _ in 0..QUOTED_MAX {
+        let Some(scalar) = error_line.and_then(|line| quote_scalar(&text, line)) else { break };
+        text = scalar.text;
+        quoted_keys.push((scalar.key, scalar.line));
+        match parse(&text) {
+            Ok(tree) => {
+                for (key, line) in quoted_keys {
+                    let place = yaml.place(line, 1);
+                    let message =
+                        format!("the value of {} is not valid YAML and is read as text", quoted(&key));
+                    findings.warning_with_hint(place, message, "put the value in quotes");
+                }
+                return Some(yaml.node(tree));
+            }
+            Err(error) => error_line = mendable_line(&error),
+        }
+    }
+    let place = first_error.location().map_or(yaml.place(1, 1), |location| yaml.at(location));
+    findings.error(place, format!("not valid YAML: {}", message(&first_error)));
+    None
+}
+
+impl YamlText<'_> {
+    fn place(&self, line: u32, column: u32) -> Place {
+        Place { line: self.lines_before.saturating_add(line.max(1)), column: column.max(1) }
+    }
+
+    fn at(&self, location: Location) -> Place {
+        let number = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
+        self.place(number(location.line()), number(location.column()))
+    }
+
+    fn spanned<T>(&self, spanned: &Spanned<T>) -> Place {
+        // An alias stands where it is used; its content is defined elsewhere.
+        let used = spanned.referenced;
+        self.at(if used == Location::UNKNOWN { spanned.defined } else { used })
+    }
+
+    fn node(&self, tree: Spanned<Tree>) -> Node {
+        let place = self.spanned(&tree);
+        let shape = match tree.value {
+            Tree::Nothing => Shape::Nothing,
+            Tree::Truth(truth) => Shape::Truth(truth),
+            Tree::Integer(number) => Shape::Integer(number),
+            Tree::Number(number) => Shape::Number(number),
+            Tree::Text(text) => Shape::Text(text),
+            Tree::List(items) => Shape::List(items.into_iter().map(|item| self.node(item)).collect()),
+            Tree::Map(entries) => Shape::Map(
+                entries
+                    .into_iter()
+                    .map(|(key, value)| {
+                        let place = self.spanned(&key);
+                        Entry { key: key.value, place, node: self.node(value) }
+                    })
+                    .collect(),
+            ),
+        };
+        Node { place, shape }
+    }
+}
+
+fn parse(text: &str) -> Result<Spanned<Tree>, Error> {
+    let options: Options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! { max_nodes: 100_000, max_total_scalar_bytes: 4 << 20 },
+        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: 100_000 },
+        // Both values reach `Fields`, which reports every duplicate of the file and not only the first.
+        duplicate_keys: DuplicateKeyPolicy::LastWins,
+        strict_booleans: true,
+        non_finite_float_policy: NonFiniteFloatPolicy::AsString,
+        with_snippet: false,
+    };
+    serde_saphyr::from_str_with_options(text, options)
+}
+
+/// Returns the line of an error of syntax. Passing a budget is none: quotes must not let an alias bomb through.
+fn mendable_line(error: &Error) -> Option<u32> {
+    let error = error.without_snippet();
+    let syntax =
+        matches!(error, Error::Message { .. } | Error::ExternalMessage { .. } | Error::UnknownAnchor { .. });
+    let line = error.location().and_then(|location| u32::try_from(location.line()).ok());
+    line.filter(|_| syntax)
+}
+
+/// Returns the library's words without its own "at line …", which would miss the lines before.
+fn message(error: &Error) -> String {
+    let rendered = error.without_snippet().render_with_formatter(&UserMessageFormatter);
+    match rendered.rfind(" at line ") {
+        Some(at) => rendered[..at].to_owned(),
+        None => rendered,
+    }
+}
+
+/// What the library hands over, before places are put in.
+#[derive(Debug)]
+enum Tree {
+    Nothing,
+    Truth(bool),
+    Integer(i128),
+    Number(f64),
+    Text(String),
+    List(Vec<Spanned<Tree>>),
+    Map(Vec<(Spanned<String>, Spanned<Tree>)>),
+}
+
+impl<'de> Deserialize<'de> for Tree {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(TreeVisitor)
+    }
+}
+
+struct TreeVisitor;
+
+impl<'de> Visitor<'de> for TreeVisitor {
+    type Value = Tree;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Tree, E> {
+        Ok(Tree::Nothing)
+    }
+
+    fn visit_none<E>(self) -> Result<Tree, E> {
+        Ok(Tree::Nothing)
+    }
+
+    fn visit_bool<E>(self, truth: bool) -> Result<Tree, E> {
+        Ok(Tree::Truth(truth))
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<Tree, E> {
+        Ok(Tree::Integer(number.into()))
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<Tree, E> {
+        Ok(Tree::Integer(number.into()))
+    }
+
+    fn visit_f64<E>(self, number: f64) -> Result<Tree, E> {
+        Ok(Tree::Number(number))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Tree, E> {
+        Ok(Tree::Text(text.to_owned()))
+    }
+
+    fn visit_string<E>(self, text: String) -> Result<Tree, E> {
+        Ok(Tree::Text(text))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Tree, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element()? {
+            list.push(item);
+        }
+        Ok(Tree::List(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Tree, A::Error> {
+        let mut map = Vec::new();
+        while let Some(entry) = entries.next_entry()? {
+            map.push(entry);
+        }
+        Ok(Tree::Map(map))
+    }
+}

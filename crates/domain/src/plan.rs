@@ -1,0 +1,183 @@
+//! From an agent and a request to a run, or to a refusal with its reason. Pure: what exists on disk, the time
+//! and the random numbers come in as values.
+
+use crate::Timestamp;
+use crate::agent::{Agent, Callers};
+use crate::budget::{self, AskedLimits, Limits};
+use crate::id::{AgentName, RunId, SessionId};
+use crate::run::{BackendSpec, Caller, Door, Idempotency, LimitName, OnDisconnect, RunSpec, SPEC_VERSION};
+use crate::size::display_bytes;
+
+/// The longest prompt, context included.
+pub const PROMPT_BYTES_MAX: usize = 1 << 20;
+
+/// What a caller asks for, parsed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Order {
+    pub prompt: String,
+    pub context: Option<String>,
+    pub session: Option<SessionId>,
+    pub model: Option<String>,
+    pub limits: AskedLimits,
+    pub on_disconnect: Option<OnDisconnect>,
+    pub idempotency: Option<Idempotency>,
+}
+
+/// What is known about the place and the asker.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Place {
+    pub id: RunId,
+    pub now: Timestamp,
+    pub tag: u64,
+    pub directory: String,
+    pub project: String,
+    pub caller: Caller,
+    pub backend: BackendSpec,
+    /// Limits from the configuration, the nearest layer last.
+    pub configured_limits: Vec<AskedLimits>,
+    pub on_disconnect: OnDisconnect,
+    pub parent: Option<Parent>,
+}
+
+/// The run that asks for a child, and what is left of its allowance.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Parent {
+    pub spec: RunSpec,
+    pub children: u32,
+    pub tree_runs: u32,
+    /// How long the parent itself may still run.
+    pub remaining_ms: u64,
+    /// Agent and prompt of the parent, its parent, and so on.
+    pub line: Vec<(AgentName, String)>,
+}
+
+/// Why a run was not accepted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    #[error("the prompt is empty")]
+    EmptyPrompt,
+    #[error("the prompt contains a NUL byte, which no agent can be given")]
+    NulInPrompt,
+    #[error(
+        "the prompt has {} with its context, and {} are allowed",
+        display_bytes(*bytes as u64),
+        display_bytes(PROMPT_BYTES_MAX as u64)
+    )]
+    PromptTooLong { bytes: usize },
+    #[error("agent {agent} may not be called by {caller}; it allows {}", allowed.join(", "))]
+    CallerNotAllowed { agent: AgentName, caller: String, allowed: Vec<String> },
+    #[error("agent {parent} may not delegate to {agent}")]
+    MayNotDelegate { parent: AgentName, agent: AgentName },
+    #[error("the limit on {} is reached: {allowed} are allowed", .limit.as_str())]
+    Limit { limit: LimitName, allowed: u32 },
+    #[error("agent {agent} was already given this very prompt by a run above this one")]
+    Circle { agent: AgentName },
+}
+
+/// Decides whether the run is accepted, and with which limits.
+pub fn plan(agent: &Agent, order: Order, place: Place) -> Result<RunSpec, Refusal> {
+    let Order { prompt, context, session, model, limits, on_disconnect, idempotency } = order;
+    let prompt = full_prompt(prompt, context)?;
+    check_caller(agent, &place.caller)?;
+    let asked = place.configured_limits.iter().chain([&agent.limits, &limits]);
+    let mut limits = budget::resolve(asked);
+    if let Some(parent) = &place.parent {
+        check_parent(agent, &prompt, parent)?;
+        limits = within_parent(parent, &limits);
+    }
+    let (parent, root, depth) = match &place.parent {
+        Some(parent) => (Some(parent.spec.id), parent.spec.root, parent.spec.depth + 1),
+        None => (None, place.id, 0),
+    };
+    Ok(RunSpec {
+        version: SPEC_VERSION,
+        id: place.id,
+        created_at: place.now,
+        agent: agent.name.clone(),
+        source: agent.source.file.clone(),
+        backend: place.backend,
+        prompt,
+        system_prompt: agent.system_prompt.clone(),
+        model: model.or_else(|| agent.model.clone()),
+        session,
+        directory: place.directory,
+        project: place.project,
+        caller: place.caller,
+        parent,
+        root,
+        depth,
+        limits,
+        env: agent.env.clone(),
+        delegates: agent.delegates.clone(),
+        on_disconnect: on_disconnect.or(agent.on_disconnect).unwrap_or(place.on_disconnect),
+        on_interrupt: agent.on_interrupt,
+        containment: agent.containment,
+        tag: place.tag,
+        idempotency,
+        warnings: Vec::new(),
+    })
+}
+
+fn full_prompt(prompt: String, context: Option<String>) -> Result<String, Refusal> {
+    if prompt.trim().is_empty() {
+        return Err(Refusal::EmptyPrompt);
+    }
+    let prompt = match context.filter(|context| !context.trim().is_empty()) {
+        Some(context) => format!("<context>\n{}\n</context>\n\n{prompt}", context.trim_end()),
+        None => prompt,
+    };
+    if prompt.contains('\0') {
+        return Err(Refusal::NulInPrompt);
+    }
+    if prompt.len() > PROMPT_BYTES_MAX {
+        return Err(Refusal::PromptTooLong { bytes: prompt.len() });
+    }
+    Ok(prompt)
+}
+
+/// A root is always `main`, and also its client's name; a child is its parent's agent.
+fn check_caller(agent: &Agent, caller: &Caller) -> Result<(), Refusal> {
+    let Callers::Only(allowed) = &agent.callers else { return Ok(()) };
+    let root = match caller.door {
+        Door::Mcp | Door::Shell => true,
+        Door::Run => false,
+    };
+    let matches = |name: &String| (root && name == "main") || *name == caller.name;
+    if allowed.iter().any(matches) {
+        return Ok(());
+    }
+    let refusal = Refusal::CallerNotAllowed {
+        agent: agent.name.clone(),
+        caller: caller.name.clone(),
+        allowed: allowed.clone(),
+    };
+    Err(refusal)
+}
+
+fn check_parent(agent: &Agent, prompt: &str, parent: &Parent) -> Result<(), Refusal> {
+    let spec = &parent.spec;
+    if !spec.delegates.allows(&agent.name) {
+        return Err(Refusal::MayNotDelegate { parent: spec.agent.clone(), agent: agent.name.clone() });
+    }
+    let caps = [
+        (LimitName::Depth, spec.depth + 1 > spec.limits.depth, spec.limits.depth),
+        (LimitName::Children, parent.children >= spec.limits.children, spec.limits.children),
+        (LimitName::TreeRuns, parent.tree_runs >= spec.limits.tree_runs, spec.limits.tree_runs),
+    ];
+    if let Some((limit, _, allowed)) = caps.into_iter().find(|(_, reached, _)| *reached) {
+        return Err(Refusal::Limit { limit, allowed });
+    }
+    if parent.line.iter().any(|(name, text)| *name == agent.name && text == prompt) {
+        return Err(Refusal::Circle { agent: agent.name.clone() });
+    }
+    Ok(())
+}
+
+fn within_parent(parent: &Parent, asked: &Limits) -> Limits {
+    let mut limits = budget::narrow(&parent.spec.limits, asked);
+    limits.timeout_ms = limits.timeout_ms.min(parent.remaining_ms);
+    limits
+}
+
+#[cfg(test)]
+mod tests;

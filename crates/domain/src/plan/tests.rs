@@ -1,0 +1,134 @@
+//! Whether a run is accepted: values in, a spec or a refusal out.
+
+use serde_json::json;
+
+use super::{Order, Parent, Place, Refusal, plan};
+use crate::Timestamp;
+use crate::agent::{Agent, Callers, Delegates, Format, Layer, Source};
+use crate::budget::AskedLimits;
+use crate::id::RunId;
+use crate::run::{
+    BackendSpec, Caller, ContainmentDemand, Door, LimitName, OnDisconnect, OnInterrupt, RunSpec,
+};
+
+fn agent() -> Agent {
+    Agent {
+        name: "shout".parse().unwrap(),
+        description: String::new(),
+        backend: "upper".parse().unwrap(),
+        model: None,
+        system_prompt: "Be loud.".to_owned(),
+        use_when: Vec::new(),
+        avoid_when: Vec::new(),
+        env: Vec::new(),
+        limits: AskedLimits::default(),
+        callers: Callers::Anyone,
+        delegates: Delegates::Anyone,
+        on_disconnect: None,
+        on_interrupt: OnInterrupt::End,
+        containment: ContainmentDemand::Auto,
+        script: None,
+        source: Source { file: "shout.md".to_owned(), format: Format::Volery, layer: Layer::Project },
+    }
+}
+
+fn order(prompt: &str) -> Order {
+    Order {
+        prompt: prompt.to_owned(),
+        context: None,
+        session: None,
+        model: None,
+        limits: AskedLimits::default(),
+        on_disconnect: None,
+        idempotency: None,
+    }
+}
+
+fn place(parent: Option<Parent>) -> Place {
+    let (door, name) = match &parent {
+        Some(parent) => (Door::Run, parent.spec.agent.to_string()),
+        None => (Door::Shell, "main".to_owned()),
+    };
+    Place {
+        id: RunId::from_parts(Timestamp::UNIX_EPOCH, [7; 10]),
+        now: Timestamp::UNIX_EPOCH,
+        tag: 1,
+        directory: "/w".to_owned(),
+        project: "/w".to_owned(),
+        caller: Caller { door, name },
+        backend: BackendSpec {
+            name: "upper".parse().unwrap(),
+            kind: "command".to_owned(),
+            options: json!({}),
+        },
+        configured_limits: Vec::new(),
+        on_disconnect: OnDisconnect::Continue,
+        parent,
+    }
+}
+
+fn root() -> RunSpec {
+    plan(&agent(), order("first"), place(None)).unwrap()
+}
+
+fn parent(spec: RunSpec) -> Parent {
+    let line = vec![(spec.agent.clone(), spec.prompt.clone())];
+    Parent { spec, children: 0, tree_runs: 1, remaining_ms: 1_000, line }
+}
+
+#[test]
+fn prompts_that_no_agent_could_use_are_refused() {
+    let refused = |prompt: &str| plan(&agent(), order(prompt), place(None)).unwrap_err();
+    assert_eq!(refused(" \n"), Refusal::EmptyPrompt);
+    assert_eq!(refused("a\0b"), Refusal::NulInPrompt);
+    let long = "x".repeat(super::PROMPT_BYTES_MAX + 1);
+    assert_eq!(refused(&long), Refusal::PromptTooLong { bytes: long.len() });
+}
+
+#[test]
+fn context_counts_towards_the_prompt_and_stands_before_it() {
+    let mut with = order("do it");
+    with.context = Some("we are in Rust\n".to_owned());
+    let spec = plan(&agent(), with, place(None)).unwrap();
+    assert_eq!(spec.prompt, "<context>\nwe are in Rust\n</context>\n\ndo it");
+}
+
+#[test]
+fn a_child_is_bounded_by_depth_fan_out_tree_and_remaining_time() {
+    let accepted = plan(&agent(), order("second"), place(Some(parent(root())))).unwrap();
+    assert_eq!((accepted.depth, accepted.limits.timeout_ms), (1, 1_000));
+    assert_eq!((accepted.parent, accepted.root), (Some(root().id), root().id));
+
+    let limit = |change: fn(&mut Parent)| {
+        let mut parent = parent(root());
+        change(&mut parent);
+        plan(&agent(), order("second"), place(Some(parent))).unwrap_err()
+    };
+    assert_eq!(limit(|p| p.spec.depth = 5), Refusal::Limit { limit: LimitName::Depth, allowed: 5 });
+    assert_eq!(limit(|p| p.children = 20), Refusal::Limit { limit: LimitName::Children, allowed: 20 });
+    assert_eq!(limit(|p| p.tree_runs = 200), Refusal::Limit { limit: LimitName::TreeRuns, allowed: 200 });
+}
+
+#[test]
+fn delegation_needs_leave_and_never_goes_in_a_circle() {
+    let refused = |prompt: &str, delegates: Delegates| {
+        let mut parent = parent(root());
+        parent.spec.delegates = delegates;
+        plan(&agent(), order(prompt), place(Some(parent))).unwrap_err()
+    };
+    let name: crate::id::AgentName = "shout".parse().unwrap();
+    let forbidden = Refusal::MayNotDelegate { parent: name.clone(), agent: name.clone() };
+    assert_eq!(refused("second", Delegates::Nobody), forbidden);
+    assert_eq!(refused("first", Delegates::Anyone), Refusal::Circle { agent: name });
+}
+
+#[test]
+fn allowed_callers_match_roots_as_main_and_children_by_their_agent() {
+    let mut only_main = agent();
+    only_main.callers = Callers::Only(vec!["main".to_owned()]);
+    assert!(plan(&only_main, order("x"), place(None)).is_ok());
+    let refused = plan(&only_main, order("x"), place(Some(parent(root())))).unwrap_err();
+    assert!(matches!(refused, Refusal::CallerNotAllowed { .. }), "{refused}");
+    only_main.callers = Callers::Only(vec!["shout".to_owned()]);
+    assert!(plan(&only_main, order("x"), place(Some(parent(root())))).is_ok());
+}

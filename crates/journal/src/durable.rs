@@ -1,0 +1,143 @@
+//! The one place of writing and fsync for files that matter, so that a test can make the disk fail.
+//!
+//! A failed fsync is never retried anywhere: the kernel may have dropped the pages and forgotten the error, so
+//! a second success would say nothing.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+use crate::store_error::{StoreError, failed};
+
+/// What a broken disk does; `None` means that this never fails.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Faults {
+    /// How many fsyncs succeed before every later one fails.
+    pub syncs_before_failure: Option<u64>,
+    /// How many bytes fit before the disk is full; a write across the edge is cut short.
+    pub bytes_before_full: Option<u64>,
+}
+
+/// The disk as the journal sees it.
+#[derive(Debug, Clone, Default)]
+pub struct Disk {
+    broken: Option<Arc<Broken>>,
+}
+
+#[derive(Debug)]
+struct Broken {
+    faults: Faults,
+    syncs: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Disk {
+    /// Returns a disk that fails as planned, for tests.
+    pub fn broken(faults: Faults) -> Self {
+        let broken = Broken { faults, syncs: AtomicU64::new(0), bytes: AtomicU64::new(0) };
+        Self { broken: Some(Arc::new(broken)) }
+    }
+
+    /// Returns how often fsync was asked for; always 0 on a real disk.
+    pub fn syncs(&self) -> u64 {
+        self.broken.as_ref().map_or(0, |broken| broken.syncs.load(Ordering::Relaxed))
+    }
+
+    /// Writes with one call and returns how much was taken.
+    pub(crate) fn write(&self, mut file: &File, bytes: &[u8]) -> io::Result<usize> {
+        let room = match &self.broken {
+            Some(broken) => broken.room(bytes.len())?,
+            None => bytes.len(),
+        };
+        loop {
+            match io::Write::write(&mut file, &bytes[..room]) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                other => return other,
+            }
+        }
+    }
+
+    /// Writes everything, in as many calls as it takes.
+    pub(crate) fn write_all(&self, file: &File, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match self.write(file, bytes)? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                written => bytes = &bytes[written..],
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a file's content durable.
+    pub(crate) fn sync_content(&self, file: &File) -> io::Result<()> {
+        self.count_sync()?;
+        file.sync_data()
+    }
+
+    /// Makes a file durable with its attributes.
+    pub(crate) fn sync(&self, file: &File) -> io::Result<()> {
+        self.count_sync()?;
+        file.sync_all()
+    }
+
+    /// Makes the names in a directory durable.
+    pub(crate) fn sync_dir(&self, path: &Path) -> Result<(), StoreError> {
+        let opened = File::open(path).map_err(failed("open the directory", path))?;
+        self.sync(&opened).map_err(failed("make durable the directory", path))
+    }
+
+    /// Creates a file that only we can read, with this content, durable; its name is not yet.
+    pub(crate) fn create_durable(&self, path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+        let file = create_private(path).map_err(failed("create", path))?;
+        self.write_all(&file, bytes).map_err(failed("write", path))?;
+        self.sync(&file).map_err(failed("make durable", path))
+    }
+
+    fn count_sync(&self) -> io::Result<()> {
+        let Some(broken) = &self.broken else { return Ok(()) };
+        let before = broken.syncs.fetch_add(1, Ordering::Relaxed);
+        match broken.faults.syncs_before_failure {
+            Some(allowed) if before >= allowed => Err(Errno::IO.into()),
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+impl Broken {
+    fn room(&self, wanted: usize) -> io::Result<usize> {
+        let Some(capacity) = self.faults.bytes_before_full else { return Ok(wanted) };
+        let used = self.bytes.load(Ordering::Relaxed);
+        let room = usize::try_from(capacity.saturating_sub(used)).unwrap_or(usize::MAX).min(wanted);
+        if room == 0 && wanted > 0 {
+            return Err(Errno::NOSPC.into());
+        }
+        self.bytes.fetch_add(room as u64, Ordering::Relaxed);
+        Ok(room)
+    }
+}
+
+/// Creates a file that was not there, readable by us only.
+pub(crate) fn create_private(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+}
+
+/// Opens a file for reading without following a link and without waiting at a pipe somebody put there.
+pub(crate) fn open_plain(path: &Path) -> io::Result<File> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
+    let file = OpenOptions::new().read(true).custom_flags(flags.cast_signed()).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("not an ordinary file")) }
+}
+
+/// Returns a path in the directory that nobody else uses.
+pub(crate) fn fresh_path(directory: &Path, prefix: &str) -> PathBuf {
+    let mut random = [0_u8; 8];
+    // Without randomness the name may collide, and then `create_new` says so.
+    let _ = getrandom::fill(&mut random);
+    directory.join(format!(".{prefix}-{:016x}", u64::from_ne_bytes(random)))
+}

@@ -1,0 +1,247 @@
+//! The directory that holds everything: `$VOLERY_HOME`. Opens it, or refuses with the reason.
+//!
+//! Does not know where the directory is: a door finds that in the environment.
+
+use std::fs::{self, DirBuilder, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::durable::{Disk, create_private, fresh_path};
+use crate::filesystem;
+
+/// The directories in a home.
+const ROOMS: [&str; 7] = ["runs", "open", "keys", "slots", "sockets", "trust", "trash"];
+/// What the probe for free space writes.
+const PROBE_BYTES: usize = 4096;
+
+/// An opened home. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Home {
+    path: Arc<Path>,
+    disk: Disk,
+}
+
+/// Why a directory cannot be the home. The texts fit after "could not".
+#[derive(Debug, thiserror::Error)]
+pub enum HomeError {
+    #[error("use {} as volery's home: it belongs to user {owner}, and this is user {user}", path.display())]
+    ForeignOwner { path: PathBuf, owner: u32, user: u32 },
+    #[error("use {} as volery's home: it is not a directory", path.display())]
+    NotADirectory { path: PathBuf },
+    #[error(
+        "use {} as volery's home: it is on {filesystem}, where locks and durable writes cannot be relied on",
+        path.display()
+    )]
+    Remote { path: PathBuf, filesystem: String },
+    #[error("use {} as volery's home: it holds other files and other users may enter it", path.display())]
+    Shared { path: PathBuf },
+    #[error("write to volery's home {}: {why}", path.display())]
+    Unwritable { path: PathBuf, why: Unwritable, source: io::Error },
+    #[error("{attempt} {}", path.display())]
+    Io { attempt: &'static str, path: PathBuf, source: io::Error },
+}
+
+/// What kind of obstacle keeps a home from being written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Unwritable {
+    #[error("the disk is full")]
+    Full,
+    #[error("the disk quota is used up")]
+    Quota,
+    #[error("the filesystem is read-only")]
+    ReadOnly,
+    #[error("permission is denied")]
+    Denied,
+}
+
+impl HomeError {
+    /// Returns what somebody can do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::ForeignOwner { .. } => {
+                "set VOLERY_HOME to a directory of your own, or run volery as the user who owns this one"
+            }
+            Self::NotADirectory { .. } => "set VOLERY_HOME to a directory, or move the file away",
+            Self::Remote { .. } => "set VOLERY_HOME to a directory on a local disk",
+            Self::Shared { .. } => {
+                "set VOLERY_HOME to an empty directory, or chmod 700 this one if that is meant"
+            }
+            Self::Unwritable { why: Unwritable::Full | Unwritable::Quota, .. } => {
+                "free some space, or set VOLERY_HOME to a directory on another disk"
+            }
+            Self::Unwritable { why: Unwritable::ReadOnly | Unwritable::Denied, .. } => {
+                "set VOLERY_HOME to a directory that you can write to"
+            }
+            Self::Io { .. } => "check the path, or set VOLERY_HOME to another directory",
+        }
+    }
+}
+
+impl Home {
+    /// Opens the home, and creates what is missing of it, readable by its owner only.
+    pub fn open(path: &Path) -> Result<Self, HomeError> {
+        Self::open_on(path, Disk::default())
+    }
+
+    /// Opens the home on a given disk; tests give one that fails.
+    pub fn open_on(path: &Path, disk: Disk) -> Result<Self, HomeError> {
+        let path = std::path::absolute(path).map_err(|error| wrong("find", path, error))?;
+        if !path.exists() {
+            create_directory(&path)?;
+        }
+        let metadata = fs::metadata(&path).map_err(|error| wrong("look at", &path, error))?;
+        if !metadata.is_dir() {
+            return Err(HomeError::NotADirectory { path });
+        }
+        check_owner(&path, metadata.uid(), rustix::process::geteuid().as_raw())?;
+        check_filesystem(&path, metadata.dev())?;
+        if metadata.mode() & 0o077 != 0 {
+            tighten(&path)?;
+        }
+        let home = Self { path: path.into(), disk };
+        home.create_rooms()?;
+        Ok(home)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn runs_dir(&self) -> PathBuf {
+        self.path.join("runs")
+    }
+
+    /// Returns the directory of markers of runs that the index does not know as ended.
+    pub fn open_dir(&self) -> PathBuf {
+        self.path.join("open")
+    }
+
+    pub fn keys_dir(&self) -> PathBuf {
+        self.path.join("keys")
+    }
+
+    pub fn slots_dir(&self) -> PathBuf {
+        self.path.join("slots")
+    }
+
+    pub fn sockets_dir(&self) -> PathBuf {
+        self.path.join("sockets")
+    }
+
+    pub fn trust_dir(&self) -> PathBuf {
+        self.path.join("trust")
+    }
+
+    /// Returns the directory of what is being deleted.
+    pub fn trash_dir(&self) -> PathBuf {
+        self.path.join("trash")
+    }
+
+    /// Checks that a run could be recorded: creates, writes, syncs and removes a small file.
+    pub fn check_writable(&self) -> Result<(), HomeError> {
+        let path = fresh_path(&self.path, "probe");
+        let probed = create_private(&path).and_then(|file| {
+            self.disk.write_all(&file, &[0; PROBE_BYTES])?;
+            self.disk.sync(&file)
+        });
+        // A probe that was never created cannot be removed; one that stays costs a page and harms nobody.
+        let _ = fs::remove_file(&path);
+        probed.map_err(|error| wrong("write to", &self.path, error))
+    }
+
+    /// Returns the home that a run's directory lies in, without looking at either.
+    pub(crate) fn assumed(path: &Path) -> Self {
+        Self { path: path.into(), disk: Disk::default() }
+    }
+
+    pub(crate) fn disk(&self) -> &Disk {
+        &self.disk
+    }
+
+    fn create_rooms(&self) -> Result<(), HomeError> {
+        let mut created = false;
+        for room in ROOMS {
+            let path = self.path.join(room);
+            match DirBuilder::new().mode(0o700).create(&path) {
+                Ok(()) => created = true,
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(wrong("create", &path, error)),
+            }
+        }
+        if created {
+            for path in [Some(self.path()), self.path.parent()].into_iter().flatten() {
+                // The parent may be unreadable to us; then its own owner's writes make it durable.
+                match fs::File::open(path).and_then(|directory| self.disk.sync(&directory)) {
+                    Err(error) if error.kind() != io::ErrorKind::PermissionDenied => {
+                        return Err(wrong("make durable", path, error));
+                    }
+                    Ok(()) | Err(_) => {}
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn create_directory(path: &Path) -> Result<(), HomeError> {
+    DirBuilder::new().mode(0o700).recursive(true).create(path).map_err(|error| wrong("create", path, error))
+}
+
+/// Takes other users' rights away, unless the directory is plainly something else, such as root's `/tmp`.
+fn tighten(path: &Path) -> Result<(), HomeError> {
+    let empty = fs::read_dir(path).map_err(|error| wrong("look into", path, error))?.next().is_none();
+    if !empty && !path.join("runs").is_dir() {
+        return Err(HomeError::Shared { path: path.to_owned() });
+    }
+    fs::set_permissions(path, Permissions::from_mode(0o700))
+        .map_err(|error| wrong("take other users' rights from", path, error))
+}
+
+fn check_owner(path: &Path, owner: u32, user: u32) -> Result<(), HomeError> {
+    if owner == user { Ok(()) } else { Err(HomeError::ForeignOwner { path: path.to_owned(), owner, user }) }
+}
+
+#[cfg(target_os = "linux")]
+fn check_filesystem(path: &Path, device: u64) -> Result<(), HomeError> {
+    let stat = rustix::fs::statfs(path).map_err(|error| wrong("look at", path, error.into()))?;
+    // The field is signed and of the machine's word size; the magic numbers have 32 bits.
+    let magic = (stat.f_type as u64) & 0xffff_ffff;
+    let table = match magic {
+        filesystem::FUSE => fs::read_to_string("/proc/self/mountinfo").unwrap_or_default(),
+        _ => String::new(),
+    };
+    let mounted_as = filesystem::mounted_as(&table, (rustix::fs::major(device), rustix::fs::minor(device)));
+    match filesystem::refused(magic, mounted_as) {
+        Some(filesystem) => Err(HomeError::Remote { path: path.to_owned(), filesystem }),
+        None => Ok(()),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn check_filesystem(_path: &Path, _device: u64) -> Result<(), HomeError> {
+    // Filesystems have no portable numbers; `doctor` names this as a weaker guarantee.
+    Ok(())
+}
+
+fn wrong(attempt: &'static str, path: &Path, source: io::Error) -> HomeError {
+    let path = path.to_owned();
+    match unwritable(source.kind()) {
+        Some(why) => HomeError::Unwritable { path, why, source },
+        None => HomeError::Io { attempt, path, source },
+    }
+}
+
+fn unwritable(kind: io::ErrorKind) -> Option<Unwritable> {
+    match kind {
+        io::ErrorKind::StorageFull => Some(Unwritable::Full),
+        io::ErrorKind::QuotaExceeded => Some(Unwritable::Quota),
+        io::ErrorKind::ReadOnlyFilesystem => Some(Unwritable::ReadOnly),
+        io::ErrorKind::PermissionDenied => Some(Unwritable::Denied),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

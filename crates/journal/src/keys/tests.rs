@@ -1,0 +1,99 @@
+//! One key, one run, however many ask at once.
+
+use std::fs;
+use std::sync::Barrier;
+
+use domain::run::Idempotency;
+
+use super::{Claim, KeyScope, claim, release};
+use crate::durable::Faults;
+use crate::sample::{TestHome, run_id, spec};
+use crate::store_error::StoreError;
+
+fn scope(project: &str, agent: &str, key: &str) -> KeyScope {
+    KeyScope { project: project.to_owned(), agent: agent.parse().unwrap(), key: key.parse().unwrap() }
+}
+
+#[test]
+fn a_key_belongs_to_its_first_run() {
+    let test = TestHome::new();
+    let home = &test.home;
+    let key = scope("/p", "reviewer", "k1");
+    assert_eq!(claim(home, &key, run_id(1), "f1").unwrap(), Claim::New);
+    let known = Claim::Known { run: run_id(1), fingerprint: "f1".to_owned() };
+    assert_eq!(claim(home, &key, run_id(2), "f2").unwrap(), known);
+    for other in [scope("/q", "reviewer", "k1"), scope("/p", "writer", "k1"), scope("/p", "reviewer", "k2")] {
+        assert_eq!(claim(home, &other, run_id(3), "f3").unwrap(), Claim::New);
+    }
+    // The same letters, divided otherwise.
+    assert_eq!(claim(home, &scope("/pr", "eviewer", "k1"), run_id(4), "f4").unwrap(), Claim::New);
+}
+
+#[test]
+fn of_many_claims_at_once_one_wins_and_all_know_it() {
+    let test = TestHome::new();
+    let key = scope("/p", "reviewer", "k");
+    let barrier = Barrier::new(16);
+    let claims: Vec<(u8, Claim)> = std::thread::scope(|threads| {
+        let threads: Vec<_> = (0..16)
+            .map(|number| {
+                let (home, key, barrier) = (&test.home, &key, &barrier);
+                threads.spawn(move || {
+                    barrier.wait();
+                    (number, claim(home, key, run_id(number), &number.to_string()).unwrap())
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let winners: Vec<u8> = claims.iter().filter(|(_, claim)| *claim == Claim::New).map(|(n, _)| *n).collect();
+    assert_eq!(winners.len(), 1);
+    let known = Claim::Known { run: run_id(winners[0]), fingerprint: winners[0].to_string() };
+    assert_eq!(claims.iter().filter(|(_, claim)| *claim == known).count(), 15);
+    assert_eq!(fs::read_dir(test.home.keys_dir()).unwrap().count(), 1, "no temporary file stays");
+}
+
+#[test]
+fn a_released_key_is_free_and_only_its_run_releases_it() {
+    let test = TestHome::new();
+    let home = &test.home;
+    let key = scope("/p", "reviewer", "k");
+    release(home, &key, run_id(1)).unwrap();
+    claim(home, &key, run_id(1), "f").unwrap();
+    release(home, &key, run_id(2)).unwrap();
+    assert!(matches!(claim(home, &key, run_id(2), "f").unwrap(), Claim::Known { .. }));
+    release(home, &key, run_id(1)).unwrap();
+    assert_eq!(claim(home, &key, run_id(2), "f").unwrap(), Claim::New);
+}
+
+#[test]
+fn a_claim_that_is_not_durable_is_an_error() {
+    let test = TestHome::new();
+    let key = scope("/p", "reviewer", "k");
+    let home = test.broken(Faults { syncs_before_failure: Some(0), ..Faults::default() });
+    assert!(claim(&home, &key, run_id(1), "f").is_err());
+    assert_eq!(home.disk().syncs(), 1);
+    assert_eq!(fs::read_dir(home.keys_dir()).unwrap().count(), 0);
+    assert_eq!(claim(&test.home, &key, run_id(2), "f").unwrap(), Claim::New);
+}
+
+#[test]
+fn a_damaged_key_is_named() {
+    let test = TestHome::new();
+    let key = scope("/p", "reviewer", "k");
+    claim(&test.home, &key, run_id(1), "f").unwrap();
+    let path = fs::read_dir(test.home.keys_dir()).unwrap().next().unwrap().unwrap().path();
+    fs::write(&path, "{").unwrap();
+    match claim(&test.home, &key, run_id(2), "f") {
+        Err(StoreError::Malformed { path: named, .. }) => assert_eq!(named, path),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_run_knows_its_key() {
+    let mut asked = spec(1);
+    assert_eq!(KeyScope::of(&asked), None);
+    asked.idempotency = Some(Idempotency { key: "k".parse().unwrap(), fingerprint: "f".to_owned() });
+    assert_eq!(KeyScope::of(&asked), Some(scope("/p", "reviewer", "k")));
+}

@@ -1,0 +1,10 @@
+//! The log of a run: `events.jsonl`, one writer, any number of readers.
+
+mod reader;
+mod writer;
+
+pub use reader::{EventRead, LogReader, read_events, read_state};
+pub use writer::LogWriter;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,324 @@
+//! Reads a log as it is: growing, torn at its end, damaged in its middle, or with lines of a fenced writer.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Seek, SeekFrom};
+
+use domain::Timestamp;
+use domain::run::{Ending, Envelope, Event, State};
+
+use crate::line::{self, LINE_BYTES_MAX, LineError, Place};
+use crate::run_dir::{RunDir, read_bounded};
+use crate::store_error::{StoreError, failed};
+
+/// How much of the end of a log is searched for its last line.
+const TAIL_BYTES: u64 = 2 * LINE_BYTES_MAX as u64;
+
+/// Some events of a log.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EventRead {
+    pub events: Vec<Envelope>,
+    /// Where to go on.
+    pub next_seq: u64,
+    /// Complete lines so far that are not what was written.
+    pub damaged: u64,
+    /// Whole lines so far whose events a newer version wrote.
+    pub unknown: u64,
+    /// Whole lines so far of a writer that another had replaced, or after the end.
+    pub fenced: u64,
+    /// The log ends in the middle of a line.
+    pub torn: bool,
+}
+
+/// Reads the events from a sequence number on.
+pub fn read_events(dir: &RunDir, from_seq: u64, max: usize) -> Result<EventRead, StoreError> {
+    let mut reader = LogReader::open(dir)?;
+    let mut events = Vec::new();
+    while events.len() < max {
+        match reader.next_event()? {
+            Some(envelope) if envelope.seq >= from_seq => events.push(envelope),
+            Some(_) => {}
+            None => break,
+        }
+    }
+    Ok(reader.report(events, from_seq))
+}
+
+/// Folds the whole log and returns it with the number of damaged lines.
+///
+/// The ending also counts when only `outcome.json` still has it.
+pub fn read_state(dir: &RunDir) -> Result<(State, u64), StoreError> {
+    let mut reader = LogReader::open(dir)?;
+    let state = reader.fold()?;
+    Ok((state, reader.damaged()))
+}
+
+impl RunDir {
+    /// Returns how the run ended, if it did: from `outcome.json`, else from the end of the log.
+    pub fn ending(&self) -> Result<Option<Ending>, StoreError> {
+        if let Some(envelope) = read_outcome(self) {
+            return Ok(into_ending(envelope));
+        }
+        if !self.tail_has_end()? {
+            return Ok(None);
+        }
+        // Only the whole log tells whether that line was written by a fenced writer.
+        let (state, _) = read_state(self)?;
+        Ok(state.ending().cloned())
+    }
+
+    /// Returns when the run ended, if `outcome.json` can tell.
+    pub fn ended_at(&self) -> Option<Timestamp> {
+        read_outcome(self).map(|envelope| envelope.at)
+    }
+
+    fn tail_has_end(&self) -> Result<bool, StoreError> {
+        let path = self.events_path();
+        let mut file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(failed("open", &path)(error)),
+        };
+        let mut tail = Vec::new();
+        let length = file.seek(SeekFrom::End(0)).map_err(failed("read", &path))?;
+        file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES))).map_err(failed("read", &path))?;
+        io::Read::read_to_end(&mut io::Read::take(file, TAIL_BYTES), &mut tail)
+            .map_err(failed("read", &path))?;
+        let ended = |line: &[u8]| line::decode(line).is_ok_and(|envelope| is_end(&envelope.event));
+        Ok(tail.split_inclusive(|byte| *byte == b'\n').rev().any(ended))
+    }
+}
+
+/// A position in a log from which a follower goes on reading as it grows.
+#[derive(Debug)]
+pub struct LogReader {
+    dir: RunDir,
+    file: Option<BufReader<File>>,
+    line: Vec<u8>,
+    /// The end of the last whole line. What follows may yet be cut off by a new writer.
+    settled: u64,
+    position: u64,
+    epoch: u32,
+    next_seq: u64,
+    ended: bool,
+    /// The ending from `outcome.json`, while the log is looked through once more for it.
+    rescued: Option<Envelope>,
+    damaged_settled: u64,
+    damaged_tail: u64,
+    unknown: u64,
+    fenced: u64,
+    torn: bool,
+}
+
+enum Piece {
+    Line,
+    TooLong,
+    Partial,
+    End,
+}
+
+impl LogReader {
+    /// Begins at the start of the log. A log that is not there yet is empty.
+    pub fn open(dir: &RunDir) -> Result<Self, StoreError> {
+        let path = dir.events_path();
+        let file = match File::open(&path) {
+            Ok(file) => Some(BufReader::with_capacity(64 << 10, file)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && dir.exists() => None,
+            Err(error) => return Err(dir.or_no_such_run(failed("open", &path)(error))),
+        };
+        Ok(Self {
+            dir: dir.clone(),
+            file,
+            line: Vec::new(),
+            settled: 0,
+            position: 0,
+            epoch: 0,
+            next_seq: 0,
+            ended: false,
+            rescued: None,
+            damaged_settled: 0,
+            damaged_tail: 0,
+            unknown: 0,
+            fenced: 0,
+            torn: false,
+        })
+    }
+
+    /// Returns the next event, or `None` when there is none yet.
+    pub fn next_event(&mut self) -> Result<Option<Envelope>, StoreError> {
+        if self.ended {
+            return Ok(None);
+        }
+        self.rewind()?;
+        loop {
+            match self.next_piece().map_err(failed("read", &self.dir.events_path()))? {
+                Piece::Line => match line::decode(&self.line) {
+                    Ok(envelope) => {
+                        self.settle();
+                        if self.admit(Place { seq: envelope.seq, epoch: envelope.epoch }) {
+                            self.ended = is_end(&envelope.event);
+                            return Ok(Some(envelope));
+                        }
+                        self.fenced += 1;
+                    }
+                    Err(LineError::Unknown { place, .. }) => {
+                        self.settle();
+                        self.unknown += 1;
+                        place.map(|place| self.admit(place));
+                    }
+                    Err(LineError::NoSum | LineError::WrongSum) => self.damaged_tail += 1,
+                },
+                Piece::TooLong => self.damaged_tail += 1,
+                Piece::Partial | Piece::End if self.rescue()? => {}
+                Piece::Partial | Piece::End => return Ok(self.take_rescued()),
+            }
+        }
+    }
+
+    /// Returns up to `max` further events.
+    pub fn read(&mut self, max: usize) -> Result<EventRead, StoreError> {
+        let mut events = Vec::new();
+        while events.len() < max {
+            match self.next_event()? {
+                Some(envelope) => events.push(envelope),
+                None => break,
+            }
+        }
+        Ok(self.report(events, 0))
+    }
+
+    /// Tells whether the last event of the run was read.
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    pub(super) fn fold(&mut self) -> Result<State, StoreError> {
+        let mut state = State::default();
+        while let Some(envelope) = self.next_event()? {
+            state.apply(&envelope);
+        }
+        Ok(state)
+    }
+
+    pub(super) fn damaged(&self) -> u64 {
+        self.damaged_settled + self.damaged_tail
+    }
+
+    pub(super) fn settled_bytes(&self) -> u64 {
+        self.settled
+    }
+
+    /// Returns the place that a new writer begins at.
+    pub(super) fn next_place(&self) -> Place {
+        Place { seq: self.next_seq, epoch: self.epoch.saturating_add(1) }
+    }
+
+    fn report(&self, events: Vec<Envelope>, from_seq: u64) -> EventRead {
+        EventRead {
+            events,
+            next_seq: self.next_seq.max(from_seq),
+            damaged: self.damaged(),
+            unknown: self.unknown,
+            fenced: self.fenced,
+            torn: self.torn,
+        }
+    }
+
+    /// Goes back to the last whole line: what followed it was not whole, and may have been replaced.
+    fn rewind(&mut self) -> Result<(), StoreError> {
+        if self.file.is_none() {
+            let path = self.dir.events_path();
+            self.file = File::open(&path).ok().map(|file| BufReader::with_capacity(64 << 10, file));
+        }
+        self.damaged_tail = 0;
+        self.torn = false;
+        if self.position != self.settled {
+            self.position = self.settled;
+            if let Some(file) = &mut self.file {
+                file.seek(SeekFrom::Start(self.settled)).map_err(failed("read", &self.dir.events_path()))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn settle(&mut self) {
+        self.settled = self.position;
+        self.damaged_settled += self.damaged_tail;
+        self.damaged_tail = 0;
+    }
+
+    /// Takes a line's place if it continues the log; the same rule by which a state ignores stale lines.
+    fn admit(&mut self, place: Place) -> bool {
+        if place.epoch < self.epoch || place.seq < self.next_seq {
+            return false;
+        }
+        self.epoch = place.epoch;
+        self.next_seq = place.seq.saturating_add(1);
+        true
+    }
+
+    /// At the end of the log: looks for the ending in `outcome.json`, and if it is there begins a second look
+    /// at the log, which was complete before that file was written.
+    fn rescue(&mut self) -> Result<bool, StoreError> {
+        if self.rescued.is_some() {
+            return Ok(false);
+        }
+        self.rescued = read_outcome(&self.dir);
+        if self.rescued.is_none() {
+            return Ok(false);
+        }
+        self.rewind()?;
+        Ok(true)
+    }
+
+    fn take_rescued(&mut self) -> Option<Envelope> {
+        let envelope = self.rescued.take()?;
+        let admitted = self.admit(Place { seq: envelope.seq, epoch: envelope.epoch });
+        self.ended = admitted;
+        admitted.then_some(envelope)
+    }
+
+    fn next_piece(&mut self) -> io::Result<Piece> {
+        self.line.clear();
+        let Some(file) = &mut self.file else { return Ok(Piece::End) };
+        let mut length = 0_usize;
+        loop {
+            let buffer = match file.fill_buf() {
+                Ok(buffer) => buffer,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            if buffer.is_empty() {
+                self.torn = length > 0;
+                return Ok(if length > 0 { Piece::Partial } else { Piece::End });
+            }
+            let newline = buffer.iter().position(|byte| *byte == b'\n');
+            let taken = newline.map_or(buffer.len(), |at| at + 1);
+            length = length.saturating_add(taken);
+            if length <= LINE_BYTES_MAX {
+                self.line.extend_from_slice(&buffer[..taken]);
+            }
+            file.consume(taken);
+            self.position += taken as u64;
+            if newline.is_some() {
+                return Ok(if length <= LINE_BYTES_MAX { Piece::Line } else { Piece::TooLong });
+            }
+        }
+    }
+}
+
+/// Returns the valid ended line in `outcome.json`, if there is one.
+fn read_outcome(dir: &RunDir) -> Option<Envelope> {
+    let bytes = read_bounded(&dir.outcome_path(), LINE_BYTES_MAX as u64).ok()?;
+    line::decode(&bytes).ok().filter(|envelope| is_end(&envelope.event))
+}
+
+fn is_end(event: &Event) -> bool {
+    matches!(event, Event::Ended { .. })
+}
+
+fn into_ending(envelope: Envelope) -> Option<Ending> {
+    match envelope.event {
+        Event::Ended { ending } => Some(*ending),
+        _ => None,
+    }
+}

@@ -1,0 +1,166 @@
+//! The answer of a run: small ones stand in the ending itself, others in `result.txt`, which outlives the spools.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+
+use domain::run::{ResultText, Stream};
+
+use crate::durable::{Disk, create_private};
+use crate::run_dir::RunDir;
+use crate::spool::SpoolReader;
+use crate::store_error::{StoreError, failed};
+
+/// The most bytes of an answer that stand in the ending.
+pub const INLINE_BYTES_MAX: usize = 64 << 10;
+/// The smallest page: any character fits.
+const PAGE_BYTES_MIN: usize = 4;
+
+/// Where an answer comes from.
+#[derive(Debug, Clone, Copy)]
+pub enum ResultSource<'a> {
+    Bytes(&'a [u8]),
+    /// All that a stream said.
+    Spool(Stream),
+}
+
+/// A part of an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page {
+    pub text: String,
+    /// Where to go on, if there is more.
+    pub next_offset: Option<u64>,
+    /// The bytes of the whole answer.
+    pub bytes: u64,
+}
+
+/// Stores an answer, durably if it needs a file, and returns what the ending says about it.
+pub fn store_result(dir: &RunDir, source: ResultSource<'_>) -> Result<ResultText, StoreError> {
+    match source {
+        ResultSource::Bytes(bytes) => match inline(bytes) {
+            Some(result) => Ok(result),
+            None => store_file(dir, |out| out.write_all(bytes).map_err(failed("write", &dir.result_path()))),
+        },
+        ResultSource::Spool(stream) => store_spool(dir, &SpoolReader::new(dir, stream)),
+    }
+}
+
+/// Reads a part of an answer, cut between characters; bytes that are not text become `U+FFFD`.
+pub fn read_result(dir: &RunDir, result: &ResultText, offset: u64, max: usize) -> Result<Page, StoreError> {
+    let max = max.max(PAGE_BYTES_MIN);
+    match result {
+        ResultText::Nothing => Ok(Page { text: String::new(), next_offset: None, bytes: 0 }),
+        ResultText::Inline(text) => {
+            let from = usize::try_from(offset).unwrap_or(usize::MAX).min(text.len());
+            let to = from.saturating_add(max).min(text.len());
+            Ok(page(&text.as_bytes()[from..to], from as u64, text.len() as u64))
+        }
+        ResultText::File { bytes } => {
+            let path = dir.result_path();
+            let file = File::open(&path).map_err(|error| dir.or_no_such_run(failed("open", &path)(error)))?;
+            let size = file.metadata().map_err(failed("look at", &path))?.len();
+            // The file may be a second name of a spool that went on growing.
+            let total = size.min(*bytes);
+            let from = offset.min(total);
+            let room = usize::try_from(total - from).unwrap_or(usize::MAX).min(max);
+            let mut buffer = vec![0; room];
+            file.read_exact_at(&mut buffer, from).map_err(failed("read", &path))?;
+            Ok(page(&buffer, from, total))
+        }
+    }
+}
+
+fn inline(bytes: &[u8]) -> Option<ResultText> {
+    if bytes.is_empty() {
+        return Some(ResultText::Nothing);
+    }
+    let fits = bytes.len() <= INLINE_BYTES_MAX;
+    let text = std::str::from_utf8(bytes).ok().filter(|_| fits)?;
+    Some(ResultText::Inline(text.to_owned()))
+}
+
+fn store_spool(dir: &RunDir, spool: &SpoolReader) -> Result<ResultText, StoreError> {
+    if spool.kept_bytes()? <= INLINE_BYTES_MAX as u64 {
+        let mut bytes = Vec::new();
+        spool.copy_to(&mut bytes)?;
+        return store_result(dir, ResultSource::Bytes(&bytes));
+    }
+    if spool.is_one_file()? {
+        let (from, to) = (spool.head_path(), dir.result_path());
+        remove_old(dir)?;
+        if fs::hard_link(&from, &to).is_ok() {
+            let file = File::open(&to).map_err(failed("open", &to))?;
+            return make_durable(dir, &file);
+        }
+        // A filesystem without links: a copy does as well.
+    }
+    store_file(dir, |out| spool.copy_to(out).map(drop))
+}
+
+fn store_file(
+    dir: &RunDir,
+    fill: impl FnOnce(&mut dyn Write) -> Result<(), StoreError>,
+) -> Result<ResultText, StoreError> {
+    let path = dir.result_path();
+    remove_old(dir)?;
+    let file = create_private(&path).map_err(failed("create", &path))?;
+    fill(&mut Out { disk: dir.disk(), file: &file })?;
+    make_durable(dir, &file)
+}
+
+fn make_durable(dir: &RunDir, file: &File) -> Result<ResultText, StoreError> {
+    let path = dir.result_path();
+    dir.disk().sync(file).map_err(failed("make durable", &path))?;
+    dir.disk().sync_dir(dir.path())?;
+    let bytes = file.metadata().map_err(failed("look at", &path))?.len();
+    Ok(ResultText::File { bytes })
+}
+
+/// Removes what an earlier epoch stored; nobody was told of it, since the run had not ended.
+fn remove_old(dir: &RunDir) -> Result<(), StoreError> {
+    let path = dir.result_path();
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed("remove", &path)(error)),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+fn page(bytes: &[u8], from: u64, total: u64) -> Page {
+    let more = from + (bytes.len() as u64) < total;
+    let kept = if more { &bytes[..bytes.len() - unfinished(bytes)] } else { bytes };
+    let next_offset = more.then_some(from + kept.len() as u64);
+    Page { text: String::from_utf8_lossy(kept).into_owned(), next_offset, bytes: total }
+}
+
+/// Returns how many bytes at the end begin a character that is not complete.
+fn unfinished(bytes: &[u8]) -> usize {
+    for back in 1..=bytes.len().min(3) {
+        let needed = match bytes[bytes.len() - back] {
+            0xc2..=0xdf => 2,
+            0xe0..=0xef => 3,
+            0xf0..=0xf4 => 4,
+            0x80..=0xbf => continue,
+            _ => return 0,
+        };
+        return if needed > back { back } else { 0 };
+    }
+    0
+}
+
+struct Out<'a> {
+    disk: &'a Disk,
+    file: &'a File,
+}
+
+impl Write for Out<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.disk.write(self.file, bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

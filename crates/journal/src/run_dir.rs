@@ -1,0 +1,298 @@
+//! One run's directory: created whole, found by id, locked by its writer.
+//!
+//! It is built under another name and renamed into place with its lock held, so nobody ever sees half a run
+//! or a moment without a writer.
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use domain::Timestamp;
+use domain::id::RunId;
+use domain::run::{RunSpec, SPEC_VERSION};
+use serde::Deserialize;
+
+use crate::durable::{Disk, create_private};
+use crate::home::Home;
+use crate::run_lock::RunLock;
+use crate::store_error::{StoreError, failed};
+
+/// The most that is read of a `spec.json`.
+const SPEC_BYTES_MAX: u64 = 16 << 20;
+/// How long a run may take from its marker to its directory before it counts as never born.
+const BIRTH_MS_MAX: i64 = 60_000;
+
+/// The directory of one run. A path, not a promise that it exists.
+#[derive(Debug, Clone)]
+pub struct RunDir {
+    home: Home,
+    id: RunId,
+    path: PathBuf,
+}
+
+/// A run that was just created and is locked.
+#[derive(Debug)]
+pub struct NewRun {
+    pub dir: RunDir,
+    pub lock: RunLock,
+}
+
+impl Home {
+    /// Creates a run's marker, directory, lock, spec, empty log and inbox. Nothing is durable yet.
+    pub fn create_run(&self, spec: &RunSpec) -> Result<NewRun, StoreError> {
+        let dir = self.run_dir(spec.id);
+        let staging = dir.staging_path();
+        touch_marker(&dir.marker_path())?;
+        let created = build(&staging, spec, self.disk()).and_then(|lock| {
+            // A rename would replace an empty directory of the same name silently.
+            if dir.exists() {
+                let source = io::ErrorKind::AlreadyExists.into();
+                return Err(StoreError::Io { attempt: "create", path: dir.path.clone(), source });
+            }
+            fs::rename(&staging, &dir.path).map_err(failed("create", &dir.path))?;
+            Ok(lock)
+        });
+        match created {
+            Ok(lock) => {
+                // Somebody may have taken a slow birth for none and removed the marker.
+                touch_marker(&dir.marker_path())?;
+                Ok(NewRun { dir, lock })
+            }
+            Err(error) => {
+                // The first error is the one to tell; what cannot be removed is cleared as never born.
+                let _ = fs::remove_dir_all(&staging);
+                if !dir.exists() {
+                    let _ = fs::remove_file(dir.marker_path());
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Returns the directory of a run, whether it exists or not.
+    pub fn run_dir(&self, id: RunId) -> RunDir {
+        let path = self.runs_dir().join(id.day()).join(id.to_string());
+        RunDir { home: self.clone(), id, path }
+    }
+
+    /// Removes the marker of a run that the index knows as ended.
+    pub fn close_marker(&self, id: RunId) -> Result<(), StoreError> {
+        let path = self.run_dir(id).marker_path();
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed("remove", &path)(error)),
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Clears a marker whose run never came to be, because its door died while it created the run.
+    ///
+    /// Returns whether there is no run and, by its age, never will be.
+    pub fn clear_unborn(&self, id: RunId, now: Timestamp) -> Result<bool, StoreError> {
+        let dir = self.run_dir(id);
+        let age_ms = now.as_millisecond().saturating_sub(id.created_at().as_millisecond());
+        if dir.exists() || age_ms < BIRTH_MS_MAX {
+            return Ok(false);
+        }
+        match fs::remove_dir_all(dir.staging_path()) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(failed("remove", &dir.staging_path())(error));
+            }
+            Ok(()) | Err(_) => {}
+        }
+        self.close_marker(id)?;
+        Ok(true)
+    }
+}
+
+impl NewRun {
+    /// Makes the run survive a power loss. A failure is final: nothing may be started on this run.
+    pub fn make_durable(&self) -> Result<(), StoreError> {
+        self.dir.make_durable()
+    }
+}
+
+impl RunDir {
+    /// Returns the run whose directory this is, as a keeper gets it on its command line.
+    pub fn from_path(path: &Path) -> Result<Self, StoreError> {
+        let not_a_run = || StoreError::NotARun { path: path.to_owned() };
+        let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(not_a_run)?;
+        let id: RunId = name.parse().map_err(|_| not_a_run())?;
+        let home = Home::assumed(path.ancestors().nth(3).ok_or_else(not_a_run)?);
+        let dir = home.run_dir(id);
+        if dir.path == path { Ok(dir) } else { Err(not_a_run()) }
+    }
+
+    /// Makes a run survive a power loss whose door died before it could.
+    pub fn make_durable(&self) -> Result<(), StoreError> {
+        let disk = self.disk();
+        let spec = self.spec_path();
+        let file = fs::File::open(&spec).map_err(failed("open", &spec))?;
+        disk.sync(&file).map_err(failed("make durable", &spec))?;
+        disk.sync_dir(&self.path)?;
+        // The day's directory may be another process's and not durable yet, so its name is synced as well; on
+        // an unchanged directory this costs nothing.
+        disk.sync_dir(&self.day_path())?;
+        disk.sync_dir(&self.home.runs_dir())?;
+        disk.sync_dir(&self.home.open_dir())
+    }
+
+    pub fn id(&self) -> RunId {
+        self.id
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn home(&self) -> &Home {
+        &self.home
+    }
+
+    pub fn exists(&self) -> bool {
+        self.path.is_dir()
+    }
+
+    pub fn spec_path(&self) -> PathBuf {
+        self.path.join("spec.json")
+    }
+
+    pub fn events_path(&self) -> PathBuf {
+        self.path.join("events.jsonl")
+    }
+
+    pub fn outcome_path(&self) -> PathBuf {
+        self.path.join("outcome.json")
+    }
+
+    pub fn result_path(&self) -> PathBuf {
+        self.path.join("result.txt")
+    }
+
+    /// Returns where orders and answers arrive, to be watched.
+    pub fn inbox_dir(&self) -> PathBuf {
+        self.path.join("inbox")
+    }
+
+    /// Returns the folder for files that an agent is given, such as its prompt.
+    pub fn work_dir(&self) -> PathBuf {
+        self.path.join("work")
+    }
+
+    /// Returns where keeper and worker write what they have to say in an emergency.
+    pub fn worker_log_path(&self) -> PathBuf {
+        self.path.join("worker.log")
+    }
+
+    /// Reads what was asked.
+    pub fn read_spec(&self) -> Result<RunSpec, StoreError> {
+        #[derive(Deserialize)]
+        struct Versioned {
+            version: u64,
+        }
+        let path = self.spec_path();
+        let bytes = read_bounded(&path, SPEC_BYTES_MAX).map_err(|error| self.or_no_such_run(error))?;
+        let malformed = |source| StoreError::Malformed { path: path.clone(), source };
+        // The version alone first: a newer shape may lack what this one needs.
+        let Versioned { version } = serde_json::from_slice(&bytes).map_err(malformed)?;
+        if version > u64::from(SPEC_VERSION) {
+            return Err(StoreError::TooNew { path, found: version, known: SPEC_VERSION });
+        }
+        serde_json::from_slice(&bytes).map_err(malformed)
+    }
+
+    /// Takes the run's lock; `None` when its writer lives.
+    pub fn try_lock(&self) -> Result<Option<RunLock>, StoreError> {
+        RunLock::take(&self.lock_path())
+            .map_err(failed("lock", &self.lock_path()))
+            .map_err(|error| self.or_no_such_run(error))
+    }
+
+    /// Tells whether the run's writer lives.
+    pub fn is_locked(&self) -> Result<bool, StoreError> {
+        RunLock::is_held(&self.lock_path()).map_err(failed("look at the lock", &self.lock_path()))
+    }
+
+    /// Removes a run that nobody was told of, such as the loser of a race for an idempotency key.
+    pub fn discard(self, lock: RunLock) -> Result<(), StoreError> {
+        let trash = self.home.trash_dir().join(self.id.to_string());
+        fs::rename(&self.path, &trash).map_err(failed("discard", &self.path))?;
+        self.home.close_marker(self.id)?;
+        drop(lock);
+        // Whatever stays in the trash is removed with the next retention.
+        let _ = fs::remove_dir_all(&trash);
+        Ok(())
+    }
+
+    pub(crate) fn disk(&self) -> &Disk {
+        self.home.disk()
+    }
+
+    /// Turns "no such file" into "no such run" when the whole directory is missing.
+    pub(crate) fn or_no_such_run(&self, error: StoreError) -> StoreError {
+        match &error {
+            StoreError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound && !self.exists() => {
+                StoreError::NoSuchRun { run: self.id }
+            }
+            _ => error,
+        }
+    }
+
+    fn lock_path(&self) -> PathBuf {
+        self.path.join("lock")
+    }
+
+    fn marker_path(&self) -> PathBuf {
+        self.home.open_dir().join(self.id.to_string())
+    }
+
+    fn day_path(&self) -> PathBuf {
+        self.home.runs_dir().join(self.id.day())
+    }
+
+    fn staging_path(&self) -> PathBuf {
+        self.day_path().join(format!(".new-{}", self.id))
+    }
+}
+
+/// Reads a small file whole.
+pub(crate) fn read_bounded(path: &Path, max: u64) -> Result<Vec<u8>, StoreError> {
+    let file = fs::File::open(path).map_err(failed("open", path))?;
+    let mut bytes = Vec::new();
+    io::Read::read_to_end(&mut io::Read::take(file, max + 1), &mut bytes).map_err(failed("read", path))?;
+    if bytes.len() as u64 > max {
+        return Err(StoreError::FileTooLarge { path: path.to_owned(), max });
+    }
+    Ok(bytes)
+}
+
+fn build(staging: &Path, spec: &RunSpec, disk: &Disk) -> Result<RunLock, StoreError> {
+    DirBuilder::new().mode(0o700).recursive(true).create(staging).map_err(failed("create", staging))?;
+    let lock_path = staging.join("lock");
+    let lock = RunLock::take(&lock_path).map_err(failed("lock", &lock_path))?;
+    let taken = || failed("lock", &lock_path)(io::ErrorKind::AlreadyExists.into());
+    let lock = lock.ok_or_else(taken)?;
+
+    let spec_path = staging.join("spec.json");
+    let mut text = serde_json::to_vec(spec)
+        .map_err(|source| StoreError::Malformed { path: spec_path.clone(), source })?;
+    text.push(b'\n');
+    let file = create_private(&spec_path).map_err(failed("create", &spec_path))?;
+    disk.write_all(&file, &text).map_err(failed("write", &spec_path))?;
+
+    let events_path = staging.join("events.jsonl");
+    create_private(&events_path).map_err(failed("create", &events_path))?;
+    let inbox = staging.join("inbox");
+    DirBuilder::new().mode(0o700).create(&inbox).map_err(failed("create", &inbox))?;
+    Ok(lock)
+}
+
+fn touch_marker(path: &Path) -> Result<(), StoreError> {
+    match create_private(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(failed("create", path)(error)),
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,164 @@
+//! Writes a stream into its spool.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::path::Path;
+
+use domain::run::Stream;
+
+use super::segment::{self, head_path, stream_name, tail_path};
+use crate::durable::{create_private, fresh_path};
+use crate::run_dir::RunDir;
+use crate::store_error::{StoreError, failed};
+
+/// The smallest bound of a spool; a smaller one is raised to it.
+pub const SPOOL_BYTES_MIN: u64 = 4096;
+
+/// What became of the bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wrote {
+    Kept,
+    /// With this write the spool began to drop what is between its head and its end. Told once per spool.
+    TruncationBegan {
+        kept_bytes: u64,
+    },
+}
+
+/// The writer of one stream of a run.
+#[derive(Debug)]
+pub struct SpoolWriter {
+    dir: RunDir,
+    stream: Stream,
+    half: u64,
+    quarter: u64,
+    file: File,
+    /// Which tail is being written; `None` for the head.
+    tail: Option<usize>,
+    used: u64,
+    total: u64,
+    truncated: bool,
+    poison: Option<String>,
+}
+
+impl SpoolWriter {
+    /// Begins an empty spool that keeps at most `bytes_max`.
+    pub fn create(dir: &RunDir, stream: Stream, bytes_max: u64) -> Result<Self, StoreError> {
+        // Removed and not emptied: a result may be a second name of an earlier spool.
+        for path in [head_path(dir, stream), tail_path(dir, stream, 0), tail_path(dir, stream, 1)] {
+            remove_if_there(&path).map_err(failed("remove", &path))?;
+        }
+        let path = head_path(dir, stream);
+        let file = create_private(&path).map_err(failed("create", &path))?;
+        Ok(Self::at(dir, stream, bytes_max, file))
+    }
+
+    /// Goes on with the spool of an earlier epoch, or begins one.
+    pub fn open_append(dir: &RunDir, stream: Stream, bytes_max: u64) -> Result<Self, StoreError> {
+        let segments = segment::open_all(dir, stream)?;
+        let Some(last) = segments.last() else { return Self::create(dir, stream, bytes_max) };
+        let path = match last.tail {
+            Some(tail) => tail_path(dir, stream, tail),
+            None => head_path(dir, stream),
+        };
+        let file = OpenOptions::new().append(true).open(&path).map_err(failed("open", &path))?;
+        let contiguous = segments.windows(2).all(|pair| pair[0].end() == pair[1].start);
+        Ok(Self {
+            tail: last.tail,
+            used: last.length,
+            total: last.end(),
+            truncated: segments[0].start > 0 || !contiguous,
+            ..Self::at(dir, stream, bytes_max, file)
+        })
+    }
+
+    /// Takes a piece of the stream. After a failure nothing more is taken.
+    pub fn write(&mut self, mut bytes: &[u8]) -> Result<Wrote, StoreError> {
+        if let Some(first) = &self.poison {
+            return Err(StoreError::Poisoned { path: self.path(), first: first.clone() });
+        }
+        let mut wrote = Wrote::Kept;
+        while !bytes.is_empty() {
+            let written = self.write_some(bytes, &mut wrote).inspect_err(|error| {
+                self.poison = Some(format!("could not {error}"));
+            })?;
+            bytes = &bytes[written..];
+        }
+        Ok(wrote)
+    }
+
+    /// Returns how many bytes the stream has had, kept or not.
+    pub fn total_bytes(&self) -> u64 {
+        self.total
+    }
+
+    fn at(dir: &RunDir, stream: Stream, bytes_max: u64, file: File) -> Self {
+        let bytes_max = bytes_max.max(SPOOL_BYTES_MIN);
+        Self {
+            dir: dir.clone(),
+            stream,
+            half: bytes_max / 2,
+            quarter: bytes_max / 4,
+            file,
+            tail: None,
+            used: 0,
+            total: 0,
+            truncated: false,
+            poison: None,
+        }
+    }
+
+    fn write_some(&mut self, bytes: &[u8], wrote: &mut Wrote) -> Result<usize, StoreError> {
+        let capacity = if self.tail.is_none() { self.half } else { self.quarter };
+        if self.used >= capacity {
+            if self.begin_tail()? {
+                *wrote = Wrote::TruncationBegan { kept_bytes: self.half + 2 * self.quarter };
+            }
+            return Ok(0);
+        }
+        let room = usize::try_from(capacity - self.used).unwrap_or(usize::MAX).min(bytes.len());
+        let written =
+            self.dir.disk().write(&self.file, &bytes[..room]).map_err(failed("write", &self.path()))?;
+        if written == 0 {
+            return Err(failed("write", &self.path())(io::ErrorKind::WriteZero.into()));
+        }
+        self.used += written as u64;
+        self.total += written as u64;
+        Ok(written)
+    }
+
+    /// Begins the next tail and returns whether bytes were dropped by that for the first time.
+    fn begin_tail(&mut self) -> Result<bool, StoreError> {
+        let tail = self.tail.map_or(0, |current| 1 - current);
+        let path = tail_path(&self.dir, self.stream, tail);
+        let replaces = path.exists();
+        let temporary = fresh_path(self.dir.path(), stream_name(self.stream));
+        let file = create_private(&temporary).map_err(failed("create", &temporary))?;
+        let header = segment::header(self.total);
+        let placed = self.dir.disk().write_all(&file, header.as_bytes());
+        if let Err(error) = placed.and_then(|()| fs::rename(&temporary, &path)) {
+            // What stays is removed with the run.
+            let _ = fs::remove_file(&temporary);
+            return Err(failed("write", &path)(error));
+        }
+        self.file = file;
+        self.tail = Some(tail);
+        self.used = 0;
+        let first = replaces && !self.truncated;
+        self.truncated |= replaces;
+        Ok(first)
+    }
+
+    fn path(&self) -> std::path::PathBuf {
+        match self.tail {
+            Some(tail) => tail_path(&self.dir, self.stream, tail),
+            None => head_path(&self.dir, self.stream),
+        }
+    }
+}
+
+fn remove_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}

@@ -1,0 +1,51 @@
+//! Why something about a run could not be read or written: one family for all files of a run.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use domain::id::RunId;
+
+/// A failure with the files of a run. The texts fit after "could not".
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    #[error("{attempt} {}", path.display())]
+    Io { attempt: &'static str, path: PathBuf, source: io::Error },
+    #[error("find the run {run}: there is no such directory in the journal")]
+    NoSuchRun { run: RunId },
+    #[error("read {}: it is not a run's directory", path.display())]
+    NotARun { path: PathBuf },
+    #[error(
+        "read {}: it was written by a newer volery (format {found}, this one knows up to {known}); use that version",
+        path.display()
+    )]
+    TooNew { path: PathBuf, found: u64, known: u32 },
+    #[error("understand {}", path.display())]
+    Malformed { path: PathBuf, source: serde_json::Error },
+    #[error("read {}: it has more than {max} bytes", path.display())]
+    FileTooLarge { path: PathBuf, max: u64 },
+    #[error("record {bytes} bytes at once: the limit is {max}")]
+    TooLarge { bytes: usize, max: usize },
+    #[error("record a value nested more than {max} levels deep")]
+    TooDeep { max: usize },
+    #[error("write {} after an earlier failure: {first}", path.display())]
+    Poisoned { path: PathBuf, first: String },
+    #[error("add to {}: the run has ended", path.display())]
+    Ended { path: PathBuf },
+}
+
+impl StoreError {
+    /// Tells whether space or quota ran out.
+    pub fn is_full(&self) -> bool {
+        match self {
+            Self::Io { source, .. } => {
+                matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Returns the conversion of an I/O error into one that says what was attempted on which path.
+pub(crate) fn failed(attempt: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StoreError {
+    move |source| StoreError::Io { attempt, path: path.to_owned(), source }
+}

@@ -1,0 +1,108 @@
+//! Every free text in an event, for the redactor and for cutting.
+//!
+//! Works on the value and not on its JSON, so that a secret that happens to spell `succeeded` or a member's name
+//! cannot make the line unreadable. Names of variants and fields, ids and times are not texts.
+
+use domain::run::{Cause, Containment, Ending, Event, Failure, Outcome, ResultText};
+use serde_json::Value;
+
+/// Changes each free text of the event.
+pub(crate) fn change(event: &mut Event, each: &mut dyn FnMut(&mut String)) {
+    match event {
+        Event::Claimed { version: text, .. }
+        | Event::Said { text }
+        | Event::CallCompleted { output: text, .. }
+        | Event::Asked { text, .. }
+        | Event::LimitPassed { detail: text, .. }
+        | Event::StopAsked { because: text, .. }
+        | Event::Warned { message: text } => each(text),
+        Event::AgentStarted { pid: _, argv, containment } => {
+            argv.iter_mut().for_each(&mut *each);
+            let Containment { missing, cgroup: _, tags: _, limits: _, .. } = containment;
+            missing.iter_mut().for_each(each);
+        }
+        Event::CallRequested { name, input, .. } => {
+            each(name);
+            change_value(input, each);
+        }
+        Event::Answered { question: _, allowed: _, text, by } => {
+            each(text);
+            each(by);
+        }
+        Event::CancelAsked { by, reason } => {
+            each(by);
+            each(reason);
+        }
+        Event::Ended { ending } => change_ending(ending, each),
+        Event::Queued { .. }
+        | Event::SlotTaken { .. }
+        | Event::CallInDoubt { .. }
+        | Event::Used { .. }
+        | Event::SessionNamed { .. }
+        | Event::OutputTruncated { .. }
+        | Event::DoorLeft { .. }
+        | Event::ChildStarted { .. }
+        | Event::ChildEnded { .. } => {}
+    }
+}
+
+/// Returns how deep a value is nested: 0 for a plain one.
+pub(crate) fn depth(value: &Value, max: usize) -> usize {
+    match value {
+        Value::Array(_) | Value::Object(_) if max == 0 => 1,
+        Value::Array(items) => 1 + items.iter().map(|item| depth(item, max - 1)).max().unwrap_or(0),
+        Value::Object(members) => 1 + members.values().map(|item| depth(item, max - 1)).max().unwrap_or(0),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+    }
+}
+
+fn change_ending(ending: &mut Ending, each: &mut dyn FnMut(&mut String)) {
+    let Ending { outcome, result, stderr_tail, duration_ms: _, usage: _, exit_code: _, killed: _ } = ending;
+    each(stderr_tail);
+    match result {
+        ResultText::Inline(text) => each(text),
+        ResultText::Nothing | ResultText::File { .. } => {}
+    }
+    match outcome {
+        Outcome::Failed { failure } => change_failure(failure, each),
+        Outcome::Cancelled { by: text }
+        | Outcome::Partial { cause: Cause::Cancelled { by: text } }
+        | Outcome::Refused { reason: text } => each(text),
+        Outcome::Partial {
+            cause: Cause::TimedOut { .. } | Cause::OverBudget { .. } | Cause::Interrupted { .. },
+        }
+        | Outcome::Succeeded
+        | Outcome::TimedOut { .. }
+        | Outcome::OverBudget { .. }
+        | Outcome::Interrupted { .. } => {}
+    }
+}
+
+fn change_failure(failure: &mut Failure, each: &mut dyn FnMut(&mut String)) {
+    match failure {
+        Failure::Spawn { reason: text }
+        | Failure::Agent { message: text }
+        | Failure::Output { reason: text }
+        | Failure::Storage { reason: text }
+        | Failure::Bug { reason: text } => each(text),
+        Failure::Exit { .. } | Failure::Signal { .. } | Failure::Limit { .. } => {}
+    }
+}
+
+fn change_value(value: &mut Value, each: &mut dyn FnMut(&mut String)) {
+    match value {
+        Value::String(text) => each(text),
+        Value::Array(items) => items.iter_mut().for_each(|item| change_value(item, each)),
+        Value::Object(members) => {
+            *members = std::mem::take(members)
+                .into_iter()
+                .map(|(mut name, mut member)| {
+                    each(&mut name);
+                    change_value(&mut member, each);
+                    (name, member)
+                })
+                .collect();
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}

@@ -1,0 +1,31 @@
+//! Counts the runs of a tree: numbered files in the root's directory, each made by whoever comes first.
+
+use std::io;
+
+use crate::durable::create_private;
+use crate::run_dir::RunDir;
+use crate::store_error::{StoreError, failed};
+
+/// Takes the next number for a descendant of the root, or tells that all are taken.
+pub fn take_number(root: &RunDir, numbers_max: u32) -> Result<Option<u32>, StoreError> {
+    let folder = root.path().join("tree");
+    match std::fs::create_dir(&folder) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(failed("create", &folder)(error)),
+    }
+    // Numbers are taken in order, so the count of files is where to begin, whatever others do meanwhile.
+    let taken = std::fs::read_dir(&folder).map_err(failed("read", &folder))?.count();
+    for number in u32::try_from(taken).unwrap_or(u32::MAX)..numbers_max {
+        let path = folder.join(number.to_string());
+        match create_private(&path) {
+            Ok(_) => return Ok(Some(number)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(failed("create", &path)(error)),
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests;

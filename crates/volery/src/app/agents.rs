@@ -1,0 +1,31 @@
+//! The agents that can be asked for in a directory, and what stands in their way.
+
+use domain::agent::Agent;
+
+use super::engine::Engine;
+use super::{AgentList, AgentView, AppError, ListAgents};
+use crate::registry::Catalogue;
+
+impl Engine {
+    pub(super) fn list_agents(&self, ask: ListAgents) -> Result<AgentList, AppError> {
+        let (_, catalogue) = self.place(ask.directory.as_deref())?;
+        let agents = catalogue.agents.values().map(|agent| self.agent_view(&catalogue, agent)).collect();
+        Ok(AgentList { project: catalogue.project, agents, diagnostics: catalogue.diagnostics })
+    }
+
+    fn agent_view(&self, catalogue: &Catalogue, agent: &Agent) -> AgentView {
+        let word = |value: serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+        AgentView {
+            name: agent.name.to_string(),
+            description: agent.description.clone(),
+            backend: agent.backend.to_string(),
+            model: agent.model.clone(),
+            use_when: agent.use_when.clone(),
+            avoid_when: agent.avoid_when.clone(),
+            file: agent.source.file.clone(),
+            format: word(serde_json::json!(agent.source.format)),
+            layer: word(serde_json::json!(agent.source.layer)),
+            problem: self.backend_of(catalogue, agent).err().map(|error| error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! The engine of one door: the state directory, who asks, and the leashes of the runs it started.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use domain::run::{Door, RunSpec};
+use journal::{Home, HomeError};
+
+use super::leashes::Leashes;
+use super::{AppError, Progress, Request};
+use crate::env;
+use crate::registry::{self, Catalogue, Trust};
+
+/// Who is asking: one per door.
+#[derive(Debug, Clone)]
+pub struct AppContext {
+    pub door: Door,
+    pub caller: String,
+    /// The door's working directory, for requests that name none.
+    pub directory: PathBuf,
+}
+
+/// What a door can see and touch.
+#[derive(Debug, Clone)]
+pub(super) enum Scope {
+    Everything,
+    /// Only the descendants of this run.
+    Within(Box<RunSpec>),
+}
+
+pub struct Engine {
+    pub(super) home: Home,
+    pub(super) door: Door,
+    caller: Mutex<String>,
+    pub(super) directory: PathBuf,
+    pub(super) scope: Scope,
+    pub(super) leashes: Leashes,
+}
+
+impl Engine {
+    /// Opens the state directory for a door outside all runs.
+    pub fn open(context: AppContext) -> Result<Arc<Self>, AppError> {
+        let Some(path) = env::state_home() else {
+            let message =
+                "there is no place for the state: neither VOLERY_HOME nor HOME is set to an absolute path";
+            return Err(
+                AppError::usage(message).hint("set VOLERY_HOME to a directory of yours on a local disk")
+            );
+        };
+        let home = Home::open(&path).map_err(home_error)?;
+        let AppContext { door, caller, directory } = context;
+        let scope = Scope::Everything;
+        let leashes = Leashes::default();
+        Ok(Arc::new(Self { home, door, caller: Mutex::new(caller), directory, scope, leashes }))
+    }
+
+    /// Returns the engine that a worker uses for the requests of its own agent.
+    pub fn for_run(home: &Home, spec: &RunSpec) -> Arc<Self> {
+        Arc::new(Self {
+            home: home.clone(),
+            door: Door::Run,
+            caller: Mutex::new(spec.agent.to_string()),
+            directory: PathBuf::from(&spec.directory),
+            scope: Scope::Within(Box::new(spec.clone())),
+            leashes: Leashes::default(),
+        })
+    }
+
+    pub(super) fn caller(&self) -> String {
+        self.caller.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn set_caller(&self, name: &str) {
+        *self.caller.lock().unwrap_or_else(PoisonError::into_inner) = name.to_owned();
+    }
+
+    /// Answers any request but a start, which is planned where the tree's allowance is known.
+    pub async fn serve(
+        self: &Arc<Self>,
+        request: Request,
+        progress: &mut (dyn FnMut(Progress) + Send),
+    ) -> Result<serde_json::Value, AppError> {
+        let value = match request {
+            Request::ListAgents(ask) => serde_json::to_value(self.list_agents(ask)?),
+            Request::Start(_) => return Err(AppError::internal("a start goes through the desk")),
+            Request::Wait(ask) => serde_json::to_value(self.wait(ask, progress).await?),
+            Request::GetRun(ask) => serde_json::to_value(self.get_run(ask).await?),
+            Request::ListRuns(ask) => serde_json::to_value(self.list_runs(ask).await?),
+            Request::Cancel(ask) => serde_json::to_value(self.cancel(ask).await?),
+            Request::Answer(ask) => serde_json::to_value(self.answer(ask).await?),
+            Request::Health(ask) => serde_json::to_value(self.health(ask).await?),
+            Request::ReadOutput(ask) => serde_json::to_value(self.read_output(&ask)?),
+        };
+        value.map_err(|error| AppError::internal(error.to_string()))
+    }
+
+    pub(super) fn trust(&self) -> Trust {
+        Trust::new(self.home.trust_dir())
+    }
+
+    /// Returns the directory of a request and its project's definitions.
+    pub(super) fn place(&self, directory: Option<&str>) -> Result<(String, Catalogue), AppError> {
+        let own = self.directory.to_string_lossy();
+        let asked = directory.unwrap_or(&own);
+        let directory = registry::resolve_directory(asked).map_err(|error| {
+            AppError::usage(error.to_string()).hint("give the absolute path of an existing directory")
+        })?;
+        let project = registry::find_project(&directory);
+        Ok((directory, registry::load(&project)))
+    }
+
+    /// Runs something that reads or writes the disk for a while, away from the loop.
+    pub(super) async fn off_loop<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Self) -> Result<T, AppError> + Send + 'static,
+    ) -> Result<T, AppError> {
+        let engine = Arc::clone(self);
+        let done = tokio::task::spawn_blocking(move || work(&engine)).await;
+        done.unwrap_or_else(|error| Err(AppError::internal(format!("a look at the journal failed: {error}"))))
+    }
+}
+
+pub(super) fn home_error(error: HomeError) -> AppError {
+    let hint = error.hint();
+    let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
+    AppError::usage(format!("could not {error}{cause}")).hint(hint)
+}
+
+pub(super) fn store_error(error: journal::StoreError) -> AppError {
+    let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
+    let told = AppError::internal(format!("could not {error}{cause}"));
+    if error.is_full() {
+        told.hint("free some space; `volery clean --older-than 1d` removes old runs")
+    } else {
+        told
+    }
+}

@@ -1,0 +1,341 @@
+//! Lists and sums: ended runs from the index, the few others from their directories.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use domain::id::RunId;
+use domain::run::{OutcomeKind, Phase, RunSpec, State};
+use journal::RunDir;
+use journal::index::{EndedRun, HealthRow, Index, IndexError, ListQuery, Written};
+
+use super::engine::{Engine, Scope, store_error};
+use super::{AppError, Health, HealthLine, HealthReport, ListRuns, ListScope, RunLine, RunList};
+use crate::clock;
+use crate::registry;
+
+/// The most lines in one list.
+const LINES_MAX: usize = 1_000;
+const LINES_DEFAULT: usize = 50;
+
+/// A run that has not ended, as it stands.
+struct OpenRun {
+    spec: RunSpec,
+    state: State,
+}
+
+impl Engine {
+    pub(super) async fn list_runs(self: &Arc<Self>, ask: ListRuns) -> Result<RunList, AppError> {
+        let project = self.project_of(ask.directory.as_deref(), ask.scope)?;
+        self.off_loop(move |engine| engine.list_now(&ask, project.as_deref())).await
+    }
+
+    fn list_now(&self, ask: &ListRuns, project: Option<&str>) -> Result<RunList, AppError> {
+        let limit = if ask.limit == 0 { LINES_DEFAULT } else { ask.limit.min(LINES_MAX) };
+        let newer_than_ms =
+            ask.max_age_ms.map(|age| clock::now().as_millisecond() - i64::try_from(age).unwrap_or(0));
+        let before: Option<RunId> =
+            ask.before.as_ref().map(|text| text.parse()).transpose().map_err(usage)?;
+        let outcomes = outcomes_of(&ask.states)?;
+        let open = self.open_now()?;
+        let fits = |run: &OpenRun| {
+            let spec = &run.spec;
+            project.is_none_or(|project| spec.project == project)
+                && ask.agent.as_ref().is_none_or(|agent| spec.agent.as_str() == agent)
+                && ask
+                    .session
+                    .as_ref()
+                    .is_none_or(|id| spec.session.as_ref().is_some_and(|known| known.as_str() == id))
+                && newer_than_ms.is_none_or(|at| spec.created_at.as_millisecond() >= at)
+                && before.is_none_or(|before| spec.id < before)
+        };
+        let mut lines: Vec<RunLine> =
+            open.iter().filter(|run| fits(run)).map(|run| self.line_of_open(run)).collect();
+        if !ask.states.is_empty() {
+            lines.retain(|line| ask.states.contains(&line.status));
+        }
+        if ask.states.is_empty() || !outcomes.is_empty() {
+            let query = ListQuery {
+                project,
+                agent: ask.agent.as_deref(),
+                session: ask.session.as_deref(),
+                outcomes: &outcomes,
+                root: self.scope_root(),
+                parent: None,
+                newer_than_ms,
+                before,
+                limit: limit + 1,
+            };
+            let ended = self.indexed(|index| index.list(&query))?;
+            lines.extend(
+                ended.iter().filter(|run| self.may_see(&self.home.run_dir(run.id))).map(line_of_ended),
+            );
+        }
+        lines.sort_by_key(|line| std::cmp::Reverse(line.run_id));
+        lines.dedup_by_key(|line| line.run_id);
+        let more = lines.len() > limit;
+        lines.truncate(limit);
+        let before = lines.last().filter(|_| more).map(|line| line.run_id);
+        Ok(RunList { runs: lines, before })
+    }
+
+    pub(super) async fn health(self: &Arc<Self>, ask: Health) -> Result<HealthReport, AppError> {
+        let project = self.project_of(ask.directory.as_deref(), ask.scope)?;
+        let (_, catalogue) = self.place(ask.directory.as_deref())?;
+        let slots = u64::from(crate::slots::count(&catalogue.config));
+        self.off_loop(move |engine| {
+            let open = engine.open_now()?;
+            let open: Vec<&OpenRun> = open
+                .iter()
+                .filter(|run| project.as_deref().is_none_or(|project| run.spec.project == project))
+                .collect();
+            let waiting =
+                open.iter().filter(|run| matches!(run.state.phase, Phase::Waiting(_))).count() as u64;
+            let sums = engine.indexed(|index| index.health(project.as_deref()))?;
+            let agents = sum_by_agent(sums.rows);
+            let running = open.len() as u64 - waiting;
+            Ok(HealthReport { running, waiting, slots, agents, left_out: sums.left_out })
+        })
+        .await
+    }
+
+    fn project_of(&self, directory: Option<&str>, scope: ListScope) -> Result<Option<String>, AppError> {
+        match scope {
+            ListScope::All => Ok(None),
+            ListScope::Project => {
+                let own = self.directory.to_string_lossy();
+                let directory = registry::resolve_directory(directory.unwrap_or(&own)).map_err(usage)?;
+                Ok(Some(registry::find_project(&directory)))
+            }
+        }
+    }
+
+    fn scope_root(&self) -> Option<RunId> {
+        match &self.scope {
+            Scope::Everything => None,
+            Scope::Within(spec) => Some(spec.root),
+        }
+    }
+
+    /// Returns the runs that have not ended, after moving those that have into the index.
+    fn open_now(&self) -> Result<Vec<OpenRun>, AppError> {
+        let mut open = Vec::new();
+        for dir in self.ingest()? {
+            let (Ok(spec), Ok((state, _))) = (dir.read_spec(), journal::read_state(&dir)) else { continue };
+            if self.may_see(&dir) {
+                open.push(OpenRun { spec, state });
+            }
+        }
+        Ok(open)
+    }
+
+    /// Puts ended runs into the index and returns the directories of the others.
+    pub(super) fn ingest(&self) -> Result<Vec<RunDir>, AppError> {
+        let mut open = Vec::new();
+        let mut ended = Vec::new();
+        for id in self.home.open_runs().map_err(store_error)? {
+            let dir = self.home.run_dir(id);
+            let Ok(spec) = self.look(&dir) else {
+                // A marker without a run: its door died in between, or is just about to write it.
+                let _ = self.home.clear_unborn(id, clock::now());
+                continue;
+            };
+            match dir.ending() {
+                Ok(Some(ending)) => {
+                    let at = dir.ended_at().unwrap_or_else(clock::now);
+                    ended.push(EndedRun::new(&spec, &ending, at));
+                }
+                Ok(None) | Err(_) => open.push(dir),
+            }
+        }
+        // A worker never writes the index: hundreds of them would stand in each other's way.
+        let writes = matches!(self.scope, Scope::Everything);
+        if writes && !ended.is_empty() && self.with_index(|index| Ok(index.insert(&ended).is_done()))? {
+            for run in &ended {
+                // A marker that stays only means that the run is inserted again, which changes nothing.
+                let _ = self.home.close_marker(run.id);
+            }
+        }
+        if !writes {
+            open.extend(ended.iter().map(|run| self.home.run_dir(run.id)));
+        }
+        Ok(open)
+    }
+
+    /// Asks the index a question; rebuilds it first if it is missing or damaged.
+    pub(super) fn indexed<T>(&self, ask: impl Fn(&Index) -> Result<T, IndexError>) -> Result<T, AppError> {
+        self.with_index(|index| ask(index))
+    }
+
+    pub(super) fn with_index<T>(
+        &self,
+        ask: impl Fn(&mut Index) -> Result<T, IndexError>,
+    ) -> Result<T, AppError> {
+        let mut opened = Index::open(self.home.path()).map_err(index_error)?;
+        if opened.state.needs_rebuild() {
+            self.fill(&mut opened.index)?;
+        }
+        match ask(&mut opened.index) {
+            Err(IndexError::Corrupt { .. } | IndexError::Replaced { .. }) => {
+                let mut opened = Index::recover(self.home.path()).map_err(index_error)?;
+                self.fill(&mut opened.index)?;
+                ask(&mut opened.index).map_err(index_error)
+            }
+            answer => answer.map_err(index_error),
+        }
+    }
+
+    /// Fills the index from the directories. Returns how many runs were read, and how many could not be.
+    pub(super) fn fill(&self, index: &mut Index) -> Result<(u64, u64), AppError> {
+        let (mut read, mut damaged) = (0, 0);
+        let mut batch = Vec::new();
+        for dir in self.home.all_runs().map_err(store_error)? {
+            let Ok(dir) = dir else { continue };
+            let (spec, ending) = match (dir.read_spec(), dir.ending()) {
+                (Ok(spec), Ok(Some(ending))) => (spec, ending),
+                (Ok(_), Ok(None)) => continue,
+                (Err(_), _) | (_, Err(_)) => {
+                    damaged += 1;
+                    continue;
+                }
+            };
+            let at = dir.ended_at().unwrap_or(spec.created_at);
+            batch.push(EndedRun::new(&spec, &ending, at));
+            read += 1;
+            if batch.len() >= 1_000 {
+                written(index.insert(&std::mem::take(&mut batch)))?;
+            }
+        }
+        written(index.insert(&batch))?;
+        written(index.mark_complete())?;
+        Ok((read, damaged))
+    }
+
+    fn line_of_open(&self, run: &OpenRun) -> RunLine {
+        let OpenRun { spec, state } = run;
+        let (status, _, _) = self.status(spec, state);
+        let since = state.started_at.unwrap_or(spec.created_at);
+        let so_far = clock::now().as_millisecond() - since.as_millisecond();
+        let prompt = spec.prompt.split_whitespace().take(40).collect::<Vec<_>>().join(" ");
+        RunLine {
+            run_id: spec.id,
+            short_id: spec.id.short(),
+            agent: spec.agent.to_string(),
+            status,
+            ended: false,
+            created_at: spec.created_at.to_string(),
+            duration_ms: u64::try_from(so_far).unwrap_or(0),
+            cost_microusd: state.usage.cost.map(|cost| cost.microusd),
+            session: spec.session.as_ref().map(ToString::to_string),
+            parent: spec.parent,
+            project: spec.project.clone(),
+            caller: spec.caller.name.clone(),
+            prompt: domain::size::head(&prompt, 200).to_owned(),
+        }
+    }
+}
+
+fn line_of_ended(run: &EndedRun) -> RunLine {
+    RunLine {
+        run_id: run.id,
+        short_id: run.id.short(),
+        agent: run.agent.to_string(),
+        status: run.outcome.to_string(),
+        ended: true,
+        created_at: run.created_at.to_string(),
+        duration_ms: run.duration_ms,
+        cost_microusd: run.cost_microusd,
+        session: run.session.as_ref().map(ToString::to_string),
+        parent: run.parent,
+        project: run.project.clone(),
+        caller: run.caller.clone(),
+        prompt: run.prompt_head.clone(),
+    }
+}
+
+/// Adds up the rows of all projects by agent and backend.
+fn sum_by_agent(rows: Vec<HealthRow>) -> Vec<HealthLine> {
+    let mut lines: BTreeMap<(String, String), (HealthLine, u64)> = BTreeMap::new();
+    for row in rows {
+        let key = (row.agent.to_string(), row.backend.to_string());
+        let (line, duration_sum) = lines.entry(key.clone()).or_insert_with(|| (blank(key), 0));
+        let of = |kind| row.outcomes.of(kind);
+        line.runs += row.runs;
+        line.succeeded += of(OutcomeKind::Succeeded);
+        line.partial += of(OutcomeKind::Partial);
+        line.failed += of(OutcomeKind::Failed)
+            + of(OutcomeKind::TimedOut)
+            + of(OutcomeKind::OverBudget)
+            + of(OutcomeKind::Interrupted);
+        *duration_sum += row.duration_sum_ms;
+        line.max_ms = line.max_ms.max(row.duration_max_ms);
+        let ended_at = row.last_ended_at.to_string();
+        line.last_ended_at = line.last_ended_at.take().max(Some(ended_at));
+        line.last_error = row.last_error.map(|error| error.text).or(line.last_error.take());
+        if row.cost_runs > 0 {
+            line.cost_microusd = Some(line.cost_microusd.unwrap_or(0) + row.cost_sum_microusd);
+        }
+    }
+    lines.into_values().map(|(line, duration_sum)| judged(line, duration_sum)).collect()
+}
+
+fn blank(key: (String, String)) -> HealthLine {
+    let (agent, backend) = key;
+    HealthLine {
+        agent,
+        backend,
+        runs: 0,
+        succeeded: 0,
+        partial: 0,
+        failed: 0,
+        success_rate: None,
+        mean_ms: None,
+        max_ms: 0,
+        last_ended_at: None,
+        last_error: None,
+        cost_microusd: None,
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a rate is shown as a percentage")]
+fn judged(mut line: HealthLine, duration_sum_ms: u64) -> HealthLine {
+    let judged = line.succeeded + line.partial + line.failed;
+    line.success_rate = (judged > 0).then(|| line.succeeded as f64 / judged as f64);
+    line.mean_ms = duration_sum_ms.checked_div(line.runs);
+    line
+}
+
+/// Returns the outcomes among the wanted states; a state that is neither is an error that lists them all.
+fn outcomes_of(states: &[String]) -> Result<Vec<OutcomeKind>, AppError> {
+    const OPEN: [&str; 4] = ["accepted", "running", "waiting", "stopping"];
+    let mut outcomes = Vec::new();
+    for state in states {
+        match OutcomeKind::ALL.into_iter().find(|kind| kind.as_str() == state) {
+            Some(kind) => outcomes.push(kind),
+            None if OPEN.contains(&state.as_str()) => {}
+            None => {
+                let known: Vec<&str> =
+                    OPEN.into_iter().chain(OutcomeKind::ALL.map(OutcomeKind::as_str)).collect();
+                return Err(AppError::usage(format!("there is no state {state:?}"))
+                    .hint(format!("states are: {}", known.join(", "))));
+            }
+        }
+    }
+    Ok(outcomes)
+}
+
+fn usage(error: impl std::fmt::Display) -> AppError {
+    AppError::usage(error.to_string())
+}
+
+/// A rebuild is done when it is written; a list may go on without.
+pub(super) fn written(written: Written) -> Result<(), AppError> {
+    match written.is_done() {
+        true => Ok(()),
+        false => Err(AppError::internal("the index is busy or cannot be written").hint("try again")),
+    }
+}
+
+pub(super) fn index_error(error: IndexError) -> AppError {
+    let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
+    AppError::internal(format!("could not {error}{cause}")).hint("`volery reindex` rebuilds the index")
+}

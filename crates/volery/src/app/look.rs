@@ -1,0 +1,88 @@
+//! Looking at a run: finds it, and ends it if everybody who should have is dead. Looking never resumes a run,
+//! since that spends.
+
+use backend::process;
+use domain::id::{RunId, RunRef};
+use domain::run::{CancelOrder, Lost, Outcome, RunSpec};
+use journal::find::FindError;
+use journal::{Home, RunDir, inbox};
+
+use super::AppError;
+use super::engine::{Engine, Scope, store_error};
+use crate::{sockets, worker};
+
+impl Engine {
+    /// Finds the run that somebody means, within what this door may see.
+    pub(super) fn find(&self, typed: &str) -> Result<RunDir, AppError> {
+        let reference: RunRef = typed.parse().map_err(|error: domain::id::IdError| {
+            AppError::usage(error.to_string()).hint("`volery ps --all` lists the runs there are")
+        })?;
+        let found = self.home.find(&reference).map_err(|error| find_error(typed, error))?;
+        if self.may_see(&found) { Ok(found) } else { Err(unknown(typed)) }
+    }
+
+    /// Tells whether a run is within the scope of this door.
+    pub(super) fn may_see(&self, dir: &RunDir) -> bool {
+        let Scope::Within(own) = &self.scope else { return true };
+        let mut above = dir.read_spec().ok().and_then(|spec| spec.parent);
+        while let Some(id) = above {
+            if id == own.id {
+                return true;
+            }
+            above = self.home.run_dir(id).read_spec().ok().and_then(|spec| spec.parent);
+        }
+        false
+    }
+
+    /// Ends a run whose keeper and worker are both gone. Returns its spec.
+    pub(super) fn look(&self, dir: &RunDir) -> Result<RunSpec, AppError> {
+        let spec = dir.read_spec().map_err(store_error)?;
+        if dir.ending().map_err(store_error)?.is_some() {
+            return Ok(spec);
+        }
+        let Some(lock) = dir.try_lock().map_err(store_error)? else { return Ok(spec) };
+        // It may have ended between the two looks.
+        if dir.ending().map_err(store_error)?.is_some() {
+            return Ok(spec);
+        }
+        let swept = process::kill_tree(spec.tag, &[]).map_err(|error| {
+            AppError::internal(format!("could not look for leftovers of a dead run: {error}"))
+        })?;
+        let (state, _) = journal::read_state(dir).map_err(store_error)?;
+        let lost = if state.next_seq == 0 { Lost::BeforeStart } else { Lost::KeeperAndWorker };
+        worker::end_lost(dir, &lock, &spec, Outcome::Interrupted { lost }, swept.count)
+            .map_err(store_error)?;
+        // A stale address helps nobody; a failure to remove it harms nobody.
+        let _ = std::fs::remove_file(sockets::path(&self.home, spec.tag));
+        Ok(spec)
+    }
+}
+
+/// Orders the end of a run: the order is on disk, then its worker is told to look.
+pub fn order_cancel(home: &Home, run: RunId, by: &str) {
+    let dir = home.run_dir(run);
+    let order = CancelOrder { by: by.to_owned(), reason: String::new(), now: false };
+    // A run that is gone or ended needs no order.
+    if inbox::post_cancel(&dir, &order).is_ok()
+        && let Ok(spec) = dir.read_spec()
+    {
+        sockets::nudge(&sockets::path(home, spec.tag));
+    }
+}
+
+fn find_error(typed: &str, error: FindError) -> AppError {
+    match error {
+        FindError::NotFound { .. } => unknown(typed),
+        FindError::Ambiguous { runs, .. } => {
+            let ids: Vec<String> = runs.iter().take(8).map(ToString::to_string).collect();
+            AppError::usage(format!("{typed} is the end of several run ids: {}", ids.join(", ")))
+                .hint("give more digits of the end of the id")
+        }
+        FindError::Store(error) => store_error(error),
+    }
+}
+
+fn unknown(typed: &str) -> AppError {
+    AppError::not_found(format!("there is no run {typed}"))
+        .hint("`volery ps --all` lists the runs there are; ended ones are kept for 7 days by default")
+}

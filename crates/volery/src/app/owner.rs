@@ -1,0 +1,209 @@
+//! What only the owner of the machine asks, from outside all runs: trust, clean, rebuild, and the state of it all.
+
+use std::sync::Arc;
+
+use domain::id::RunId;
+use journal::index::Index;
+use journal::retention::{self, Policy, Sweep, SweepLimits, SweepReport};
+
+use super::engine::{Engine, store_error};
+use super::lists::{index_error, written};
+use super::{
+    App, AppError, Clean, Cleaned, ConfigFileView, IndexView, Reindexed, SlotsView, StateReport, TrustItem,
+    TrustList, TrustState, TrustView, TrustedProject, Way,
+};
+use crate::clock;
+use crate::registry::{self, Catalogue, Trust, TrustError};
+
+/// The most removed runs that are named one by one.
+const CLEANED_MAX: usize = 200;
+
+impl App {
+    /// Returns what the project's files would execute, and whether that is trusted.
+    pub async fn trust_status(&self, directory: Option<String>) -> Result<TrustView, AppError> {
+        let engine = self.owned()?;
+        let (_, catalogue) = engine.place(directory.as_deref())?;
+        trust_view(&engine.trust(), &catalogue)
+    }
+
+    /// Trusts what was shown: the fingerprint says that it has not changed since.
+    pub async fn trust(&self, directory: Option<String>, fingerprint: String) -> Result<TrustView, AppError> {
+        let engine = self.owned()?;
+        let (_, catalogue) = engine.place(directory.as_deref())?;
+        if Trust::fingerprint(&catalogue) != fingerprint {
+            let message = format!("the files of {} changed while you looked at them", catalogue.project);
+            return Err(AppError::denied(message).hint("look again, then trust"));
+        }
+        engine.trust().give(&catalogue, clock::now()).map_err(trust_error)?;
+        trust_view(&engine.trust(), &catalogue)
+    }
+
+    /// Takes back every trust given to the project.
+    pub async fn revoke_trust(&self, directory: Option<String>) -> Result<TrustView, AppError> {
+        let engine = self.owned()?;
+        let (_, catalogue) = engine.place(directory.as_deref())?;
+        engine.trust().revoke(&catalogue.project).map_err(trust_error)?;
+        trust_view(&engine.trust(), &catalogue)
+    }
+
+    pub async fn list_trust(&self) -> Result<TrustList, AppError> {
+        let engine = self.owned()?;
+        let records = engine.trust().list().map_err(trust_error)?;
+        let projects = records.into_iter().map(|record| {
+            let catalogue = registry::load(&record.project);
+            let state = match Trust::fingerprint(&catalogue) == record.fingerprint {
+                true => TrustState::Trusted,
+                false => TrustState::Changed,
+            };
+            TrustedProject { project: record.project, state, trusted_at: record.trusted_at.to_string() }
+        });
+        Ok(TrustList { projects: projects.collect() })
+    }
+
+    /// Removes what is older than asked, or than the configured retention.
+    pub async fn clean(&self, ask: Clean) -> Result<Cleaned, AppError> {
+        let policy = match ask.older_than_ms {
+            Some(ms) => Policy { output_ms: ms, record_ms: ms },
+            None => self.retention(),
+        };
+        self.owned()?.off_loop(move |engine| engine.clean_now(policy, ask.dry_run)).await
+    }
+
+    /// Rebuilds the index from the run directories.
+    pub async fn reindex(&self) -> Result<Reindexed, AppError> {
+        self.owned()?.off_loop(Engine::reindex_now).await
+    }
+
+    /// Returns what the engine knows about its own state.
+    pub async fn state_report(&self) -> Result<StateReport, AppError> {
+        let engine = self.owned()?;
+        let own = engine.directory.to_string_lossy().into_owned();
+        let (_, catalogue) = engine.place(Some(&own))?;
+        let total = u64::from(crate::slots::count(&catalogue.config));
+        let trust = trust_view(&engine.trust(), &catalogue)?;
+        let taken = journal::slots::slots_in_use(engine.home.path()).map_or(0, u64::from);
+        let queued = journal::slots::queued(engine.home.path());
+        let config = catalogue.config_files.iter().map(|found| ConfigFileView {
+            path: found.file.clone(),
+            layer: serde_json::json!(found.layer).as_str().unwrap_or_default().to_owned(),
+            diagnostics: found.diagnostics.clone(),
+        });
+        Ok(StateReport {
+            home: engine.home.path().display().to_string(),
+            index: index_view(engine),
+            slots: SlotsView { total, taken, queued },
+            config: config.collect(),
+            trust,
+            inside_run: None,
+        })
+    }
+
+    /// Sweeps what the retention lets go, if that has not been done for an hour. Costs a look at one file's date.
+    pub fn sweep_if_due(&self) {
+        let Way::Own(engine) = &self.way else { return };
+        // Nobody asked for this sweep, so nobody is told when it fails; `volery clean` tells.
+        let _ = engine.sweep_if_due(&self.retention());
+    }
+
+    fn retention(&self) -> Policy {
+        let config = self.config();
+        Policy { output_ms: config.retention_output_ms.value, record_ms: config.retention_record_ms.value }
+    }
+
+    fn owned(&self) -> Result<&Arc<Engine>, AppError> {
+        match &self.way {
+            Way::Own(engine) => Ok(engine),
+            Way::Relayed(_) => {
+                Err(AppError::denied("this is for the owner of the machine, not from inside a run"))
+            }
+        }
+    }
+}
+
+impl Engine {
+    fn clean_now(&self, policy: Policy, dry_run: bool) -> Result<Cleaned, AppError> {
+        self.ingest()?;
+        let request =
+            Sweep { home: self.home.path(), policy: &policy, now: clock::now(), limits: SweepLimits::NONE };
+        let report = match dry_run {
+            true => retention::dry_run(&request),
+            false => retention::sweep(&request, &mut |runs| self.forget(runs)),
+        };
+        let SweepReport { deleted, outputs_dropped, bytes_freed, run_ids, problems, .. } =
+            report.map_err(sweep_error)?;
+        let problems =
+            problems.iter().map(|problem| format!("{}: {}", problem.path.display(), problem.reason));
+        Ok(Cleaned {
+            dry_run,
+            deleted,
+            outputs_dropped,
+            bytes: bytes_freed,
+            runs: run_ids.into_iter().take(CLEANED_MAX).collect(),
+            problems: problems.collect(),
+        })
+    }
+
+    fn sweep_if_due(&self, policy: &Policy) -> Result<(), AppError> {
+        let limits = SweepLimits::AUTOMATIC;
+        let request = Sweep { home: self.home.path(), policy, now: clock::now(), limits };
+        retention::sweep_if_due(&request, &mut |runs| self.forget(runs)).map_err(sweep_error)?;
+        Ok(())
+    }
+
+    /// Removes runs that are being deleted from the index; tells whether that was done.
+    fn forget(&self, runs: &[RunId]) -> bool {
+        self.with_index(|index| Ok(index.remove(runs).is_done())).unwrap_or(false)
+    }
+
+    fn reindex_now(&self) -> Result<Reindexed, AppError> {
+        let began = clock::monotonic_ms();
+        let mut opened = Index::open(self.home.path()).map_err(index_error)?;
+        written(opened.index.clear())?;
+        let (runs, damaged) = self.fill(&mut opened.index)?;
+        let open = self.home.open_runs().map_err(store_error)?.len() as u64;
+        Ok(Reindexed { runs, open, damaged, duration_ms: clock::monotonic_ms() - began })
+    }
+}
+
+fn index_view(engine: &Engine) -> IndexView {
+    let path = journal::index::path(engine.home.path()).display().to_string();
+    match engine.indexed(Index::count) {
+        Ok(runs) => IndexView { path, runs, problem: None },
+        Err(error) => IndexView { path, runs: 0, problem: Some(error.to_string()) },
+    }
+}
+
+fn trust_view(trust: &Trust, catalogue: &Catalogue) -> Result<TrustView, AppError> {
+    let executables = Trust::executables(catalogue);
+    let state = if executables.is_empty() {
+        TrustState::NothingToTrust
+    } else if trust.is_trusted(catalogue) {
+        TrustState::Trusted
+    } else if trust.list().map_err(trust_error)?.iter().any(|record| record.project == catalogue.project) {
+        TrustState::Changed
+    } else {
+        TrustState::Untrusted
+    };
+    let file = catalogue.config_files.iter().find(|found| found.layer == domain::agent::Layer::Project);
+    let file = file.map(|found| found.file.clone()).unwrap_or_default();
+    let items = executables.lines().map(|line| {
+        let (what, command) = line.split_once(": ").unwrap_or((line, ""));
+        TrustItem { what: what.to_owned(), command: command.to_owned(), file: file.clone(), line: None }
+    });
+    Ok(TrustView {
+        project: catalogue.project.clone(),
+        state,
+        fingerprint: Trust::fingerprint(catalogue),
+        items: items.collect(),
+    })
+}
+
+fn trust_error(error: TrustError) -> AppError {
+    let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
+    AppError::internal(format!("{error}{cause}"))
+}
+
+fn sweep_error(error: impl std::error::Error) -> AppError {
+    let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
+    AppError::internal(format!("could not {error}{cause}"))
+}

@@ -1,0 +1,232 @@
+//! Shows runs: one with all that is known, a page of its output, and orders to it.
+
+use std::sync::Arc;
+
+use domain::run::{Ending, Phase, RunSpec, State, Stream, WaitReason};
+use journal::inbox::{self, InboxAnswer, Posted};
+use journal::result::read_result;
+use journal::{RunDir, SpoolReader};
+
+use super::engine::{Engine, Scope, store_error};
+use super::{
+    Answer, Answered, AppError, Cancel, CancelTarget, Cancelled, CancelledRun, ChildView, GetRun, OutputPage,
+    ReadOutput, RunDetail, RunView, WaitingView,
+};
+use crate::{clock, sockets};
+
+/// The most events in one page.
+const EVENTS_MAX: usize = 1_000;
+/// How much of what a run has said so far is shown.
+const PARTIAL_BYTES: usize = 4 << 10;
+/// Without output for this long a run is shown as stalled.
+const STALLED_MS: i64 = 120_000;
+
+impl Engine {
+    pub(super) async fn get_run(self: &Arc<Self>, ask: GetRun) -> Result<RunDetail, AppError> {
+        let dir = self.find(&ask.run)?;
+        self.off_loop(move |engine| {
+            engine.look(&dir)?;
+            let run = engine.view(&dir, ask.result_offset, ask.result_max)?;
+            let (events, next_event) = match ask.events_from {
+                Some(from) => events(&dir, from, ask.events_max.clamp(1, EVENTS_MAX))?,
+                None => (Vec::new(), None),
+            };
+            Ok(RunDetail { run, events, next_event })
+        })
+        .await
+    }
+
+    /// Returns a run as it is shown, with a page of its result.
+    pub(super) fn view(&self, dir: &RunDir, offset: u64, max: u64) -> Result<RunView, AppError> {
+        let spec = dir.read_spec().map_err(store_error)?;
+        let (state, damaged) = journal::read_state(dir).map_err(store_error)?;
+        let mut view = self.outline(&spec, &state);
+        view.damaged_lines = damaged;
+        match &state.phase {
+            Phase::Ended(ending) => add_ending(&mut view, dir, ending, (offset, max))?,
+            Phase::Accepted | Phase::Running | Phase::Waiting(_) | Phase::Stopping => {
+                let said = match state.said.is_empty() {
+                    true => {
+                        SpoolReader::new(dir, Stream::Stdout).tail(PARTIAL_BYTES).map(|bytes| lossy(&bytes))
+                    }
+                    false => Ok(domain::size::tail(&state.said, PARTIAL_BYTES).to_owned()),
+                };
+                view.partial = said.ok().filter(|text| !text.is_empty());
+                let last = last_sign(dir, &state);
+                view.stalled = last.is_some_and(|at| clock::now().as_millisecond() - at > STALLED_MS);
+            }
+        }
+        Ok(view)
+    }
+
+    /// Returns what spec and state say, without the result.
+    fn outline(&self, spec: &RunSpec, state: &State) -> RunView {
+        let (status, explanation, waiting) = self.status(spec, state);
+        let since = state.started_at.unwrap_or(spec.created_at);
+        let so_far = clock::now().as_millisecond() - since.as_millisecond();
+        let last = state.last_event_at.map(|at| at.to_string());
+        let child = |(id, child): (&domain::id::RunId, &domain::run::ChildRun)| ChildView {
+            run_id: *id,
+            agent: child.agent.to_string(),
+            status: child.outcome.map_or("running", |outcome| outcome.as_str()).to_owned(),
+        };
+        RunView {
+            run_id: spec.id,
+            short_id: spec.id.short(),
+            agent: spec.agent.to_string(),
+            backend: spec.backend.name.to_string(),
+            status,
+            ended: state.ending().is_some(),
+            outcome: state.ending().map(|ending| ending.outcome.clone()),
+            explanation,
+            waiting,
+            result: None,
+            result_bytes: 0,
+            result_next_offset: None,
+            partial: None,
+            stalled: false,
+            created_at: spec.created_at.to_string(),
+            started_at: state.started_at.map(|at| at.to_string()),
+            ended_at: state.ending().and(last),
+            duration_ms: u64::try_from(so_far).unwrap_or(0),
+            usage: state.usage,
+            exit_code: None,
+            stderr_tail: String::new(),
+            directory: spec.directory.clone(),
+            project: spec.project.clone(),
+            caller: spec.caller.name.clone(),
+            session: state.session.as_ref().or(spec.session.as_ref()).map(ToString::to_string),
+            parent: spec.parent,
+            children: state.children.iter().map(child).collect(),
+            warnings: spec.warnings.iter().chain(&state.warnings).cloned().collect(),
+            containment: state.containment.clone(),
+            damaged_lines: 0,
+        }
+    }
+
+    /// Returns status, explanation, and what is waited for.
+    pub(super) fn status(&self, spec: &RunSpec, state: &State) -> (String, String, Option<WaitingView>) {
+        let plain = |status: &str, text: &str| (status.to_owned(), text.to_owned(), None);
+        match &state.phase {
+            Phase::Accepted => plain("accepted", "accepted, not yet started"),
+            Phase::Running => plain("running", "running"),
+            Phase::Stopping => plain("stopping", "asked to stop, not yet gone"),
+            Phase::Waiting(WaitReason::Slot) => {
+                let position = journal::slots::position(self.home.path(), spec.id).unwrap_or(1);
+                let text = format!("waiting for a slot, at position {position} of the queue");
+                ("waiting".to_owned(), text, Some(WaitingView::Slot { position }))
+            }
+            Phase::Waiting(WaitReason::Answer { question, text, until }) => {
+                let waiting = WaitingView::Answer {
+                    question: question.to_string(),
+                    text: text.clone(),
+                    until: until.to_string(),
+                };
+                ("waiting".to_owned(), format!("waiting for an answer: {text}"), Some(waiting))
+            }
+            Phase::Ended(ending) => (ending.outcome.kind().to_string(), ending.outcome.to_string(), None),
+        }
+    }
+
+    pub(super) async fn cancel(self: &Arc<Self>, ask: Cancel) -> Result<Cancelled, AppError> {
+        let dirs = match &ask.target {
+            CancelTarget::Run(typed) => vec![self.find(typed)?],
+            CancelTarget::Session(session) => self.open_runs_of_session(session)?,
+        };
+        let mut runs = Vec::new();
+        for dir in dirs {
+            let spec = self.look(&dir)?;
+            let effect = if dir.ending().map_err(store_error)?.is_some() {
+                "already_ended"
+            } else {
+                let posted = inbox::post_cancel(&dir, &ask.order).map_err(store_error)?;
+                sockets::nudge(&sockets::path(&self.home, spec.tag));
+                match posted {
+                    Posted::First => "asked",
+                    Posted::AlreadyThere => "already_asked",
+                }
+            };
+            runs.push(CancelledRun { run_id: dir.id(), effect: effect.to_owned() });
+        }
+        Ok(Cancelled { runs })
+    }
+
+    fn open_runs_of_session(&self, session: &str) -> Result<Vec<RunDir>, AppError> {
+        let open = self.home.open_runs().map_err(store_error)?;
+        let dirs = open.into_iter().map(|id| self.home.run_dir(id));
+        let of_session = |dir: &RunDir| {
+            dir.read_spec().is_ok_and(|spec| spec.session.is_some_and(|known| known.as_str() == session))
+                && self.may_see(dir)
+        };
+        Ok(dirs.filter(of_session).collect())
+    }
+
+    pub(super) async fn answer(self: &Arc<Self>, ask: Answer) -> Result<Answered, AppError> {
+        if let Scope::Within(_) = &self.scope {
+            return Err(AppError::denied("questions are answered by people, never from inside a run"));
+        }
+        let dir = self.find(&ask.run)?;
+        let spec = self.look(&dir)?;
+        let (state, _) = journal::read_state(&dir).map_err(store_error)?;
+        let Phase::Waiting(WaitReason::Answer { question, .. }) = &state.phase else {
+            let (_, explanation, _) = self.status(&spec, &state);
+            let message = format!("the run {} waits for no answer: {explanation}", spec.id.short());
+            return Err(AppError::usage(message));
+        };
+        if ask.question.as_deref().is_some_and(|asked| asked != question.as_str()) {
+            return Err(AppError::not_found(format!("the open question of this run is {question}")));
+        }
+        let Answer { allow, text, by, .. } = ask;
+        let answer = InboxAnswer { allow, text: text.unwrap_or_default(), by, at: clock::now() };
+        match inbox::post_answer(&dir, question, &answer).map_err(store_error)? {
+            Posted::First => {}
+            Posted::AlreadyThere => return Err(AppError::usage("this question was answered already")),
+        }
+        sockets::nudge(&sockets::path(&self.home, spec.tag));
+        Ok(Answered { run_id: spec.id, question: question.to_string() })
+    }
+
+    pub(super) fn read_output(&self, ask: &ReadOutput) -> Result<OutputPage, AppError> {
+        let dir = self.find(&ask.run)?;
+        self.look(&dir)?;
+        let ended = dir.ending().map_err(store_error)?.is_some();
+        let spool = SpoolReader::new(&dir, ask.stream);
+        let page = spool.read(ask.offset, ask.max).map_err(store_error)?;
+        let complete = ended && page.next_offset >= spool.total_bytes().map_err(store_error)?;
+        Ok(OutputPage { text: lossy(&page.render()), next_offset: page.next_offset, complete })
+    }
+}
+
+fn add_ending(view: &mut RunView, dir: &RunDir, ending: &Ending, page: (u64, u64)) -> Result<(), AppError> {
+    let (offset, max) = page;
+    view.duration_ms = ending.duration_ms;
+    view.usage = ending.usage;
+    view.exit_code = ending.exit_code;
+    view.stderr_tail = ending.stderr_tail.clone();
+    let bytes_max = usize::try_from(max).unwrap_or(usize::MAX);
+    let page = read_result(dir, &ending.result, offset, bytes_max).map_err(store_error)?;
+    view.result_bytes = page.bytes;
+    if max > 0 && page.bytes > 0 {
+        view.result = Some(page.text);
+        view.result_next_offset = page.next_offset;
+    }
+    Ok(())
+}
+
+fn events(dir: &RunDir, from: u64, max: usize) -> Result<(Vec<serde_json::Value>, Option<u64>), AppError> {
+    let read = journal::read_events(dir, from, max).map_err(store_error)?;
+    let more = read.events.len() == max;
+    let events = read.events.iter().map(|event| serde_json::json!(event)).collect();
+    Ok((events, more.then_some(read.next_seq)))
+}
+
+fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Returns when the run last gave a sign of life: an event, or output.
+fn last_sign(dir: &RunDir, state: &State) -> Option<i64> {
+    let output = std::fs::metadata(dir.path().join("stdout")).and_then(|file| file.modified()).ok();
+    let output = output.and_then(|time| domain::Timestamp::try_from(time).ok());
+    [state.last_event_at, output].into_iter().flatten().max().map(|at| at.as_millisecond())
+}

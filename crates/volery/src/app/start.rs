@@ -1,0 +1,359 @@
+//! Starts a run: find the agent, plan, write the record, start its keeper, make the record durable, say go.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::sync::Arc;
+
+use backend::process::{self, KeeperRequest, ProcessHandle};
+use domain::agent::{Agent, ScriptSource};
+use domain::id::{AgentName, IdempotencyKey, RunId};
+use domain::nearest::nearest;
+use domain::plan::{Order, Parent, Place, Refusal, plan};
+use domain::run::{BackendSpec, Caller, ContainmentDemand, Idempotency, LimitName, OnDisconnect, RunSpec};
+use journal::NewRun;
+use journal::keys::{self, Claim, KeyScope};
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+use super::engine::{Engine, store_error};
+use super::leashes;
+use super::{AppError, Attachment, Start, Started};
+use crate::clock;
+use crate::keeper;
+use crate::point;
+use crate::readable::readable;
+use crate::registry::{Catalogue, Trust};
+use crate::wire::{self, Word};
+
+/// A child that was started, for the desk that records it.
+pub struct StartedChild {
+    pub run_id: RunId,
+    pub agent: String,
+    pub told: Started,
+}
+
+impl Engine {
+    /// Starts a root run.
+    pub(super) async fn start(self: &Arc<Self>, ask: Start) -> Result<Started, AppError> {
+        let engine = Arc::clone(self);
+        // Everything up to "go" is short and must not be torn apart by a caller that stops waiting.
+        engine.start_now(ask, None)
+    }
+
+    /// Starts a child run for the agent of the run that this engine works for.
+    pub async fn start_child(
+        self: &Arc<Self>,
+        ask: Start,
+        mut parent: Parent,
+    ) -> Result<StartedChild, AppError> {
+        parent.line = self.line_of(&parent.spec);
+        let agent = ask.agent.clone();
+        let told = self.start_now(ask, Some(parent))?;
+        Ok(StartedChild { run_id: told.run_id, agent, told })
+    }
+
+    fn start_now(&self, ask: Start, parent: Option<Parent>) -> Result<Started, AppError> {
+        let (directory, catalogue) = self.place(ask.directory.as_deref())?;
+        let agent = find_agent(&catalogue, &ask.agent)?;
+        let backend = self.backend_of(&catalogue, agent)?;
+        let fingerprint = fingerprint(&ask, &directory);
+        let attachment = ask.attachment;
+        let order = order_of(ask, fingerprint)?;
+        let place = Place {
+            id: clock::new_run_id(),
+            now: clock::now(),
+            tag: clock::new_tag(),
+            directory,
+            project: catalogue.project.clone(),
+            caller: Caller { door: self.door, name: self.caller() },
+            backend,
+            configured_limits: vec![catalogue.config.limits.asked()],
+            on_disconnect: catalogue.config.on_disconnect(),
+            parent,
+        };
+        let mut spec = plan(agent, order, place).map_err(refusal_error)?;
+        if spec.containment == ContainmentDemand::Auto {
+            spec.containment = catalogue.config.containment.value;
+        }
+        spec.warnings = warnings(&spec);
+        if let Some(known) = self.known_run(&spec)? {
+            return Ok(known);
+        }
+        self.take_place_in_tree(&spec)?;
+        self.launch(spec, &catalogue, attachment)
+    }
+
+    /// Returns the run that this request already made, if its key is known.
+    fn known_run(&self, spec: &RunSpec) -> Result<Option<Started>, AppError> {
+        let Some(idempotency) = &spec.idempotency else { return Ok(None) };
+        let scope = key_scope(spec, idempotency);
+        let Some((run, fingerprint)) = keys::known(&self.home, &scope).map_err(store_error)? else {
+            return Ok(None);
+        };
+        if !self.home.run_dir(run).exists() {
+            // Its run was removed by the retention; the key is free again.
+            keys::release(&self.home, &scope, run).map_err(store_error)?;
+            return Ok(None);
+        }
+        same_request(idempotency, run, &fingerprint).map(Some)
+    }
+
+    fn launch(
+        &self,
+        spec: RunSpec,
+        catalogue: &Catalogue,
+        attachment: Attachment,
+    ) -> Result<Started, AppError> {
+        let new_run = self.home.create_run(&spec).map_err(store_error)?;
+        point::reach("door_wrote_spec");
+        if let Some(idempotency) = &spec.idempotency {
+            let scope = key_scope(&spec, idempotency);
+            // The key points to a record that must be there after a crash.
+            new_run.make_durable().map_err(store_error)?;
+            let claim = keys::claim(&self.home, &scope, spec.id, &idempotency.fingerprint);
+            match claim.map_err(store_error)? {
+                Claim::New => {}
+                Claim::Known { run, fingerprint } => {
+                    let NewRun { dir, lock, .. } = new_run;
+                    dir.discard(lock).map_err(store_error)?;
+                    return same_request(idempotency, run, &fingerprint);
+                }
+            }
+        }
+        let (near, far) = leashes::pair().map_err(os_error("make a leash"))?;
+        self.start_keeper(&new_run, &far, catalogue)?;
+        drop(far);
+        point::reach("door_started_keeper");
+        let durable = new_run.make_durable();
+        let word = if durable.is_ok() { Word::Go } else { Word::Abort };
+        // A keeper that died already is found by whoever looks.
+        let _ = (&near).write_all(&wire::line(&word));
+        if let Err(error) = durable {
+            let NewRun { dir, lock, .. } = new_run;
+            dir.discard(lock).map_err(store_error)?;
+            return Err(store_error(error));
+        }
+        point::reach("door_said_go");
+        let policy = match attachment {
+            Attachment::Attached => spec.on_disconnect,
+            Attachment::Detached => OnDisconnect::Continue,
+        };
+        self.leashes.hold(spec.id, near, policy).map_err(os_error("hold the leash"))?;
+        Ok(Started { run_id: spec.id, reused: false, warnings: spec.warnings })
+    }
+
+    fn start_keeper(
+        &self,
+        new_run: &NewRun,
+        leash: &impl AsFd,
+        catalogue: &Catalogue,
+    ) -> Result<(), AppError> {
+        let program = std::env::current_exe().map_err(os_error("find this program"))?;
+        let slots = crate::slots::count(&catalogue.config);
+        let args: [OsString; 4] = [
+            "__keeper".into(),
+            new_run.dir.path().into(),
+            slots.to_string().into(),
+            catalogue.config.slots_queue.value.to_string().into(),
+        ];
+        let worker_log = new_run.dir.worker_log_path();
+        let request = KeeperRequest {
+            program: &program,
+            args: &args,
+            fds: &[(leash.as_fd(), keeper::LEASH_FD), (new_run.lock.as_fd(), keeper::LOCK_FD)],
+            stderr: Some(&worker_log),
+            directory: Path::new("/"),
+        };
+        let keeper = process::spawn_keeper(&request).map_err(os_error("start a keeper"))?;
+        self.reap_later(keeper);
+        Ok(())
+    }
+
+    /// Collects a keeper when it has ended, without waiting for it here.
+    fn reap_later(&self, keeper: ProcessHandle) {
+        let Ok(ended) = keeper.as_fd().try_clone_to_owned() else { return };
+        tokio::spawn(async move {
+            // If it cannot be awaited or collected, its entry stays until this door ends.
+            if readable(ended).await.is_ok() {
+                let _ = keeper.try_reap();
+            }
+        });
+    }
+
+    /// Returns how an agent is driven, or why it cannot be.
+    pub(super) fn backend_of(&self, catalogue: &Catalogue, agent: &Agent) -> Result<BackendSpec, AppError> {
+        let name = agent.backend.as_str();
+        if backend::registry::built_in().contains(&name) {
+            let script = match &agent.script {
+                Some(ScriptSource::Inline(script)) => script.clone(),
+                Some(ScriptSource::File(_)) | None => domain::agent::Script::default(),
+            };
+            let options = json!(script);
+            return Ok(BackendSpec { name: agent.backend.clone(), kind: name.to_owned(), options });
+        }
+        let Some(configured) = catalogue.config.backends.get(&agent.backend) else {
+            let known = catalogue.config.backends.keys().map(|name| name.as_str());
+            let names: Vec<&str> = known.chain(backend::registry::built_in()).collect();
+            let message = format!("agent {} needs the backend {name}, which is not configured", agent.name);
+            let hint = match nearest(name, names.iter().copied()) {
+                Some(near) => format!("did you mean {near}? {} names it", agent.source.file),
+                None => format!("configured are: {}; define it as [backends.{name}]", names.join(", ")),
+            };
+            return Err(AppError::usage(message).hint(hint));
+        };
+        if configured.layer == domain::agent::Layer::Project && !self.trust().is_trusted(catalogue) {
+            let project = &catalogue.project;
+            let message = format!(
+                "the project {project} would execute programs that you have not trusted:\n{}",
+                Trust::executables(catalogue).trim_end()
+            );
+            return Err(AppError::denied(message).hint(format!("look at them, then: volery trust {project}")));
+        }
+        let options =
+            serde_json::to_value(&configured.value).map_err(|error| AppError::internal(error.to_string()))?;
+        Ok(BackendSpec { name: agent.backend.clone(), kind: "command".to_owned(), options })
+    }
+
+    /// Returns agent and prompt of a run, its parent, and so on to the root.
+    fn line_of(&self, spec: &RunSpec) -> Vec<(AgentName, String)> {
+        let mut line = vec![(spec.agent.clone(), spec.prompt.clone())];
+        let mut above = spec.parent;
+        while let Some(id) = above {
+            let Ok(parent) = self.home.run_dir(id).read_spec() else { break };
+            line.push((parent.agent, parent.prompt));
+            above = parent.parent;
+        }
+        line
+    }
+
+    /// Counts a child in its whole tree: a numbered file in the root's directory, made by whoever comes first.
+    fn take_place_in_tree(&self, spec: &RunSpec) -> Result<(), AppError> {
+        if spec.parent.is_none() {
+            return Ok(());
+        }
+        let allowed = spec.limits.tree_runs;
+        let taken = journal::tree::take_number(&self.home.run_dir(spec.root), allowed.saturating_sub(1));
+        match taken.map_err(store_error)? {
+            Some(_) => Ok(()),
+            None => Err(refusal_error(Refusal::Limit { limit: LimitName::TreeRuns, allowed })),
+        }
+    }
+}
+
+fn order_of(ask: Start, fingerprint: String) -> Result<Order, AppError> {
+    let parse =
+        |text: String| text.parse::<IdempotencyKey>().map_err(|error| AppError::usage(error.to_string()));
+    let idempotency = ask.idempotency_key.map(parse).transpose()?;
+    let session = ask.session.map(|text| text.parse()).transpose();
+    Ok(Order {
+        prompt: ask.prompt,
+        context: ask.context,
+        session: session.map_err(|error: domain::id::IdError| AppError::usage(error.to_string()))?,
+        model: ask.model,
+        limits: ask.limits,
+        on_disconnect: ask.on_disconnect,
+        idempotency: idempotency.map(|key| Idempotency { key, fingerprint }),
+    })
+}
+
+/// Returns the agent of this name; else lists what there is, and the nearest.
+fn find_agent<'a>(catalogue: &'a Catalogue, typed: &str) -> Result<&'a Agent, AppError> {
+    let name: AgentName =
+        typed.parse().map_err(|error: domain::id::IdError| AppError::usage(error.to_string()))?;
+    if let Some(agent) = catalogue.agents.get(&name) {
+        return Ok(agent);
+    }
+    let names: Vec<&str> = catalogue.agents.keys().map(|name| name.as_str()).collect();
+    let message = format!("there is no agent {typed} in {}", catalogue.project);
+    let broken = catalogue
+        .diagnostics
+        .iter()
+        .find(|found| found.is_error() && found.file.ends_with(&format!("{typed}.md")));
+    let hint = match (broken, nearest(typed, names.iter().copied()), names.is_empty()) {
+        (Some(found), _, _) => format!("its file has a problem: {found}"),
+        (None, _, true) => "no agents are defined here; put one into .volery/agents/NAME.md".to_owned(),
+        (None, Some(near), false) => format!("did you mean {near}? Available: {}", names.join(", ")),
+        (None, None, false) => format!("available: {}", names.join(", ")),
+    };
+    Err(AppError::not_found(message).hint(hint))
+}
+
+/// Names what the agent or the caller asked for and the backend cannot honour.
+fn warnings(spec: &RunSpec) -> Vec<String> {
+    let Some(backend) = backend::registry::by_kind(&spec.backend.kind) else { return Vec::new() };
+    let can = backend.capabilities(&spec.backend.options);
+    let name = &spec.backend.name;
+    let mut warnings = Vec::new();
+    let mut warn = |wanted: bool, able: bool, text: String| {
+        if wanted && !able {
+            warnings.push(text);
+        }
+    };
+    warn(
+        !spec.system_prompt.is_empty(),
+        can.system_prompt,
+        format!(
+            "the system prompt does not reach the agent: the backend {name} has no {{system_file}} in its command"
+        ),
+    );
+    warn(
+        spec.model.is_some(),
+        can.model,
+        format!("the model is not passed on: the backend {name} has no {{model}} in its command"),
+    );
+    warn(
+        spec.session.is_some(),
+        can.session,
+        format!("the session is not passed on: the backend {name} does not continue sessions"),
+    );
+    warn(
+        spec.on_interrupt == domain::run::OnInterrupt::Resume,
+        can.resume,
+        format!(
+            "on_interrupt: resume is not possible: the backend {name} cannot continue a run; it would end"
+        ),
+    );
+    warnings
+}
+
+fn fingerprint(ask: &Start, directory: &str) -> String {
+    let request = json!([ask.agent, ask.prompt, ask.context, directory, ask.session, ask.model, ask.limits]);
+    let digest = Sha256::digest(request.to_string().as_bytes());
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn key_scope(spec: &RunSpec, idempotency: &Idempotency) -> KeyScope {
+    KeyScope { project: spec.project.clone(), agent: spec.agent.clone(), key: idempotency.key.clone() }
+}
+
+fn same_request(idempotency: &Idempotency, run: RunId, fingerprint: &str) -> Result<Started, AppError> {
+    if idempotency.fingerprint == fingerprint {
+        return Ok(Started { run_id: run, reused: true, warnings: Vec::new() });
+    }
+    let message = format!(
+        "the idempotency key {} was used for another request, which made the run {}",
+        idempotency.key,
+        run.short()
+    );
+    Err(AppError::usage(message).hint("use a new key for a new request"))
+}
+
+fn refusal_error(refusal: Refusal) -> AppError {
+    let message = refusal.to_string();
+    match refusal {
+        Refusal::EmptyPrompt | Refusal::NulInPrompt => AppError::usage(message),
+        Refusal::PromptTooLong { .. } => {
+            AppError::limit(message).hint("put long material into a file and name the file in the prompt")
+        }
+        Refusal::CallerNotAllowed { .. } | Refusal::MayNotDelegate { .. } | Refusal::Circle { .. } => {
+            AppError::denied(message)
+        }
+        Refusal::Limit { .. } => AppError::limit(message),
+    }
+}
+
+fn os_error(what: &'static str) -> impl Fn(std::io::Error) -> AppError {
+    move |error| AppError::internal(format!("could not {what}: {error}"))
+}

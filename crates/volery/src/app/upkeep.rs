@@ -1,0 +1,122 @@
+//! What only the owner of the machine asks, and the answers: trust, clean, rebuild, check. Never from inside a run.
+
+use domain::diagnostic::Diagnostic;
+use domain::id::RunId;
+use serde::{Deserialize, Serialize};
+
+/// Whether what a project's files would execute is trusted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TrustState {
+    /// The project's files execute nothing.
+    NothingToTrust,
+    Trusted,
+    Untrusted,
+    /// Trusted once, with another content.
+    Changed,
+}
+
+/// What a project's files would execute.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct TrustView {
+    pub project: String,
+    pub state: TrustState,
+    /// A digest of everything that is trusted: `App::trust` takes it, so that what was shown is what is trusted.
+    pub fingerprint: String,
+    pub items: Vec<TrustItem>,
+}
+
+/// Something that would be executed.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct TrustItem {
+    /// What it is: `backend upper`.
+    pub what: String,
+    pub command: String,
+    pub file: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+}
+
+/// Every project that was trusted.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct TrustList {
+    pub projects: Vec<TrustedProject>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct TrustedProject {
+    pub project: String,
+    pub state: TrustState,
+    pub trusted_at: String,
+}
+
+/// What to remove.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Clean {
+    /// Runs that ended longer ago than this go as a whole; absent: as the configured retention says.
+    pub older_than_ms: Option<u64>,
+    pub dry_run: bool,
+}
+
+/// What was removed, or would be.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Cleaned {
+    pub dry_run: bool,
+    /// Runs that went as a whole.
+    pub deleted: u64,
+    /// Runs that lost their spooled output and work files only.
+    pub outputs_dropped: u64,
+    pub bytes: u64,
+    /// The first of the deleted runs.
+    pub runs: Vec<RunId>,
+    /// What could not be removed, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<String>,
+}
+
+/// The index was rebuilt.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Reindexed {
+    pub runs: u64,
+    pub open: u64,
+    pub damaged: u64,
+    pub duration_ms: u64,
+}
+
+/// What the engine knows about its own state.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct StateReport {
+    pub home: String,
+    pub index: IndexView,
+    pub slots: SlotsView,
+    pub config: Vec<ConfigFileView>,
+    pub trust: TrustView,
+    /// This door is inside a run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inside_run: Option<RunId>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct IndexView {
+    pub path: String,
+    pub runs: u64,
+    /// What is wrong with it; absent when it answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SlotsView {
+    pub total: u64,
+    pub taken: u64,
+    pub queued: u64,
+}
+
+/// A configuration file that was found and read.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ConfigFileView {
+    pub path: String,
+    pub layer: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub diagnostics: Vec<Diagnostic>,
+}

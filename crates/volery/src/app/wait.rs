@@ -1,0 +1,174 @@
+//! Waits for runs to end: by the leash where this door started them, by their sockets otherwise, and by looking
+//! at the journal now and then in any case.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::id::RunId;
+use domain::run::{OutcomeKind, Phase};
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use journal::RunDir;
+use tokio::sync::{mpsc, watch};
+
+use super::engine::{Engine, store_error};
+use super::leashes::{self, Heard};
+use super::{AppError, Progress, Wait, WaitUntil, Waited};
+use crate::sockets;
+use crate::wire::{self, Word};
+
+/// How often the journal is looked at, whatever was heard.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// The most runs in one wait.
+const RUNS_MAX: usize = 200;
+/// How much of a result is told inline.
+pub(super) const RESULT_INLINE_BYTES: u64 = 32 << 10;
+
+impl Engine {
+    pub(super) async fn wait(
+        self: &Arc<Self>,
+        ask: Wait,
+        progress: &mut (dyn FnMut(Progress) + Send),
+    ) -> Result<Waited, AppError> {
+        if ask.runs.is_empty() || ask.runs.len() > RUNS_MAX {
+            return Err(AppError::usage(format!("name between 1 and {RUNS_MAX} runs to wait for")));
+        }
+        let dirs =
+            ask.runs.iter().map(|typed| self.find(typed)).collect::<Result<Vec<RunDir>, AppError>>()?;
+        let deadline = ask.timeout_ms.map(|ms| tokio::time::Instant::now() + Duration::from_millis(ms));
+        let (signs, mut heard) = mpsc::channel::<Progress>(64);
+        let mut waits: FuturesUnordered<_> =
+            dirs.iter().map(|dir| self.until_ended(dir.clone(), signs.clone())).collect();
+        drop(signs);
+        let mut timed_out = false;
+        while !waits.is_empty() {
+            tokio::select! {
+                biased;
+                Some(result) = waits.next() => {
+                    result?;
+                    if ask.until == WaitUntil::Any {
+                        break;
+                    }
+                }
+                Some(sign) = heard.recv() => progress(sign),
+                () = until(deadline) => {
+                    timed_out = true;
+                    break;
+                }
+            }
+        }
+        drop(waits);
+        let runs = dirs.iter().map(|dir| self.view(dir, 0, RESULT_INLINE_BYTES)).collect::<Result<_, _>>()?;
+        Ok(Waited { runs, timed_out })
+    }
+
+    /// Waits for a run and returns how it ended and what it said.
+    pub async fn result_of(self: &Arc<Self>, run: RunId) -> (OutcomeKind, String) {
+        let dir = self.home.run_dir(run);
+        let (signs, _heard) = mpsc::channel(1);
+        let ended = self.until_ended(dir.clone(), signs).await;
+        let view = ended.and_then(|()| self.view(&dir, 0, 256 << 10));
+        match (view, dir.ending()) {
+            (Ok(view), Ok(Some(ending))) => (ending.outcome.kind(), view.result.unwrap_or(view.explanation)),
+            (Err(error), _) => (OutcomeKind::Failed, error.to_string()),
+            (Ok(view), _) => (OutcomeKind::Failed, view.explanation),
+        }
+    }
+
+    async fn until_ended(
+        self: &Arc<Self>,
+        dir: RunDir,
+        signs: mpsc::Sender<Progress>,
+    ) -> Result<(), AppError> {
+        let mut first = true;
+        let mut following: Option<watch::Receiver<Heard>> = None;
+        loop {
+            self.look(&dir)?;
+            if dir.ending().map_err(store_error)?.is_some() {
+                return Ok(());
+            }
+            if std::mem::take(&mut first) {
+                send(&signs, self.sign_of(&dir)?);
+            }
+            if following.is_none() {
+                following = self.leashes.heard(dir.id()).or_else(|| self.watch(&dir));
+            }
+            let queued = following.is_none();
+            if hear(&mut following, &signs).await {
+                continue;
+            }
+            if queued {
+                send(&signs, self.sign_of(&dir)?);
+            }
+        }
+    }
+
+    /// Connects to the run's socket as a watcher.
+    fn watch(&self, dir: &RunDir) -> Option<watch::Receiver<Heard>> {
+        use std::io::Write;
+        let tag = dir.read_spec().ok()?.tag;
+        let mut stream = sockets::connect(&sockets::path(&self.home, tag)).ok()?;
+        stream.write_all(&wire::line(&Word::Watch)).ok()?;
+        stream.set_nonblocking(true).ok()?;
+        let stream = tokio::net::UnixStream::from_std(stream).ok()?;
+        let (told, heard) = watch::channel(Heard::Nothing);
+        tokio::spawn(leashes::listen(stream, told));
+        Some(heard)
+    }
+
+    /// Returns a sign of life from the journal, for runs that nobody speaks for.
+    fn sign_of(&self, dir: &RunDir) -> Result<Progress, AppError> {
+        let view = self.view(dir, 0, 0)?;
+        let (state, _) = journal::read_state(dir).map_err(store_error)?;
+        let activity = match &state.phase {
+            Phase::Waiting(_) => view.explanation,
+            Phase::Accepted | Phase::Running | Phase::Stopping | Phase::Ended(_) => view.status.clone(),
+        };
+        Ok(Progress {
+            run_id: dir.id(),
+            agent: view.agent,
+            status: view.status,
+            elapsed_ms: view.duration_ms,
+            activity,
+            text_tail: view.partial.unwrap_or_default(),
+        })
+    }
+}
+
+/// Passes on one thing heard, or comes back when it is time to look. Tells whether something was heard.
+async fn hear(following: &mut Option<watch::Receiver<Heard>>, signs: &mpsc::Sender<Progress>) -> bool {
+    let Some(heard) = following else {
+        tokio::time::sleep(LOOK_EVERY / 2).await;
+        return false;
+    };
+    let changed = tokio::time::timeout(LOOK_EVERY, heard.changed()).await;
+    match changed {
+        Err(_) => false,
+        Ok(Err(_)) => {
+            *following = None;
+            false
+        }
+        Ok(Ok(())) => {
+            let news = heard.borrow_and_update().clone();
+            match news {
+                Heard::Progress(progress) => send(signs, progress),
+                Heard::Nothing | Heard::Ended => {}
+                Heard::Closed => *following = None,
+            }
+            // What was said last before the end is in the journal, which the caller looks at now.
+            following.is_some()
+        }
+    }
+}
+
+fn send(signs: &mpsc::Sender<Progress>, progress: Progress) {
+    // Whoever waits is slow: a later sign says more.
+    let _ = signs.try_send(progress);
+}
+
+async fn until(deadline: Option<tokio::time::Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,168 @@
+//! What the server answers to each method, in both generations of the protocol. Tools, tasks and resources have
+//! their own files; prompts and completions do not exist and say so.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rmcp::handler::server::ServerHandler;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestMethod, CompleteRequestParams,
+    CompleteResult, ErrorData, ExtensionCapabilities, GetTaskParams, GetTaskResult, Implementation,
+    InitializeRequestParams, InitializeResult, JsonObject, ListPromptsRequestMethod, ListPromptsResult,
+    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+    ReadResourceRequestParams, ReadResourceResponse, ResourcesCapability, ServerCapabilities, ServerConfig,
+    TASKS_EXTENSION_ID, ToolsCapability, UpdateTaskParams,
+};
+use rmcp::service::{RequestContext, RoleServer};
+use tokio_util::sync::CancellationToken;
+
+use super::call::Call;
+use super::clients::Client;
+use super::front::Front;
+use super::options::Options;
+use super::{resources, tasks, tools};
+
+/// Teaches the calling model to delegate.
+pub(super) const INSTRUCTIONS: &str = include_str!("instructions.md");
+
+/// How long a client may keep the list of tools, which never changes while a server runs.
+const TOOLS_TTL_MS: u64 = 3_600_000;
+const CALLER_CHARS_MAX: usize = 100;
+
+/// The state of the door: all of it is in the app, except for who is asking.
+pub(super) struct Handler {
+    pub(super) app: Arc<dyn Front>,
+    pub(super) options: Options,
+    pub(super) leaving: CancellationToken,
+    caller: Mutex<String>,
+}
+
+impl Handler {
+    pub(super) fn new(app: Arc<dyn Front>, options: Options, leaving: CancellationToken) -> Self {
+        Self { app, options, leaving, caller: Mutex::default() }
+    }
+
+    /// Returns what is known about the client of this request, and tells the app its name.
+    pub(super) fn client_of(&self, context: &RequestContext<RoleServer>) -> Client {
+        let name = context.client_info().map(|client| tidy_name(&client.name)).unwrap_or_default();
+        self.note_caller(&name);
+        Client::named(&name, &self.options.waits)
+    }
+
+    fn note_caller(&self, name: &str) {
+        let mut caller = self.caller.lock().unwrap_or_else(PoisonError::into_inner);
+        if !name.is_empty() && *caller != name {
+            name.clone_into(&mut caller);
+            self.app.set_caller(name);
+        }
+    }
+}
+
+/// A client's name goes into records and messages, so it is kept short and printable.
+fn tidy_name(name: &str) -> String {
+    name.chars().filter(|c| !c.is_control()).take(CALLER_CHARS_MAX).collect()
+}
+
+impl ServerHandler for Handler {
+    fn get_info(&self) -> ServerConfig {
+        let mut capabilities = ServerCapabilities::default();
+        capabilities.tools = Some(ToolsCapability::default());
+        capabilities.resources = Some(ResourcesCapability::default());
+        let tasks = (TASKS_EXTENSION_ID.to_owned(), JsonObject::new());
+        capabilities.extensions = Some(ExtensionCapabilities::from([tasks]));
+        let server = Implementation::new("volery", env!("CARGO_PKG_VERSION")).with_title("Volery");
+        ServerConfig::new(capabilities).with_server_info(server).with_instructions(INSTRUCTIONS)
+    }
+
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        let result = self.negotiate_initialize(&request)?;
+        self.note_caller(&tidy_name(&request.client_info.name));
+        // Later requests of this session speak what was agreed, not what was asked for.
+        context.peer.set_peer_info(request.with_protocol_version(result.protocol_version.clone()));
+        Ok(result)
+    }
+
+    async fn list_tools(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        Ok(ListToolsResult::with_all_items(tools::list()).with_ttl_ms(TOOLS_TTL_MS))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        tools::call(Call::new(self, context), &request.name, request.arguments.unwrap_or_default()).await
+    }
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        tasks::get(&Call::new(self, context), &request.task_id).await
+    }
+
+    async fn update_task(
+        &self,
+        request: UpdateTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        tasks::update(&Call::new(self, context), request).await
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        tasks::cancel(&Call::new(self, context), &request.task_id).await
+    }
+
+    async fn list_resources(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        resources::list(&Call::new(self, context)).await
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Ok(resources::templates())
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        resources::read(&Call::new(self, context), &request.uri).await.map(ReadResourceResponse::Complete)
+    }
+
+    // The library answers these with empty lists even where the capability was not declared.
+    async fn list_prompts(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        Err(ErrorData::method_not_found::<ListPromptsRequestMethod>())
+    }
+
+    async fn complete(
+        &self,
+        _request: CompleteRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        Err(ErrorData::method_not_found::<CompleteRequestMethod>())
+    }
+}

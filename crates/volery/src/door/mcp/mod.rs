@@ -1,0 +1,32 @@
+//! The MCP door: one client over standard input and output, in both generations of the protocol.
+//!
+//! Bytes become lines (`stdio`), lines become messages or are refused (`line`, `id_scan`), messages go through the
+//! library (`transport`, `in_flight`, `guard`) to the `handler`, which asks the app
+//! (`front`) and renders its answers.
+
+mod options;
+mod serve;
+
+mod id_scan;
+mod line;
+mod stdio;
+
+mod guard;
+mod in_flight;
+mod transport;
+
+mod call;
+mod clients;
+mod events;
+mod front;
+mod handler;
+mod resources;
+mod tasks;
+mod tools;
+mod waiting;
+
+pub(crate) use options::Options;
+pub(crate) use serve::serve;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,61 @@
+//! What can be set about the door, and how it follows from the configuration.
+
+use std::time::Duration;
+
+use definition::config::Config;
+
+use super::clients::Waits;
+
+/// The settings of the door.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Options {
+    pub(crate) waits: Waits,
+    /// How long a run goes on after its client has left, when the caller wants it cancelled then.
+    pub(crate) disconnect_grace_ms: u64,
+    /// How long the result of a run is kept, which is how long a task lives.
+    pub(crate) retention_ms: u64,
+    pub(crate) pace: Pace,
+}
+
+/// The rhythm of the door.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Pace {
+    /// Between two progress notifications.
+    pub(crate) progress: Duration,
+    /// How long a call that can be answered with a task first waits for the run itself.
+    pub(crate) task_after: Duration,
+    /// When the door leaves: how long calls may go on to be ready,
+    pub(crate) leave_ready: Duration,
+    /// then to answer what they have,
+    pub(crate) leave_answer: Duration,
+    /// and then for the answers to be written.
+    pub(crate) leave_write: Duration,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            progress: Duration::from_secs(3),
+            task_after: Duration::from_secs(1),
+            leave_ready: Duration::from_millis(120),
+            leave_answer: Duration::from_millis(80),
+            leave_write: Duration::from_millis(100),
+        }
+    }
+}
+
+impl From<&Config> for Options {
+    fn from(config: &Config) -> Self {
+        let wait = |ms: u64| Duration::from_millis(ms);
+        let by_client = config.client_wait_ms.iter();
+        Self {
+            waits: Waits {
+                unknown: wait(config.wait_ms.value),
+                by_client: by_client.map(|(name, setting)| (name.clone(), wait(setting.value))).collect(),
+            },
+            disconnect_grace_ms: config.disconnect_grace_ms.value,
+            retention_ms: config.retention_record_ms.value,
+            pace: Pace::default(),
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Agents and runs as resources, for clients that attach them to a conversation.
+
+use domain::id::RunRef;
+use rmcp::model::{
+    ErrorData, ListResourceTemplatesResult, ListResourcesResult, ReadResourceResult, Resource,
+    ResourceContents, ResourceTemplate,
+};
+use serde::Serialize;
+use serde_json::json;
+
+use super::call::Call;
+use super::events;
+use crate::app::{AppError, ErrorKind, GetRun, ListAgents};
+
+const JSON: &str = "application/json";
+const SCHEME: &str = "volery://";
+/// The most of a result or of events that one reading returns.
+const PAGE_BYTES: usize = 256 << 10;
+const EVENTS_MAX: usize = 500;
+const AGENTS_MAX: usize = 500;
+
+/// Answers `resources/list`: the agents. Runs come and go, and are reached by their templates.
+pub(super) async fn list(call: &Call<'_>) -> Result<ListResourcesResult, ErrorData> {
+    let overview = Resource::new(format!("{SCHEME}agents"), "agents")
+        .with_title("Agents")
+        .with_description("All agents that can be delegated to.")
+        .with_mime_type(JSON);
+    let mut resources = vec![overview];
+    // A project that cannot be read still has its overview, which says why.
+    if let Ok(list) = call.door.app.list_agents(ListAgents::default()).await {
+        resources.extend(list.agents.into_iter().take(AGENTS_MAX).map(|agent| {
+            Resource::new(format!("{SCHEME}agents/{}", agent.name), agent.name)
+                .with_description(agent.description)
+                .with_mime_type(JSON)
+        }));
+    }
+    Ok(ListResourcesResult::with_all_items(resources))
+}
+
+/// Answers `resources/templates/list`.
+pub(super) fn templates() -> ListResourceTemplatesResult {
+    let template = |path: &str, name: &str, title: &str, description: &str| {
+        ResourceTemplate::new(format!("{SCHEME}{path}"), name)
+            .with_title(title)
+            .with_description(description)
+            .with_mime_type(JSON)
+    };
+    ListResourceTemplatesResult::with_all_items(vec![
+        template("agents/{name}", "agent", "Agent", "One agent: what it is for and how it is driven."),
+        template("runs/{id}", "run", "Run", "One run: how it stands, and its result."),
+        template(
+            "runs/{id}/events{?from}",
+            "run-events",
+            "Events of a run",
+            "What happened in a run, from an event number on; next_event begins the next page.",
+        ),
+    ])
+}
+
+/// Answers `resources/read`.
+pub(super) async fn read(call: &Call<'_>, uri: &str) -> Result<ReadResourceResult, ErrorData> {
+    let Some(address) = Address::parse(uri) else { return Err(unknown(uri)) };
+    let text = match address {
+        Address::Agents => {
+            let list = call.door.app.list_agents(ListAgents::default()).await;
+            to_text(&list.map_err(|error| failed(uri, &error))?)?
+        }
+        Address::Agent(name) => {
+            let list = call.door.app.list_agents(ListAgents::default()).await;
+            let list = list.map_err(|error| failed(uri, &error))?;
+            let agent = list.agents.into_iter().find(|agent| agent.name == name);
+            to_text(&agent.ok_or_else(|| unknown(uri))?)?
+        }
+        Address::Run(run) => {
+            let ask = GetRun { run: run.to_string(), result_max: PAGE_BYTES as u64, ..GetRun::default() };
+            let detail = call.door.app.get_run(ask).await;
+            to_text(&detail.map_err(|error| failed(uri, &error))?.run)?
+        }
+        Address::Events(run, from) => {
+            let events_from = Some(from);
+            let ask =
+                GetRun { run: run.to_string(), events_from, events_max: EVENTS_MAX, ..GetRun::default() };
+            let detail = call.door.app.get_run(ask).await.map_err(|error| failed(uri, &error))?;
+            let (events, cut_at) = events::page(detail.events, PAGE_BYTES);
+            to_text(&json!({
+                "run_id": detail.run.run_id,
+                "events": events,
+                "next_event": cut_at.or(detail.next_event),
+            }))?
+        }
+    };
+    let contents = ResourceContents::text(text, uri).with_mime_type(JSON);
+    Ok(ReadResourceResult::new(vec![contents]))
+}
+
+/// What a URI means.
+#[derive(Debug)]
+enum Address<'a> {
+    Agents,
+    Agent(&'a str),
+    Run(RunRef),
+    Events(RunRef, u64),
+}
+
+impl<'a> Address<'a> {
+    fn parse(uri: &'a str) -> Option<Self> {
+        let (path, query) = match uri.strip_prefix(SCHEME)?.split_once('?') {
+            Some((path, query)) => (path, Some(query)),
+            None => (uri.strip_prefix(SCHEME)?, None),
+        };
+        let from = || match query {
+            Some(query) => query.strip_prefix("from=")?.parse().ok(),
+            None => Some(0),
+        };
+        match path.split('/').collect::<Vec<_>>().as_slice() {
+            ["agents"] => Some(Self::Agents),
+            ["agents", name] => Some(Self::Agent(name)),
+            ["runs", run] => Some(Self::Run(run.parse().ok()?)),
+            ["runs", run, "events"] => Some(Self::Events(run.parse().ok()?, from()?)),
+            _ => None,
+        }
+    }
+}
+
+fn to_text(value: &impl Serialize) -> Result<String, ErrorData> {
+    serde_json::to_string(value).map_err(|error| {
+        ErrorData::internal_error(format!("the resource could not be written: {error}"), None)
+    })
+}
+
+fn unknown(uri: &str) -> ErrorData {
+    let shown: String = uri.chars().take(200).collect();
+    let message = format!(
+        "no resource {shown:?}; there are {SCHEME}agents, {SCHEME}agents/{{name}}, {SCHEME}runs/{{id}} and \
+         {SCHEME}runs/{{id}}/events"
+    );
+    ErrorData::resource_not_found(message, Some(json!({ "uri": shown })))
+}
+
+fn failed(uri: &str, error: &AppError) -> ErrorData {
+    match error.kind {
+        ErrorKind::NotFound => ErrorData::resource_not_found(error.to_string(), Some(json!({ "uri": uri }))),
+        ErrorKind::Usage | ErrorKind::Denied | ErrorKind::Limit => {
+            ErrorData::invalid_params(error.to_string(), None)
+        }
+        ErrorKind::Internal | ErrorKind::Backend => ErrorData::internal_error(error.to_string(), None),
+    }
+}

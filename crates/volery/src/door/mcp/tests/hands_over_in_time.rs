@@ -1,0 +1,168 @@
+//! A call is answered before its client gives up, with a handle and what is there so far; progress keeps it company.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::super::clients::{Client, Waits};
+use super::super::options::Options;
+use super::session::{BOTH, Era, Session, brisk, waits};
+
+/// A session whose client is known to wait for a moment only.
+async fn impatient(era: Era, wait_ms: u64) -> Session {
+    let waits = Waits { unknown: Duration::from_millis(wait_ms), ..waits() };
+    let mut session = Session::open(Options { waits, ..brisk() });
+    session.hello(era, "impatient", json!({})).await;
+    session
+}
+
+#[tokio::test]
+async fn a_result_that_is_ready_is_returned() {
+    for era in BOTH {
+        let mut session = Session::begin(era, "x", json!({})).await;
+        let result = session.call(era, "run_agent", json!({ "agent": "quick", "prompt": "hi" })).await;
+        let report = &result["structuredContent"];
+        assert_eq!((&report["status"], &report["result"]), (&json!("succeeded"), &json!("HI")));
+        assert_eq!(report.get("next"), None);
+        assert_eq!(session.engine.log().iter().filter(|line| line.starts_with("detach")).count(), 0);
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_takes_longer_is_handed_over_and_let_go() {
+    for era in BOTH {
+        let mut session = impatient(era, 300).await;
+        let result = session.call(era, "run_agent", json!({ "agent": "slow", "prompt": "p" })).await;
+        let run = session.engine.run_ids()[0];
+        let report = &result["structuredContent"];
+        assert_eq!(report["run_id"], run.to_string());
+        assert_eq!((&report["status"], &report["ended"]), (&json!("running"), &json!(false)));
+        assert_eq!(report["partial_text"], "so far so good");
+        assert!(report["next"].as_str().unwrap().contains("wait_runs"));
+        assert_eq!(result["isError"], json!(false));
+        session.engine.logged(&format!("detach {}", run.short())).await;
+        // Another client gets the result by its id.
+        session.engine.end(run, "succeeded", "late but whole");
+        let waited = session.call(era, "wait_runs", json!({ "run_ids": [run.to_string()] })).await;
+        assert_eq!(waited["structuredContent"]["runs"][0]["result"], "late but whole");
+        assert_eq!(waited["structuredContent"]["timed_out"], json!(false));
+    }
+}
+
+#[tokio::test]
+async fn the_caller_can_wait_for_less_than_the_client_allows() {
+    let mut session = Session::begin(Era::Legacy, "claude-code", json!({})).await;
+    let arguments = json!({ "agent": "slow", "prompt": "p", "wait_s": 1 });
+    let result = session.call(Era::Legacy, "run_agent", arguments).await;
+    assert_eq!(result["structuredContent"]["status"], "running");
+}
+
+#[tokio::test]
+async fn to_wait_for_nothing_is_asynchronous_from_the_start() {
+    let mut session = Session::begin(Era::Legacy, "x", json!({})).await;
+    let arguments = json!({ "agent": "slow", "prompt": "p", "wait_s": 0 });
+    let result = session.call(Era::Legacy, "run_agent", arguments).await;
+    assert_eq!(result["structuredContent"]["status"], "running");
+    assert_eq!(session.engine.logged("start").await, "start slow detached");
+}
+
+#[tokio::test]
+async fn progress_comes_at_once_then_steadily_and_never_after_the_answer() {
+    for era in BOTH {
+        let mut session = impatient(era, 450).await;
+        let params = json!({
+            "name": "run_agent",
+            "arguments": { "agent": "slow", "prompt": "p" },
+            "_meta": { "progressToken": "token-1" },
+        });
+        let id = session.request(era, "tools/call", params);
+        let (answer, before) = session.answer_to(id).await;
+        assert_eq!(answer["result"]["structuredContent"]["status"], "running");
+        let progress: Vec<_> = before.iter().filter(|m| m["method"] == "notifications/progress").collect();
+        assert!(progress.len() >= 3, "{progress:?}");
+        assert!(progress.iter().all(|message| message["params"]["progressToken"] == "token-1"));
+        let values: Vec<_> = progress.iter().map(|m| m["params"]["progress"].as_f64().unwrap()).collect();
+        assert!(values.windows(2).all(|pair| pair[0] < pair[1]), "{values:?}");
+        assert_eq!(progress[1]["params"]["message"], "slow: wrote 12 B (1.5s) … so good");
+        // The next message is the answer to the next request, not a straggler.
+        let id = session.request(era, "tools/list", json!({}));
+        assert_eq!(session.next().await["id"], json!(id));
+    }
+}
+
+#[tokio::test]
+async fn a_quick_call_with_a_token_gets_at_least_one_progress() {
+    let mut session = Session::begin(Era::Legacy, "x", json!({})).await;
+    let params = json!({
+        "name": "run_agent",
+        "arguments": { "agent": "quick", "prompt": "p" },
+        "_meta": { "progressToken": 7 },
+    });
+    let id = session.request(Era::Legacy, "tools/call", params);
+    let (_, before) = session.answer_to(id).await;
+    assert_eq!(before.len(), 1);
+    assert_eq!(before[0]["params"]["progressToken"], 7);
+}
+
+#[tokio::test]
+async fn a_call_without_a_token_gets_no_progress() {
+    let mut session = impatient(Era::Legacy, 300).await;
+    let params = json!({ "name": "run_agent", "arguments": { "agent": "slow", "prompt": "p" } });
+    let id = session.request(Era::Legacy, "tools/call", params);
+    assert_eq!(session.answer_to(id).await.1, Vec::<Value>::new());
+}
+
+#[tokio::test]
+async fn a_question_is_handed_over_at_once() {
+    let mut session = Session::begin(Era::Legacy, "claude-code", json!({})).await;
+    let result = session.call(Era::Legacy, "run_agent", json!({ "agent": "asks", "prompt": "p" })).await;
+    let report = &result["structuredContent"];
+    assert_eq!(report["status"], "waiting");
+    assert_eq!(report["question"]["question_id"], "q1");
+    assert!(report["next"].as_str().unwrap().contains("answer_run"));
+    let run = report["run_id"].as_str().unwrap();
+    let answer = json!({ "run_id": run, "decision": "approve" });
+    session.call(Era::Legacy, "answer_run", answer).await;
+    assert_eq!(session.engine.logged("answer").await, "answer true None by claude-code");
+    let waited = session.call(Era::Legacy, "wait_runs", json!({ "run_ids": [run] })).await;
+    assert_eq!(waited["structuredContent"]["runs"][0]["result"], "approved");
+}
+
+#[tokio::test]
+async fn a_run_in_the_queue_is_waited_for() {
+    let mut session = impatient(Era::Legacy, 250).await;
+    let result = session.call(Era::Legacy, "run_agent", json!({ "agent": "queued", "prompt": "p" })).await;
+    assert_eq!(result["structuredContent"]["queue_position"], 3);
+    assert!(result["structuredContent"]["next"].as_str().unwrap().contains("wait_runs"));
+}
+
+#[test]
+fn each_client_is_answered_before_its_own_limit() {
+    let cases = [
+        ("claude-code", 600, 32 << 10),
+        ("codex-mcp-client", 240, 8 << 10),
+        ("gemini-cli-mcp-client", 540, 32 << 10),
+        ("opencode", 45, 32 << 10),
+        ("claude-ai", 200, 32 << 10),
+        ("Claude Desktop (unknown spelling)", 45, 32 << 10),
+        ("", 45, 32 << 10),
+    ];
+    for (name, wait_s, result_bytes) in cases {
+        let client = Client::named(name, &waits());
+        assert_eq!((client.wait.as_secs(), client.result_bytes), (wait_s, result_bytes), "{name}");
+        assert!(client.wait < client.limit, "{name}");
+    }
+    assert_eq!(Client::named("opencode", &waits()).wait_with_progress.as_secs(), 300);
+}
+
+#[test]
+fn a_wait_that_the_user_set_wins() {
+    let waits = Waits {
+        unknown: Duration::from_secs(20),
+        by_client: [("Codex".to_owned(), Duration::from_secs(900))].into(),
+    };
+    assert_eq!(Client::named("codex-mcp-client", &waits).wait.as_secs(), 900);
+    assert_eq!(Client::named("codex-mcp-client", &waits).limit.as_secs(), 900);
+    assert_eq!(Client::named("claude-code", &waits).wait.as_secs(), 600);
+    assert_eq!(Client::named("somebody", &waits).wait.as_secs(), 20);
+}

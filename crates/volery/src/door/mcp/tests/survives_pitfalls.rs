@@ -1,0 +1,118 @@
+//! The sharp edges of the library that concern standard input and output, each guarded. Edges that have their own
+//! file: oversized and unreadable lines in `answers_every_line`, the end of the input in `leaves_at_once`, schemas
+//! in `offers_tools`, a store of tasks in `offers_tasks`.
+
+use serde_json::{Value, json};
+
+use super::super::in_flight::IN_FLIGHT_MAX;
+use super::session::{BOTH, Era, Session};
+
+#[tokio::test]
+async fn a_panic_in_a_call_is_answered_as_an_error_and_the_server_goes_on() {
+    for era in BOTH {
+        let mut session = Session::begin(era, "x", json!({})).await;
+        let result = session.call(era, "run_agent", json!({ "agent": "panics", "prompt": "p" })).await;
+        assert_eq!(result["isError"], json!(true));
+        assert!(result["content"][0]["text"].as_str().unwrap().contains("defect"), "{result}");
+        assert_eq!(result.get("resultType").is_some(), era == Era::Modern);
+        let result = session.call(era, "run_agent", json!({ "agent": "quick", "prompt": "hi" })).await;
+        assert_eq!(result["structuredContent"]["result"], "HI");
+    }
+}
+
+#[tokio::test]
+async fn a_silent_tool_sends_progress_before_anything_else() {
+    let mut session = Session::begin(Era::Modern, "x", json!({})).await;
+    let params = json!({
+        "name": "run_agent",
+        "arguments": { "agent": "slow", "prompt": "p" },
+        "_meta": { "progressToken": 1 },
+    });
+    session.request(Era::Modern, "tools/call", params);
+    assert_eq!(session.next().await["method"], "notifications/progress");
+}
+
+#[tokio::test]
+async fn a_cancelled_call_does_not_run_to_its_end() {
+    let mut session = Session::begin(Era::Legacy, "claude-code", json!({})).await;
+    let params = json!({ "name": "run_agent", "arguments": { "agent": "slow", "prompt": "p" } });
+    let id = session.request(Era::Legacy, "tools/call", params);
+    session.engine.logged("start slow").await;
+    session.cancel(id, "timeout");
+    session.engine.logged("detach").await;
+    // Its id is free again, which it is only when the handler is done.
+    let again = json!({ "jsonrpc": "2.0", "id": id, "method": "ping" });
+    loop {
+        session.send(&again);
+        if session.next().await["result"].is_object() {
+            break;
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_id_that_is_in_flight_is_refused_and_the_first_call_still_answered() {
+    let mut session = Session::begin(Era::Legacy, "x", json!({})).await;
+    let params = json!({ "name": "run_agent", "arguments": { "agent": "slow", "prompt": "p" } });
+    let id = session.request(Era::Legacy, "tools/call", params);
+    session.engine.logged("start slow").await;
+    session.send(&json!({ "jsonrpc": "2.0", "id": id, "method": "ping" }));
+    let refused = session.next().await;
+    assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(id), &json!(-32600)));
+    session.engine.end(session.engine.run_ids()[0], "succeeded", "first");
+    let (answer, _) = session.answer_to(id).await;
+    assert_eq!(answer["result"]["structuredContent"]["result"], "first");
+    // And may be used again afterwards.
+    session.send(&json!({ "jsonrpc": "2.0", "id": id, "method": "ping" }));
+    assert_eq!(session.next().await["result"], json!({}));
+}
+
+#[tokio::test]
+async fn prompts_and_completions_are_not_found_instead_of_empty() {
+    for era in BOTH {
+        let mut session = Session::begin(era, "x", json!({})).await;
+        for (method, params) in [
+            ("prompts/list", json!({})),
+            ("prompts/get", json!({ "name": "x" })),
+            ("logging/setLevel", json!({ "level": "info" })),
+            (
+                "completion/complete",
+                json!({ "ref": { "type": "ref/prompt", "name": "x" }, "argument": { "name": "a", "value": "" } }),
+            ),
+        ] {
+            let answer = session.ask(era, method, params).await;
+            assert_eq!(answer["error"]["code"], -32601, "{method} {answer}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_listener_is_told_that_nothing_ever_changes() {
+    let mut session = Session::begin(Era::Modern, "claude-code", json!({})).await;
+    let params = json!({ "notifications": { "toolsListChanged": true } });
+    let answer = session.ask(Era::Modern, "subscriptions/listen", params).await;
+    assert_eq!(answer["error"]["code"], -32601);
+}
+
+#[tokio::test]
+async fn more_calls_than_are_worked_on_at_a_time_are_told_to_come_back() {
+    let mut session = Session::begin(Era::Legacy, "claude-code", json!({})).await;
+    session.call(Era::Legacy, "run_agent", json!({ "agent": "slow", "prompt": "p", "wait_s": 0 })).await;
+    let run = session.engine.run_ids()[0];
+    let wait = json!({ "name": "wait_runs", "arguments": { "run_ids": [run.to_string()] } });
+    for _ in 0..IN_FLIGHT_MAX {
+        session.request(Era::Legacy, "tools/call", wait.clone());
+    }
+    let over = session.request(Era::Legacy, "tools/call", wait);
+    let refused = session.next().await;
+    assert_eq!((&refused["id"], &refused["result"]["isError"]), (&json!(over), &json!(true)));
+    assert!(refused["result"]["content"][0]["text"].as_str().unwrap().contains("try again"));
+    let list = session.request(Era::Legacy, "tools/list", json!({}));
+    let refused = session.next().await;
+    assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(list), &json!(-32000)));
+    session.engine.end(run, "succeeded", "done");
+    for _ in 0..IN_FLIGHT_MAX {
+        assert_eq!(session.next().await["result"]["structuredContent"]["timed_out"], Value::Bool(false));
+    }
+    assert!(session.ask(Era::Legacy, "tools/list", json!({})).await["result"].is_object());
+}

@@ -1,0 +1,165 @@
+//! The list of tools, in an order that never changes, and the way from a name to a call.
+
+use std::sync::{Arc, LazyLock};
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use rmcp::model::{
+    CallToolResponse, CallToolResult, ContentBlock, CreateTaskResult, ErrorData, JsonObject, MetaObject,
+    Tool, ToolAnnotations,
+};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::super::call::Call;
+use super::{
+    answer_run, arguments, cancel_run, get_run, health, list_agents, list_runs, run_agent, run_agents,
+    schema, wait_runs,
+};
+use crate::app::AppError;
+
+/// A tool of the native surface.
+pub(super) trait NativeTool: 'static {
+    const NAME: &'static str;
+    const TITLE: &'static str;
+    const HINTS: Hints;
+    /// Words by which clients that load tools on demand find this one.
+    const SEARCH_HINT: &'static str;
+    /// How large a result the client should show in full, where it has a say.
+    const RESULT_CHARS_MAX: Option<u64> = None;
+
+    /// Its doc comment is the tool's description.
+    type Input: DeserializeOwned + JsonSchema + Send;
+    type Output: Serialize + JsonSchema;
+
+    fn call(
+        call: &Call<'_>,
+        input: Self::Input,
+    ) -> impl Future<Output = Result<Reply<Self::Output>, AppError>> + Send;
+}
+
+/// What a tool does to the world, for clients that ask before they call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Hints {
+    pub(super) read_only: bool,
+    pub(super) destructive: bool,
+    pub(super) idempotent: bool,
+    pub(super) open_world: bool,
+}
+
+impl Hints {
+    /// Looks, and changes nothing.
+    pub(super) const LOOKS: Self =
+        Self { read_only: true, destructive: false, idempotent: true, open_world: false };
+    /// Starts agents, which may do anything that they are granted.
+    pub(super) const RUNS: Self =
+        Self { read_only: false, destructive: true, idempotent: false, open_world: true };
+}
+
+/// What a call came to.
+#[derive(Debug)]
+pub(super) enum Reply<O> {
+    Done(O),
+    /// The same, marked as an error: the run did not do what it was asked for.
+    Failed(O),
+    Task(Box<CreateTaskResult>),
+}
+
+struct Entry {
+    name: &'static str,
+    define: fn() -> Tool,
+    call: for<'a> fn(&'a Call<'a>, Value) -> BoxFuture<'a, Result<CallToolResponse, AppError>>,
+}
+
+const ENTRIES: &[Entry] = &[
+    entry::<list_agents::ListAgents>(),
+    entry::<run_agent::RunAgent>(),
+    entry::<run_agents::RunAgents>(),
+    entry::<wait_runs::WaitRuns>(),
+    entry::<get_run::GetRun>(),
+    entry::<list_runs::ListRuns>(),
+    entry::<cancel_run::CancelRun>(),
+    entry::<answer_run::AnswerRun>(),
+    entry::<health::Health>(),
+];
+
+static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| ENTRIES.iter().map(|entry| (entry.define)()).collect());
+
+/// Returns the definitions of all tools.
+pub(in super::super) fn list() -> Vec<Tool> {
+    TOOLS.clone()
+}
+
+/// Calls a tool by name. What the model can put right is an answer; only an unknown tool is an error.
+pub(in super::super) async fn call(
+    call: Call<'_>,
+    name: &str,
+    arguments: JsonObject,
+) -> Result<CallToolResponse, ErrorData> {
+    let found = ENTRIES.iter().zip(TOOLS.iter()).find(|(entry, _)| entry.name == name);
+    let Some((entry, tool)) = found else {
+        return Err(ErrorData::invalid_params(unknown_tool(name), None));
+    };
+    let arguments = arguments::without_nulls(Value::Object(arguments));
+    let problems = arguments::check(&tool.input_schema, &arguments);
+    if !problems.is_empty() {
+        return Ok(explain(&AppError::usage(arguments::explain(name, &problems))).into());
+    }
+    Ok((entry.call)(&call, arguments).await.unwrap_or_else(|error| explain(&error).into()))
+}
+
+/// An error that the calling model can read and act on. Without structured content, which would have to follow the
+/// schema of a success.
+fn explain(error: &AppError) -> CallToolResult {
+    CallToolResult::error(vec![ContentBlock::text(error.to_string())])
+}
+
+fn unknown_tool(name: &str) -> String {
+    let names = || ENTRIES.iter().map(|entry| entry.name);
+    let known = names().collect::<Vec<_>>().join(", ");
+    let shown: String = name.chars().take(80).collect();
+    match domain::nearest::nearest(name, names()) {
+        Some(nearest) => format!("unknown tool {shown:?}; did you mean {nearest}? The tools are {known}"),
+        None => format!("unknown tool {shown:?}; the tools are {known}"),
+    }
+}
+
+const fn entry<T: NativeTool>() -> Entry {
+    Entry { name: T::NAME, define: define::<T>, call: |call, arguments| run::<T>(call, arguments).boxed() }
+}
+
+async fn run<T: NativeTool>(call: &Call<'_>, arguments: Value) -> Result<CallToolResponse, AppError> {
+    let input = serde_json::from_value(arguments)
+        .map_err(|error| AppError::usage(format!("the arguments of {} cannot be used: {error}", T::NAME)))?;
+    let to_value = |output| {
+        serde_json::to_value(output)
+            .map_err(|error| AppError::internal(format!("the answer could not be written as JSON: {error}")))
+    };
+    Ok(match T::call(call, input).await? {
+        Reply::Done(output) => CallToolResult::structured(to_value(output)?).into(),
+        Reply::Failed(output) => CallToolResult::structured_error(to_value(output)?).into(),
+        Reply::Task(task) => CallToolResponse::Task(*task),
+    })
+}
+
+fn define<T: NativeTool>() -> Tool {
+    let (description, input) = schema::of_input::<T::Input>();
+    let Hints { read_only, destructive, idempotent, open_world } = T::HINTS;
+    let annotations = ToolAnnotations::with_title(T::TITLE)
+        .read_only(read_only)
+        .destructive(destructive)
+        .idempotent(idempotent)
+        .open_world(open_world);
+    let mut meta = MetaObject::new();
+    meta.insert("anthropic/searchHint".into(), T::SEARCH_HINT.into());
+    if let Some(chars) = T::RESULT_CHARS_MAX {
+        meta.insert("anthropic/maxResultSizeChars".into(), chars.into());
+    }
+    Tool::new(T::NAME, description, Arc::new(input))
+        .with_title(T::TITLE)
+        .with_raw_output_schema(Arc::new(schema::of_output::<T::Output>()))
+        .with_annotations(annotations)
+        .with_meta(meta)
+}

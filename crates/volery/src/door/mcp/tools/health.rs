@@ -1,0 +1,99 @@
+//! `health`: how agents and backends have been doing.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::super::call::Call;
+use super::catalogue::{Hints, NativeTool, Reply};
+use super::report::fit;
+use crate::app::{self, AppError, HealthLine, ListScope};
+
+const AGENTS_MAX: usize = 100;
+const ERROR_BYTES: usize = 300;
+
+pub(super) struct Health;
+
+/// How the agents have been doing: success rate, durations, last error and cost of each, and how busy the machine is.
+/// Use it to choose between agents, or when runs fail for no clear reason.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct Input {
+    /// The absolute path of a directory; the runs of its project count. Left out: the project that this server was
+    /// started in.
+    directory: Option<String>,
+    /// Count the runs of all projects.
+    all_projects: Option<bool>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Output {
+    /// Runs that are going now.
+    running: u64,
+    /// Runs that wait for a slot or an answer.
+    waiting: u64,
+    /// How many runs this machine takes at a time.
+    slots: u64,
+    agents: Vec<AgentHealth>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct AgentHealth {
+    agent: String,
+    backend: String,
+    runs: u64,
+    succeeded: u64,
+    partial: u64,
+    failed: u64,
+    /// Between 0 and 1, of the runs that ended by themselves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    success_rate: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mean_ms: Option<u64>,
+    max_ms: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_ended_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_error: Option<String>,
+    /// Absent when unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost_usd: Option<f64>,
+}
+
+impl NativeTool for Health {
+    const NAME: &'static str = "health";
+    const TITLE: &'static str = "Health of agents";
+    const HINTS: Hints = Hints::LOOKS;
+    const SEARCH_HINT: &'static str = "success rate, errors and cost of sub-agents";
+
+    type Input = Input;
+    type Output = Output;
+
+    async fn call(call: &Call<'_>, input: Input) -> Result<Reply<Output>, AppError> {
+        let scope = if input.all_projects == Some(true) { ListScope::All } else { ListScope::Project };
+        let report = call.door.app.health(app::Health { directory: input.directory, scope }).await?;
+        Ok(Reply::Done(Output {
+            running: report.running,
+            waiting: report.waiting,
+            slots: report.slots,
+            agents: report.agents.into_iter().take(AGENTS_MAX).map(AgentHealth::from).collect(),
+        }))
+    }
+}
+
+impl From<HealthLine> for AgentHealth {
+    fn from(line: HealthLine) -> Self {
+        Self {
+            agent: line.agent,
+            backend: line.backend,
+            runs: line.runs,
+            succeeded: line.succeeded,
+            partial: line.partial,
+            failed: line.failed,
+            success_rate: line.success_rate,
+            mean_ms: line.mean_ms,
+            max_ms: line.max_ms,
+            last_ended_at: line.last_ended_at,
+            last_error: line.last_error.map(|error| fit(&error, ERROR_BYTES).to_owned()),
+            cost_usd: line.cost_microusd.map(|cost| cost as f64 / 1e6),
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! A run as a model reads it: what became of it, what it said, and what to do next. Bounded.
+
+use domain::run::OutcomeKind;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::super::clients::Client;
+use crate::app::{RunView, WaitingView};
+
+/// How much is shown of what a run that goes on has said so far.
+const PARTIAL_BYTES: usize = 4 << 10;
+const STDERR_BYTES: usize = 2 << 10;
+const WARNINGS_MAX: usize = 10;
+
+/// A run.
+#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
+pub(in super::super) struct RunReport {
+    /// The handle of the run, for every later call. Kept for 7 days after the end.
+    pub(super) run_id: String,
+    pub(super) agent: String,
+    /// While it goes on: accepted, running, waiting or stopping. At the end: succeeded, partial, failed, timed_out,
+    /// cancelled, over_budget, refused or interrupted.
+    pub(super) status: String,
+    pub(super) ended: bool,
+    /// What became of it, in a sentence.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) explanation: String,
+    /// The agent's answer, or the beginning of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) result: Option<String>,
+    /// The length of the whole answer, when `result` is not all of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) result_bytes: Option<u64>,
+    /// Where the rest of the answer begins: give it to get_run as result_offset.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) result_next_offset: Option<u64>,
+    /// While the run goes on: the end of what it has said so far.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) partial_text: Option<String>,
+    /// What to do next, where something is to be done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) next: Option<String>,
+    /// The question that the run waits for an answer to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) question: Option<Question>,
+    /// The place in the queue for a slot; 1 is the next.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) queue_position: Option<u64>,
+    /// No output for two minutes.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) stalled: bool,
+    pub(super) duration_ms: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) input_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) output_tokens: Option<u64>,
+    /// Absent when unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) cost_usd: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) session_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) exit_code: Option<i32>,
+    /// The end of what the agent wrote to stderr, when the run did not succeed.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) stderr_tail: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) warnings: Vec<String>,
+}
+
+/// A question of a waiting run.
+#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
+pub(in super::super) struct Question {
+    pub(super) question_id: String,
+    pub(super) text: String,
+    /// When it counts as denied.
+    pub(super) until: String,
+}
+
+/// Tells whether a status means that the run did not do what it was asked for.
+pub(in super::super) fn is_failure(status: &str) -> bool {
+    let kind = OutcomeKind::ALL.into_iter().find(|kind| kind.as_str() == status);
+    match kind {
+        None | Some(OutcomeKind::Succeeded | OutcomeKind::Partial) => false,
+        Some(
+            OutcomeKind::Failed
+            | OutcomeKind::TimedOut
+            | OutcomeKind::Cancelled
+            | OutcomeKind::OverBudget
+            | OutcomeKind::Refused
+            | OutcomeKind::Interrupted,
+        ) => true,
+    }
+}
+
+impl RunReport {
+    /// Renders a run for a client, with as much of its result as the client shows.
+    pub(in super::super) fn of(run: RunView, client: &Client) -> Self {
+        Self::with_result_bytes(run, 0, client.result_bytes)
+    }
+
+    /// Renders a run whose result begins at `offset`.
+    pub(super) fn with_result_bytes(run: RunView, offset: u64, bytes_max: usize) -> Self {
+        let mut report = Self {
+            run_id: run.run_id.to_string(),
+            agent: run.agent,
+            ended: run.ended,
+            explanation: run.explanation,
+            stalled: run.stalled,
+            duration_ms: run.duration_ms,
+            session_id: run.session,
+            exit_code: run.exit_code.filter(|code| *code != 0),
+            warnings: run.warnings.into_iter().take(WARNINGS_MAX).collect(),
+            ..Self::default()
+        };
+        let usage = run.usage;
+        if usage.input_tokens > 0 || usage.output_tokens > 0 {
+            report.input_tokens = Some(usage.input_tokens);
+            report.output_tokens = Some(usage.output_tokens);
+        }
+        report.cost_usd = usage.cost.map(|cost| cost.microusd as f64 / 1e6);
+        match run.waiting {
+            Some(WaitingView::Slot { position }) => report.queue_position = Some(position),
+            Some(WaitingView::Answer { question, text, until }) => {
+                report.question = Some(Question { question_id: question, text, until });
+            }
+            None => {}
+        }
+        if let Some(result) = run.result {
+            let shown = fit(&result, bytes_max);
+            let end = offset + shown.len() as u64;
+            if shown.len() < result.len() || run.result_next_offset.is_some() {
+                report.result_next_offset = Some(end);
+            }
+            if report.result_next_offset.is_some() || offset > 0 {
+                report.result_bytes = Some(run.result_bytes);
+            }
+            report.result = Some(shown.to_owned());
+        }
+        if !run.ended {
+            let partial = run.partial.unwrap_or_default();
+            let partial = fit_tail(&partial, PARTIAL_BYTES.min(bytes_max));
+            report.partial_text = (!partial.is_empty()).then(|| partial.to_owned());
+        }
+        if run.ended && run.status != OutcomeKind::Succeeded.as_str() {
+            report.stderr_tail = fit_tail(&run.stderr_tail, STDERR_BYTES).to_owned();
+        }
+        report.status = run.status;
+        report.next = report.advice();
+        report
+    }
+
+    /// A run that was started and not looked at since.
+    pub(super) fn started(run_id: String, agent: String, warnings: Vec<String>) -> Self {
+        let mut report = Self { run_id, agent, status: "running".into(), warnings, ..Self::default() };
+        report.next = report.advice();
+        report
+    }
+
+    /// Says what the caller can do next.
+    fn advice(&self) -> Option<String> {
+        let Self { run_id, .. } = self;
+        if let Some(question) = &self.question {
+            return Some(format!(
+                "The run waits for an answer. Decide, or ask your user, then call answer_run with run_id {run_id:?} \
+                 and question_id {:?}, and wait_runs for the result.",
+                question.question_id
+            ));
+        }
+        if !self.ended {
+            return Some(format!(
+                "Still going; nothing is lost if you do other work first. Then call wait_runs with \
+                 run_ids [{run_id:?}] for the result, get_run to look at it, or cancel_run to stop it."
+            ));
+        }
+        self.result_next_offset.map(|offset| {
+            format!("This is not all of the result. Call get_run with run_id {run_id:?} and result_offset {offset} for more.")
+        })
+    }
+}
+
+/// Returns the longest beginning of a text that takes at most `max` bytes as a JSON string.
+pub(super) fn fit(text: &str, max: usize) -> &str {
+    let mut used = 0;
+    for (index, c) in text.char_indices() {
+        used += escaped_len(c);
+        if used > max {
+            return &text[..index];
+        }
+    }
+    text
+}
+
+/// Returns the longest ending of a text that takes at most `max` bytes as a JSON string.
+pub(super) fn fit_tail(text: &str, max: usize) -> &str {
+    let mut used = 0;
+    for (index, c) in text.char_indices().rev() {
+        used += escaped_len(c);
+        if used > max {
+            return &text[index + c.len_utf8()..];
+        }
+    }
+    text
+}
+
+fn escaped_len(c: char) -> usize {
+    match c {
+        '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
+        c if c.is_ascii_control() => 6,
+        c => c.len_utf8(),
+    }
+}

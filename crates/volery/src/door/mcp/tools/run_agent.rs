@@ -1,0 +1,206 @@
+//! `run_agent`: one run, waited for as long as the client has patience, else handed back as a handle or a task.
+
+use std::time::Duration;
+
+use domain::budget::AskedLimits;
+use domain::id::RunId;
+use domain::run::{CancelOrder, OnDisconnect};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::super::call::Call;
+use super::super::clients::CancelMeaning;
+use super::super::tasks;
+use super::super::waiting::{self, WaitEnd};
+use super::catalogue::{Hints, NativeTool, Reply};
+use super::report::{RunReport, is_failure};
+use crate::app::{AppError, Attachment, Cancel, CancelTarget, GetRun, RunView, Start, WaitUntil};
+
+pub(super) struct RunAgent;
+
+/// Delegate one task to a specialised agent and get its result. The agent works in its own process and sees only
+/// what you give it here, not this conversation.
+///
+/// Waits for the result and returns it. If the run takes longer than you can be kept waiting, you get its run_id
+/// with status "running" instead; nothing is lost: do other work, then call wait_runs. For several independent
+/// tasks use run_agents, which runs them in parallel.
+///
+/// Call list_agents first to learn which agents there are. A run may change files in its directory.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct Input {
+    #[serde(flatten)]
+    request: RunRequest,
+    /// How many seconds to wait for the result at most. 0 returns the run_id at once and lets the run go on by
+    /// itself. Left out: as long as your client allows.
+    wait_s: Option<u64>,
+}
+
+/// One task for one agent.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct RunRequest {
+    /// The name of the agent, as list_agents shows it.
+    pub(super) agent: String,
+    /// The whole task in words: goal, relevant facts, paths, constraints, and what the answer should look like. The
+    /// agent knows nothing else. At most 1 MiB.
+    pub(super) prompt: String,
+    /// The absolute path of the directory to work in. Left out: the project that this server was started in.
+    directory: Option<String>,
+    /// Background to put before the prompt, for example findings so far.
+    context: Option<String>,
+    /// Continues the conversation of earlier runs of the same agent with this session_id, or begins one. Letters,
+    /// digits, _ and -.
+    session_id: Option<String>,
+    /// Another model than the agent's own.
+    model: Option<String>,
+    /// Tighter limits than the agent's own.
+    limits: Option<Limits>,
+    /// Your own name for this request. The same key with the same request returns the same run instead of a second
+    /// one: use it when you retry.
+    idempotency_key: Option<String>,
+    /// What happens to the run if this client goes away before the result was delivered: "cancel" after half a
+    /// minute, or "continue". Left out: as the agent is configured.
+    on_disconnect: Option<OnClientGone>,
+}
+
+/// Limits of one run.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+struct Limits {
+    /// Seconds the run may take in all.
+    #[schemars(range(min = 1))]
+    timeout_s: Option<u64>,
+    /// Seconds the run may be silent.
+    #[schemars(range(min = 1))]
+    idle_timeout_s: Option<u64>,
+    /// Memory of the agent and its processes, in MiB.
+    #[schemars(range(min = 1))]
+    memory_mib: Option<u64>,
+    /// Processor time, in seconds.
+    #[schemars(range(min = 1))]
+    cpu_s: Option<u64>,
+    /// Processes at the same time.
+    #[schemars(range(min = 1))]
+    processes: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum OnClientGone {
+    Cancel,
+    Continue,
+}
+
+impl From<Limits> for AskedLimits {
+    fn from(limits: Limits) -> Self {
+        let ms = |seconds: Option<u64>| seconds.map(|seconds| seconds.saturating_mul(1_000));
+        Self {
+            timeout_ms: ms(limits.timeout_s),
+            idle_timeout_ms: ms(limits.idle_timeout_s),
+            memory_bytes: limits.memory_mib.map(|mib| mib.saturating_mul(1 << 20)),
+            cpu_ms: ms(limits.cpu_s),
+            processes: limits.processes,
+            ..Self::default()
+        }
+    }
+}
+
+impl RunRequest {
+    pub(super) fn into_start(self, call: &Call<'_>, attachment: Attachment) -> Start {
+        let grace_ms = call.door.options.disconnect_grace_ms;
+        let on_disconnect = self.on_disconnect.map(|wish| match wish {
+            OnClientGone::Cancel => OnDisconnect::Cancel { grace_ms },
+            OnClientGone::Continue => OnDisconnect::Continue,
+        });
+        Start {
+            agent: self.agent,
+            prompt: self.prompt,
+            directory: self.directory,
+            context: self.context,
+            session: self.session_id,
+            model: self.model,
+            limits: self.limits.unwrap_or_default().into(),
+            idempotency_key: self.idempotency_key,
+            on_disconnect,
+            attachment,
+        }
+    }
+}
+
+impl NativeTool for RunAgent {
+    const NAME: &'static str = "run_agent";
+    const TITLE: &'static str = "Run an agent";
+    const HINTS: Hints = Hints::RUNS;
+    const SEARCH_HINT: &'static str = "delegate a task to a sub-agent";
+
+    type Input = Input;
+    type Output = RunReport;
+
+    async fn call(call: &Call<'_>, input: Input) -> Result<Reply<RunReport>, AppError> {
+        let agent = input.request.agent.clone();
+        let asynchronous = input.wait_s == Some(0);
+        let attachment = if asynchronous { Attachment::Detached } else { Attachment::Attached };
+        let started = call.door.app.start(input.request.into_start(call, attachment)).await?;
+        let run = started.run_id;
+        let handle = || RunReport::started(run.to_string(), agent, started.warnings);
+        if asynchronous {
+            return Ok(Reply::Done(handle()));
+        }
+        let patience = call.patience(input.wait_s);
+        let first =
+            if call.takes_tasks() { patience.min(call.door.options.pace.task_after) } else { patience };
+        match wait_for(call, run, first).await? {
+            WaitEnd::Waited(mut waited) => match waited.runs.pop() {
+                Some(view) if view.ended => Ok(reply(view, call)),
+                _ if call.takes_tasks() => {
+                    call.door.app.detach(run);
+                    tasks::create(call, run).await.map(|task| Reply::Task(Box::new(task)))
+                }
+                Some(view) => {
+                    call.door.app.detach(run);
+                    Ok(reply(view, call))
+                }
+                None => Ok(Reply::Done(handle())),
+            },
+            WaitEnd::Asked => {
+                call.door.app.detach(run);
+                if call.takes_tasks() {
+                    return tasks::create(call, run).await.map(|task| Reply::Task(Box::new(task)));
+                }
+                let ask = GetRun { run: run.to_string(), ..GetRun::default() };
+                Ok(reply(call.door.app.get_run(ask).await?.run, call))
+            }
+            WaitEnd::Cancelled(meaning) => {
+                obey_cancel(call, run, meaning).await;
+                Ok(Reply::Done(handle()))
+            }
+            // Not detached: what becomes of the run is decided by its `on_disconnect`.
+            WaitEnd::Leaving => Ok(Reply::Done(handle())),
+        }
+    }
+}
+
+async fn wait_for(call: &Call<'_>, run: RunId, at_most: Duration) -> Result<WaitEnd, AppError> {
+    waiting::wait(call, vec![run.to_string()], WaitUntil::All, at_most).await
+}
+
+fn reply(view: RunView, call: &Call<'_>) -> Reply<RunReport> {
+    let failed = is_failure(&view.status);
+    let report = RunReport::of(view, &call.client);
+    if failed { Reply::Failed(report) } else { Reply::Done(report) }
+}
+
+/// Does to a run what the client that cancelled the call wants.
+pub(super) async fn obey_cancel(call: &Call<'_>, run: RunId, meaning: CancelMeaning) {
+    match meaning {
+        CancelMeaning::StopWaiting => call.door.app.detach(run),
+        CancelMeaning::CancelRun => {
+            let reason = call.ticket.as_ref().and_then(|ticket| ticket.cancel_reason());
+            let order = CancelOrder {
+                by: call.client.by(),
+                reason: reason.unwrap_or("the client cancelled the call").to_owned(),
+                now: false,
+            };
+            // The call has no answer any more. A run that could not be cancelled ends by itself, and is listed.
+            let _ = call.door.app.cancel(Cancel { target: CancelTarget::Run(run.to_string()), order }).await;
+        }
+    }
+}

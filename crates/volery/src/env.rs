@@ -1,0 +1,84 @@
+//! Every environment variable that is read or set, and what it means. Nothing else reads the environment.
+//!
+//! `VOLERY_RUN_TAG` is set for every process of a run, by `backend::process`: the run's tag, never trusted on its own.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Where the state is kept. Default: `$XDG_STATE_HOME/volery`, else `~/.local/state/volery`.
+pub const VOLERY_HOME: &str = "VOLERY_HOME";
+/// Where the user's configuration is. Default: `$XDG_CONFIG_HOME/volery`, else `~/.config/volery`.
+pub const VOLERY_CONFIG_HOME: &str = "VOLERY_CONFIG_HOME";
+/// How many root runs may run at once; overrides `[slots] count` of every file.
+pub const VOLERY_SLOTS: &str = "VOLERY_SLOTS";
+/// Debug builds only: a directory by which tests hold a process at a named point of a run (see `point.rs`).
+pub const VOLERY_TEST_POINTS: &str = "VOLERY_TEST_POINTS";
+
+/// Set to anything: no colours (no-color.org).
+pub const NO_COLOR: &str = "NO_COLOR";
+/// The kind of terminal; `dumb` or nothing means that lines cannot be redrawn.
+pub const TERM: &str = "TERM";
+/// Who answers a question, for the record.
+pub const USER: &str = "USER";
+
+/// Variables that every agent gets, beside those that begin with one of [`BASE_PREFIXES`].
+pub const BASE: [&str; 23] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "TZ",
+    "TMPDIR",
+    "TERM",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "no_proxy",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "NODE_EXTRA_CA_CERTS",
+    "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE",
+    VOLERY_HOME,
+];
+pub const BASE_PREFIXES: [&str; 2] = ["LC_", "XDG_"];
+
+/// Returns a variable that is set and not empty.
+#[expect(clippy::disallowed_methods, reason = "this is the one place")]
+pub fn get(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+/// Returns the state directory, if the environment names one or a home.
+pub fn state_home() -> Option<PathBuf> {
+    from_xdg(VOLERY_HOME, "XDG_STATE_HOME", ".local/state")
+}
+
+/// Returns the directory of the user's configuration.
+pub fn config_home() -> Option<PathBuf> {
+    from_xdg(VOLERY_CONFIG_HOME, "XDG_CONFIG_HOME", ".config")
+}
+
+fn from_xdg(own: &str, xdg: &str, below_home: &str) -> Option<PathBuf> {
+    // The XDG rules say that relative paths are ignored; for our own variable they would depend on the caller.
+    let absolute = |name: &str| get(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    absolute(own)
+        .or_else(|| absolute(xdg).map(|path| path.join("volery")))
+        .or_else(|| absolute("HOME").map(|path| path.join(below_home).join("volery")))
+}
+
+/// Returns the environment of an agent: the base list and the named variables, as far as they are set.
+pub fn for_agent(named: &[String]) -> Vec<(OsString, OsString)> {
+    let wanted = |name: &str| {
+        BASE.contains(&name)
+            || BASE_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+            || named.iter().any(|known| known == name)
+    };
+    std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(wanted)).collect()
+}

@@ -1,0 +1,425 @@
+//! The tiny parent of a worker: own session, subreaper, single-threaded. Waits for a slot, forks the worker
+//! before any runtime starts, reaps everything that is handed to it, ends a worker that hangs, sweeps what is
+//! left, and writes the outcome if the worker cannot.
+
+use std::ffi::OsString;
+use std::io::Read;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use backend::contract::Exit;
+use backend::process::{self, ChildStatus, Forked, ProcessHandle, Signal, SignalFd};
+use domain::run::{CancelOrder, Event, Failure, Lost, OnDisconnect, OnInterrupt, Outcome, RunSpec};
+use journal::inbox::{self, Letter};
+use journal::slots::{Acquire, Slot, SlotError, Slots};
+use journal::{LogWriter, RunDir, RunLock};
+use rustix::event::{PollFd, PollFlags, poll};
+
+use crate::clock;
+use crate::point;
+use crate::sockets;
+use crate::wire::{Inbound, Word};
+use crate::worker::{self, Assignment};
+
+/// The inherited leash and lock.
+pub const LEASH_FD: i32 = 3;
+pub const LOCK_FD: i32 = 4;
+/// How long a keeper waits for the door to say that the record is durable.
+const GO_TIMEOUT_MS: u64 = 30_000;
+/// How long a stopped worker may stay stopped.
+const STOPPED_MS: u64 = 500;
+/// How often a queued run looks around without being told to.
+const QUEUE_LOOK_MS: u64 = 250;
+/// How often a worker is replaced before the run is given up.
+const RESUMES_MAX: u32 = 5;
+
+/// What the keeper could not do. Ends up in the run's `worker.log`.
+#[derive(Debug, thiserror::Error)]
+pub enum KeeperError {
+    #[error("a keeper is started with a run's directory, a number of slots and a length of the queue")]
+    Arguments,
+    #[error(transparent)]
+    Store(#[from] journal::StoreError),
+    #[error(transparent)]
+    Slots(#[from] SlotError),
+    #[error("could not {0}")]
+    Os(&'static str, #[source] std::io::Error),
+}
+
+struct Keeper {
+    dir: RunDir,
+    spec: RunSpec,
+    lock: RunLock,
+    leash: UnixStream,
+    inbound: Inbound,
+    words: Vec<Word>,
+    signals: SignalFd,
+    listener: UnixListener,
+    socket: PathBuf,
+}
+
+/// How a worker came to its end.
+enum WorkerEnd {
+    Exited(Exit),
+    Hung,
+}
+
+/// Runs the keeper: `__keeper RUN-DIRECTORY SLOTS QUEUE`, with the leash and the run's lock inherited.
+pub fn main(arguments: &[OsString]) -> ExitCode {
+    match keep(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            report(&error);
+            ExitCode::from(70)
+        }
+    }
+}
+
+/// Writes an error to the run's own log, which is this process' error stream.
+#[expect(clippy::print_stderr, reason = "the error stream of a keeper is the run's worker.log")]
+fn report(error: &KeeperError) {
+    let mut source = std::error::Error::source(error);
+    eprint!("{} keeper: {error}", clock::now());
+    while let Some(cause) = source {
+        eprint!(": {cause}");
+        source = cause.source();
+    }
+    eprintln!();
+}
+
+fn keep(arguments: &[OsString]) -> Result<(), KeeperError> {
+    let [run, slots, queue] = arguments else { return Err(KeeperError::Arguments) };
+    let number = |text: &OsString| text.to_str().and_then(|text| text.parse::<u32>().ok());
+    let (Some(slots), Some(queue)) = (number(slots), number(queue)) else {
+        return Err(KeeperError::Arguments);
+    };
+    let lock = process::inherited_fd(LOCK_FD).map_err(|error| KeeperError::Os("adopt the lock", error))?;
+    let leash = process::inherited_fd(LEASH_FD).map_err(|error| KeeperError::Os("adopt the leash", error))?;
+    process::become_subreaper().map_err(|error| KeeperError::Os("become a subreaper", error))?;
+    let wanted = [Signal::CHILD, Signal::TERM, Signal::INT, Signal::HUP];
+    let signals = process::signal_fd(&wanted).map_err(|error| KeeperError::Os("receive signals", error))?;
+    let dir = RunDir::from_path(Path::new(run))?;
+    let spec = dir.read_spec()?;
+    let leash = UnixStream::from(leash);
+    leash.set_nonblocking(true).map_err(|error| KeeperError::Os("prepare the leash", error))?;
+    let (listener, socket) =
+        sockets::bind(dir.home(), spec.tag).map_err(|error| KeeperError::Os("bind the socket", error))?;
+    let mut keeper = Keeper {
+        dir,
+        spec,
+        lock: RunLock::from_fd(lock),
+        leash,
+        inbound: Inbound::default(),
+        words: Vec::new(),
+        signals,
+        listener,
+        socket,
+    };
+    point::reach("keeper_started");
+    let result = keeper.keep_run(slots, queue);
+    // The socket is only an address: a stale one is replaced by the next run with this tag, which never comes.
+    let _ = std::fs::remove_file(&keeper.socket);
+    result
+}
+
+impl Keeper {
+    fn keep_run(&mut self, slots: u32, queue: u32) -> Result<(), KeeperError> {
+        if !self.wait_for_go()? {
+            return Ok(());
+        }
+        let slot = match self.spec.parent {
+            // A child uses its root's slot, so that parents cannot starve their children.
+            Some(_) => None,
+            None => match self.wait_for_slot(slots, queue)? {
+                Some(slot) => Some(slot),
+                None => return Ok(()),
+            },
+        };
+        let result = self.keep_workers();
+        drop(slot);
+        result
+    }
+
+    /// Waits until the door has made the record durable. A door that died leaves that to the keeper.
+    fn wait_for_go(&mut self) -> Result<bool, KeeperError> {
+        let deadline = clock::monotonic_ms() + GO_TIMEOUT_MS;
+        loop {
+            for word in self.hear() {
+                match word {
+                    Word::Go => return Ok(true),
+                    Word::Abort => return Ok(false),
+                    other => self.words.push(other),
+                }
+            }
+            let remaining = deadline.saturating_sub(clock::monotonic_ms());
+            let closed = self.leash_closed();
+            if closed || remaining == 0 {
+                self.dir.make_durable()?;
+                return Ok(true);
+            }
+            wait_readable(&[self.leash.as_fd()], remaining);
+        }
+    }
+
+    /// Reads what the door said, without waiting.
+    fn hear(&mut self) -> Vec<Word> {
+        let mut chunk = [0; 4096];
+        match self.leash.read(&mut chunk) {
+            Ok(read) => self.inbound.feed(&chunk[..read]).unwrap_or_default(),
+            Err(_) => Vec::new(),
+        }
+    }
+
+    fn leash_closed(&self) -> bool {
+        let mut byte = [0; 1];
+        let peeked = rustix::net::recv(&self.leash, &mut byte, rustix::net::RecvFlags::PEEK);
+        matches!(peeked, Ok((0, _)))
+    }
+
+    /// Takes a slot, waiting in the queue if none is free. `None`: the run ended while it waited.
+    fn wait_for_slot(&mut self, slots: u32, queue: u32) -> Result<Option<Slot>, KeeperError> {
+        let slots = Slots::open(self.dir.home().path(), slots, queue)?;
+        let mut ticket = match slots.acquire(self.spec.id) {
+            Ok(Acquire::Taken(slot)) => return Ok(Some(slot)),
+            Ok(Acquire::Queued(ticket)) => ticket,
+            Err(error) => {
+                let reason = error.to_string();
+                self.end_unstarted(Outcome::Refused { reason })?;
+                return Ok(None);
+            }
+        };
+        let since = clock::monotonic_ms();
+        let mut log = self.claim(0)?;
+        log.append(clock::now(), Event::Queued { ticket: ticket.number() })?;
+        point::reach("keeper_queued");
+        let mut cancel_at: Option<u64> = None;
+        loop {
+            if let Some(slot) = ticket.try_advance()? {
+                let waited_ms = clock::monotonic_ms() - since;
+                log.append(clock::now(), Event::SlotTaken { waited_ms })?;
+                return Ok(Some(slot));
+            }
+            let order = self.order_to_cancel(&mut cancel_at);
+            if let Some(order) = order {
+                log.append(
+                    clock::now(),
+                    Event::CancelAsked { by: order.by.clone(), reason: order.reason.clone() },
+                )?;
+                worker::finish_unstarted(&mut log, Outcome::Cancelled { by: order.by })?;
+                return Ok(None);
+            }
+            let queue = ticket.as_fd().unwrap_or(self.signals.as_fd());
+            wait_readable(
+                &[queue, self.leash_or_signals(), self.signals.as_fd(), self.listener.as_fd()],
+                QUEUE_LOOK_MS,
+            );
+            // A connection is only a nudge while the run is queued: whoever watches looks at the journal.
+            while self.listener.accept().is_ok() {}
+        }
+    }
+
+    /// Polling a closed leash would spin, so the signals stand in for it.
+    fn leash_or_signals(&self) -> std::os::fd::BorrowedFd<'_> {
+        if self.leash_closed() { self.signals.as_fd() } else { self.leash.as_fd() }
+    }
+
+    /// Tells whether the queued run shall end: by the inbox, a signal, or its door's word.
+    fn order_to_cancel(&mut self, cancel_at: &mut Option<u64>) -> Option<CancelOrder> {
+        for word in self.hear() {
+            if let Word::Left { policy: OnDisconnect::Cancel { grace_ms } } = &word {
+                *cancel_at = Some(clock::monotonic_ms() + grace_ms);
+            }
+            self.words.push(word);
+        }
+        if self.asked_to_end() {
+            let by = "a signal to its keeper".to_owned();
+            return Some(CancelOrder { by, reason: String::new(), now: false });
+        }
+        if cancel_at.is_some_and(|at| at <= clock::monotonic_ms()) {
+            let by = "the disconnect of the client".to_owned();
+            return Some(CancelOrder { by, reason: "on_disconnect = cancel".to_owned(), now: false });
+        }
+        match inbox::read_cancel(&self.dir) {
+            Letter::Valid(order) => Some(order),
+            Letter::Nothing | Letter::Ignored { .. } => None,
+        }
+    }
+
+    /// Takes the signals that have arrived, and tells whether one of them wants the run to end.
+    fn asked_to_end(&self) -> bool {
+        let mut asked = false;
+        while let Ok(Some(signal)) = self.signals.next() {
+            asked = asked || signal != Signal::CHILD;
+        }
+        asked
+    }
+
+    fn claim(&self, worker_pid: u32) -> Result<LogWriter, KeeperError> {
+        let mut log = LogWriter::open(&self.dir, &self.lock)?;
+        let claimed = Event::Claimed {
+            keeper_pid: std::process::id(),
+            worker_pid,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        };
+        log.append(clock::now(), claimed)?;
+        Ok(log)
+    }
+
+    fn end_unstarted(&self, outcome: Outcome) -> Result<(), KeeperError> {
+        let mut log = self.claim(0)?;
+        worker::finish_unstarted(&mut log, outcome)?;
+        Ok(())
+    }
+
+    /// Starts workers until the run has ended: one, or more where the run may be resumed.
+    fn keep_workers(&mut self) -> Result<(), KeeperError> {
+        for attempt in 0..=RESUMES_MAX {
+            let end = self.keep_worker(attempt > 0)?;
+            let swept =
+                process::kill_tree(self.spec.tag, &[]).map_err(|error| KeeperError::Os("sweep", error))?;
+            self.reap_leftovers();
+            if self.dir.ending()?.is_some() {
+                return Ok(());
+            }
+            point::reach("keeper_found_worker_dead");
+            let wanted = matches!(inbox::read_cancel(&self.dir), Letter::Valid(_));
+            let resumable = self.spec.on_interrupt == OnInterrupt::Resume && attempt < RESUMES_MAX;
+            if resumable && !wanted && !matches!(end, WorkerEnd::Exited(Exit::Code(_))) {
+                continue;
+            }
+            let outcome = match end {
+                WorkerEnd::Hung => Outcome::Interrupted { lost: Lost::HungWorker },
+                WorkerEnd::Exited(Exit::Code(worker::EXIT_STORAGE)) => {
+                    let reason =
+                        "the worker could not record what happened; its worker.log tells more".to_owned();
+                    Outcome::Failed { failure: Failure::Storage { reason } }
+                }
+                WorkerEnd::Exited(Exit::Code(worker::EXIT_BUG)) => {
+                    let reason = "the worker panicked; its worker.log tells where".to_owned();
+                    Outcome::Failed { failure: Failure::Bug { reason } }
+                }
+                WorkerEnd::Exited(Exit::Code(_) | Exit::Signal(_)) => {
+                    Outcome::Interrupted { lost: Lost::Worker }
+                }
+            };
+            worker::end_lost(&self.dir, &self.lock, &self.spec, outcome, swept.count)?;
+            return Ok(());
+        }
+        Ok(())
+    }
+
+    fn keep_worker(&mut self, resumed: bool) -> Result<WorkerEnd, KeeperError> {
+        let flags = rustix::pipe::PipeFlags::CLOEXEC | rustix::pipe::PipeFlags::NONBLOCK;
+        let pipe = rustix::pipe::pipe_with(flags);
+        let (deadline, deadline_writer) =
+            pipe.map_err(|error| KeeperError::Os("make a pipe", error.into()))?;
+        let keeper_pid = std::process::id();
+        match process::fork_worker().map_err(|error| KeeperError::Os("fork the worker", error))? {
+            Forked::Keeper(worker) => {
+                drop(deadline_writer);
+                Ok(self.watch_worker(&worker, &deadline))
+            }
+            Forked::Worker => {
+                drop(deadline);
+                let leash =
+                    self.leash.try_clone().map_err(|error| KeeperError::Os("keep the leash", error))?;
+                let listener = self.listener.try_clone();
+                let assignment = Assignment {
+                    dir: self.dir.clone(),
+                    spec: self.spec.clone(),
+                    lock: &self.lock,
+                    leash,
+                    inbound: std::mem::take(&mut self.inbound),
+                    words: std::mem::take(&mut self.words),
+                    listener: listener.map_err(|error| KeeperError::Os("keep the socket", error))?,
+                    deadline: deadline_writer,
+                    keeper_pid,
+                    resumed,
+                };
+                // Nothing of the worker may unwind into what is the keeper's.
+                let carried =
+                    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| worker::carry_out(assignment)));
+                process::exit_worker(carried.unwrap_or(worker::EXIT_BUG))
+            }
+        }
+    }
+
+    /// Reaps whatever ends until the worker itself has, and kills it if it hangs.
+    fn watch_worker(&mut self, worker: &ProcessHandle, deadline: &OwnedFd) -> WorkerEnd {
+        let mut hard_at: Option<u64> = None;
+        let mut stopped_at: Option<u64> = None;
+        let mut hung = false;
+        loop {
+            for (pid, status) in process::reap_all() {
+                match status {
+                    ChildStatus::Ended(_) if pid == worker.pid() && hung => return WorkerEnd::Hung,
+                    ChildStatus::Ended(exit) if pid == worker.pid() => return WorkerEnd::Exited(exit),
+                    ChildStatus::Stopped(_) if pid == worker.pid() => {
+                        stopped_at.get_or_insert(clock::monotonic_ms() + STOPPED_MS);
+                    }
+                    ChildStatus::Ended(_) | ChildStatus::Stopped(_) => {}
+                }
+            }
+            hard_at = read_deadline(deadline, hard_at);
+            let now = clock::monotonic_ms();
+            if stopped_at.is_some_and(|at| at <= now) && !process::is_stopped(worker.pid()) {
+                stopped_at = None;
+            }
+            let due = [hard_at, stopped_at].into_iter().flatten().min();
+            if due.is_some_and(|at| at <= now) && !hung {
+                hung = true;
+                // It may have ended by itself in this moment.
+                let _ = worker.signal(Signal::KILL);
+            }
+            if self.asked_to_end() {
+                self.pass_on_signal();
+            }
+            let timeout = due.filter(|_| !hung).map_or(10_000, |at| at.saturating_sub(now).clamp(1, 10_000));
+            wait_readable(&[self.signals.as_fd(), deadline.as_fd()], timeout);
+        }
+    }
+
+    /// A signal to the keeper is an order to cancel, as if somebody had posted it.
+    fn pass_on_signal(&self) {
+        let by = "a signal to its keeper".to_owned();
+        // If the order cannot be written the run goes on; there is nobody to tell.
+        let _ = inbox::post_cancel(&self.dir, &CancelOrder { by, reason: String::new(), now: false });
+        sockets::nudge(&self.socket);
+    }
+
+    /// Collects the descendants that were handed to this process and have ended.
+    fn reap_leftovers(&self) {
+        let deadline = clock::monotonic_ms() + 1_000;
+        while process::has_children() && clock::monotonic_ms() < deadline {
+            process::reap_all();
+            wait_readable(&[self.signals.as_fd()], 5);
+            self.asked_to_end();
+        }
+    }
+}
+
+/// Reads the worker's newest word on when it must be done: eight bytes, 0 for "not yet".
+fn read_deadline(pipe: &OwnedFd, known: Option<u64>) -> Option<u64> {
+    let mut bytes = [0; 8 * 64];
+    match rustix::io::read(pipe, &mut bytes) {
+        Ok(read) if read >= 8 => {
+            let last = read / 8 * 8 - 8;
+            let value = u64::from_le_bytes(bytes[last..last + 8].try_into().expect("eight bytes"));
+            (value != 0).then_some(value)
+        }
+        Ok(_) | Err(_) => known,
+    }
+}
+
+fn wait_readable(fds: &[std::os::fd::BorrowedFd<'_>], timeout_ms: u64) {
+    let mut polled: Vec<PollFd<'_>> =
+        fds.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+    let timeout = rustix::time::Timespec {
+        tv_sec: i64::try_from(timeout_ms / 1_000).unwrap_or(i64::MAX),
+        tv_nsec: i64::try_from(timeout_ms % 1_000 * 1_000_000).unwrap_or(0),
+    };
+    // An interrupted or failed wait only means looking again earlier.
+    let _ = poll(&mut polled, Some(&timeout));
+}

@@ -1,0 +1,111 @@
+//! Which projects' programs may be executed: one record per content, so that a change asks again.
+
+use std::path::{Path, PathBuf};
+
+use domain::Timestamp;
+use domain::agent::Layer;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::files::Catalogue;
+
+/// What could not be done with the records of trust.
+#[derive(Debug, thiserror::Error)]
+#[error("could not {action} {path:?}")]
+pub struct TrustError {
+    action: &'static str,
+    path: PathBuf,
+    #[source]
+    source: std::io::Error,
+}
+
+/// A trust that was given.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrustRecord {
+    pub project: String,
+    pub fingerprint: String,
+    pub trusted_at: Timestamp,
+    /// What would be executed, as it was shown.
+    pub executables: String,
+}
+
+/// The records, a file each.
+#[derive(Debug, Clone)]
+pub struct Trust {
+    folder: PathBuf,
+}
+
+impl Trust {
+    pub fn new(folder: PathBuf) -> Self {
+        Self { folder }
+    }
+
+    /// Returns what the project's own files would execute; empty if nothing.
+    pub fn executables(catalogue: &Catalogue) -> String {
+        let own = catalogue.config_files.iter().filter(|found| found.layer == Layer::Project);
+        own.map(|found| found.executables.as_str()).collect()
+    }
+
+    /// Returns the digest of a project and what it would execute.
+    pub fn fingerprint(catalogue: &Catalogue) -> String {
+        let mut digest = Sha256::new();
+        digest.update(catalogue.project.as_bytes());
+        digest.update([0]);
+        digest.update(Self::executables(catalogue).as_bytes());
+        hex(&digest.finalize())
+    }
+
+    pub fn is_trusted(&self, catalogue: &Catalogue) -> bool {
+        Self::executables(catalogue).is_empty() || self.path(&Self::fingerprint(catalogue)).is_file()
+    }
+
+    /// Records that the user trusts what the project would execute.
+    pub fn give(&self, catalogue: &Catalogue, now: Timestamp) -> Result<TrustRecord, TrustError> {
+        let record = TrustRecord {
+            project: catalogue.project.clone(),
+            fingerprint: Self::fingerprint(catalogue),
+            trusted_at: now,
+            executables: Self::executables(catalogue),
+        };
+        let path = self.path(&record.fingerprint);
+        let text = serde_json::to_vec_pretty(&record).expect("a plain value");
+        std::fs::write(&path, &text).map_err(|source| failed("write", &path, source))?;
+        Ok(record)
+    }
+
+    /// Returns every record, by project.
+    pub fn list(&self) -> Result<Vec<TrustRecord>, TrustError> {
+        let entries =
+            std::fs::read_dir(&self.folder).map_err(|source| failed("read", &self.folder, source))?;
+        let mut records: Vec<TrustRecord> = entries
+            .filter_map(Result::ok)
+            .filter_map(|entry| std::fs::read(entry.path()).ok())
+            .filter_map(|bytes| serde_json::from_slice(&bytes).ok())
+            .collect();
+        records.sort_by(|one, two| (&one.project, one.trusted_at).cmp(&(&two.project, two.trusted_at)));
+        Ok(records)
+    }
+
+    /// Takes back every trust that was given to a project; returns how many there were.
+    pub fn revoke(&self, project: &str) -> Result<usize, TrustError> {
+        let mut revoked = 0;
+        for record in self.list()?.into_iter().filter(|record| record.project == project) {
+            let path = self.path(&record.fingerprint);
+            std::fs::remove_file(&path).map_err(|source| failed("remove", &path, source))?;
+            revoked += 1;
+        }
+        Ok(revoked)
+    }
+
+    fn path(&self, fingerprint: &str) -> PathBuf {
+        self.folder.join(format!("{fingerprint}.json"))
+    }
+}
+
+fn failed(action: &'static str, path: &Path, source: std::io::Error) -> TrustError {
+    TrustError { action, path: path.to_owned(), source }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

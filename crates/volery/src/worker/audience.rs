@@ -1,0 +1,96 @@
+//! Who is told how the run goes: the door that started it, and whoever watches it.
+
+use domain::run::{Phase, RunSpec, State, WaitReason};
+
+use crate::app::Progress;
+use crate::clock;
+use crate::wire::{Saying, Tell};
+
+/// Signs of life are at least this far apart.
+const TELL_EVERY_MS: u64 = 200;
+/// The most peers that are told; more are refused.
+const PEERS_MAX: usize = 64;
+/// The end of the agent's text that is shown.
+const TAIL_BYTES: usize = 600;
+
+pub(super) struct Audience {
+    peers: Vec<Saying>,
+    tail: Vec<u8>,
+    activity: String,
+    started_ms: u64,
+    told_ms: u64,
+    pending: bool,
+}
+
+impl Audience {
+    pub(super) fn new(leash: Saying) -> Self {
+        Self {
+            peers: vec![leash],
+            tail: Vec::new(),
+            activity: "started".to_owned(),
+            started_ms: clock::monotonic_ms(),
+            told_ms: 0,
+            pending: true,
+        }
+    }
+
+    pub(super) fn join(&mut self, peer: Saying) {
+        if self.peers.len() < PEERS_MAX {
+            self.peers.push(peer);
+            self.pending = true;
+            self.told_ms = 0;
+        }
+    }
+
+    /// Remembers the end of what the agent wrote.
+    pub(super) fn heard(&mut self, bytes: &[u8]) {
+        let recent = &bytes[bytes.len().saturating_sub(TAIL_BYTES)..];
+        self.tail.extend_from_slice(recent);
+        let excess = self.tail.len().saturating_sub(TAIL_BYTES);
+        self.tail.drain(..excess);
+        self.pending = true;
+    }
+
+    pub(super) fn note(&mut self, activity: String) {
+        self.activity = activity;
+        self.pending = true;
+    }
+
+    /// Returns when there is something to tell.
+    pub(super) fn next_tell(&self) -> Option<u64> {
+        self.pending.then_some(self.told_ms + TELL_EVERY_MS)
+    }
+
+    pub(super) fn tell_if_due(&mut self, spec: &RunSpec, state: &State) {
+        let now = clock::monotonic_ms();
+        if !self.pending || now < self.told_ms + TELL_EVERY_MS || self.peers.is_empty() {
+            return;
+        }
+        self.pending = false;
+        self.told_ms = now;
+        let (status, activity) = match &state.phase {
+            Phase::Waiting(WaitReason::Answer { text, .. }) => ("waiting", format!("asks: {text}")),
+            Phase::Waiting(WaitReason::Slot) => ("waiting", "waiting for a slot".to_owned()),
+            Phase::Stopping => ("stopping", "stopping".to_owned()),
+            Phase::Accepted | Phase::Running | Phase::Ended(_) => ("running", self.activity.clone()),
+        };
+        let progress = Progress {
+            run_id: spec.id,
+            agent: spec.agent.to_string(),
+            status: status.to_owned(),
+            elapsed_ms: now - self.started_ms,
+            activity,
+            text_tail: String::from_utf8_lossy(&self.tail).into_owned(),
+        };
+        let tell = Tell::Progress { progress };
+        self.peers.retain_mut(|peer| peer.say_now(&tell).is_ok());
+    }
+
+    /// Tells everybody that the outcome is on disk. A peer that does not listen is not waited for.
+    pub(super) async fn ended(&mut self) {
+        for peer in &mut self.peers {
+            let said = peer.say(&Tell::Ended);
+            let _ = tokio::time::timeout(std::time::Duration::from_millis(100), said).await;
+        }
+    }
+}

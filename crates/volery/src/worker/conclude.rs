@@ -1,0 +1,104 @@
+//! The last word about a run: by its worker, by a keeper whose worker was lost, or by whoever looks later.
+
+use backend::contract::Answer;
+use domain::run::{Ending, Event, Outcome, OutcomeKind, ResultText, RunSpec, State, Stream};
+use journal::inbox::{self, Letter};
+use journal::result::{ResultSource, store_result};
+use journal::{LogWriter, RunDir, RunLock, SpoolReader, StoreError};
+
+use crate::clock;
+
+/// How much of the error stream is told with a run that did not succeed.
+const STDERR_TAIL_BYTES: usize = 4 << 10;
+
+/// What the worker knows at the end.
+pub(super) struct Facts {
+    pub(super) outcome: Outcome,
+    pub(super) answer: Answer,
+    pub(super) duration_ms: u64,
+    pub(super) exit_code: Option<i32>,
+    pub(super) killed: u32,
+}
+
+/// Puts together what is told about the end of a run, and stores its answer.
+pub(super) fn ending(dir: &RunDir, state: &State, facts: Facts) -> Result<Ending, StoreError> {
+    let Facts { outcome, answer, duration_ms, exit_code, killed } = facts;
+    let result = match answer {
+        Answer::Stdout => store_result(dir, ResultSource::Spool(Stream::Stdout))?,
+        Answer::Text(text) => store_result(dir, ResultSource::Bytes(text.as_bytes()))?,
+        Answer::Nothing => ResultText::Nothing,
+    };
+    let stderr_tail = match outcome.kind() {
+        OutcomeKind::Succeeded => String::new(),
+        OutcomeKind::Partial
+        | OutcomeKind::Failed
+        | OutcomeKind::TimedOut
+        | OutcomeKind::Cancelled
+        | OutcomeKind::OverBudget
+        | OutcomeKind::Refused
+        | OutcomeKind::Interrupted => tail(dir, Stream::Stderr, STDERR_TAIL_BYTES)?,
+    };
+    Ok(Ending { outcome, result, duration_ms, usage: state.usage, exit_code, stderr_tail, killed })
+}
+
+/// Ends a run that never started.
+pub fn finish_unstarted(log: &mut LogWriter, outcome: Outcome) -> Result<(), StoreError> {
+    log.finish(clock::now(), Ending::bare(outcome))?;
+    Ok(())
+}
+
+/// Ends a run whose worker was lost, keeping what it had said so far.
+pub fn end_lost(
+    dir: &RunDir,
+    lock: &RunLock,
+    spec: &RunSpec,
+    outcome: Outcome,
+    killed: u32,
+) -> Result<(), StoreError> {
+    let mut log = LogWriter::open(dir, lock)?;
+    if log.state().ending().is_some() {
+        return Ok(());
+    }
+    let claimed = Event::Claimed {
+        keeper_pid: std::process::id(),
+        worker_pid: 0,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    log.append(clock::now(), claimed)?;
+    let state = log.state().clone();
+    cancel_children(dir, spec, &state);
+    let answer = if !state.said.trim().is_empty() {
+        Answer::Text(state.said.clone())
+    } else if !tail(dir, Stream::Stdout, 4 << 10)?.trim().is_empty() {
+        Answer::Stdout
+    } else {
+        Answer::Nothing
+    };
+    let outcome = match inbox::read_cancel(dir) {
+        // Somebody wanted the end anyway.
+        Letter::Valid(order) => Outcome::Cancelled { by: order.by },
+        Letter::Nothing | Letter::Ignored { .. } => outcome,
+    };
+    let outcome = outcome.with_output(answer != Answer::Nothing);
+    let last = state.last_event_at.unwrap_or(spec.created_at);
+    let started = state.started_at.unwrap_or(last);
+    let duration_ms = u64::try_from(last.as_millisecond() - started.as_millisecond()).unwrap_or(0);
+    let facts = Facts { outcome, answer, duration_ms, exit_code: None, killed };
+    let ending = ending(dir, &state, facts)?;
+    log.finish(clock::now(), ending)?;
+    Ok(())
+}
+
+fn tail(dir: &RunDir, stream: Stream, max: usize) -> Result<String, StoreError> {
+    Ok(String::from_utf8_lossy(&SpoolReader::new(dir, stream).tail(max)?).into_owned())
+}
+
+/// Orders the end of every child run that has not ended. They are runs of their own, with keepers of their own.
+pub(super) fn cancel_children(dir: &RunDir, spec: &RunSpec, state: &State) {
+    let home = dir.home();
+    for (child, known) in &state.children {
+        if known.outcome.is_none() {
+            crate::app::order_cancel(home, *child, &format!("the end of its parent {}", spec.id.short()));
+        }
+    }
+}

@@ -1,0 +1,460 @@
+//! The one loop that owns the truth about a run. Tasks send it what they see; it asks the machine what to do,
+//! records, acts, and tells.
+
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use backend::contract::{Answer, Conclusion, Drive, Exit, Loop, ProcessDrive};
+use backend::process::{Agent, Started};
+use domain::id::RunId;
+use domain::run::{
+    AgentEnd, Effect, Event, Failure, Input, OutcomeKind, RunSpec, Stream, Supervision, SupervisionLimits,
+};
+use journal::{LogWriter, RunDir, RunLock, StoreError};
+use tokio::sync::{mpsc, oneshot};
+
+use super::audience::Audience;
+use super::output::{self, Output};
+use super::questions::OpenQuestion;
+use super::{agent, peers};
+use crate::app::{Engine, Progress, Request};
+use crate::clock;
+use crate::point;
+use crate::readable::readable;
+use crate::wire::{self, Inbound, Saying, Tell, Word};
+
+/// What a keeper gives its worker.
+pub struct Assignment<'a> {
+    pub dir: RunDir,
+    pub spec: RunSpec,
+    pub lock: &'a RunLock,
+    pub leash: UnixStream,
+    pub inbound: Inbound,
+    pub words: Vec<Word>,
+    pub listener: UnixListener,
+    pub deadline: OwnedFd,
+    pub keeper_pid: u32,
+    pub resumed: bool,
+}
+
+/// What the tasks of a worker see.
+pub(super) enum Seen {
+    Output(Stream, Vec<u8>),
+    OutputClosed(Stream),
+    AgentExited,
+    Word(Word),
+    Look,
+    Watcher(Saying),
+    Ask { request: Box<Request>, reply: oneshot::Sender<Tell>, signs: mpsc::Sender<Progress> },
+    ChildStarted { run: RunId, agent: String },
+    ChildEnded { run: RunId, outcome: OutcomeKind },
+    CallDone { call: u32, ok: bool, output: String },
+}
+
+/// Between the agent's exit and giving up on the rest of its output.
+const DRAIN_MS: u64 = 1_000;
+/// How often the use of resources is sampled, where nothing else enforces it.
+const SAMPLE_EVERY_MS: u64 = 250;
+/// How many things seen may wait for the desk.
+const SEEN_MAX: usize = 8;
+
+/// The exit code of a worker that could not write the journal.
+pub const EXIT_STORAGE: i32 = 74;
+/// The exit code of a worker that panicked.
+pub const EXIT_BUG: i32 = 70;
+
+/// Carries out a run and returns the worker's exit code.
+pub fn carry_out(assignment: Assignment<'_>) -> i32 {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let Ok(runtime) = runtime else { return EXIT_BUG };
+    let local = tokio::task::LocalSet::new();
+    match local.block_on(&runtime, Desk::carry_out(assignment)) {
+        Ok(()) => 0,
+        Err(error) => {
+            report(&error);
+            EXIT_STORAGE
+        }
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "the error stream of a worker is the run's worker.log")]
+fn report(error: &StoreError) {
+    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
+    eprintln!("{} worker: {error}{cause}", clock::now());
+}
+
+/// How the agent is driven, and how far it is.
+pub(super) enum Driven {
+    Process {
+        agent: Box<Agent>,
+        output: Box<Output>,
+        exit: Option<Exit>,
+        open_streams: u32,
+        drained_by: u64,
+    },
+    Loop {
+        steps: Box<dyn Loop>,
+        question: Option<OpenQuestion>,
+        under_way: Option<tokio::task::AbortHandle>,
+    },
+    /// It could not be started.
+    Nothing,
+}
+
+pub(super) struct Desk {
+    pub(super) dir: RunDir,
+    pub(super) spec: RunSpec,
+    pub(super) log: LogWriter,
+    pub(super) machine: Supervision,
+    pub(super) driven: Driven,
+    pub(super) audience: Audience,
+    pub(super) engine: Arc<Engine>,
+    pub(super) to_desk: mpsc::Sender<Seen>,
+    pub(super) seen: mpsc::Receiver<Seen>,
+    pub(super) deadline: OwnedFd,
+    pub(super) deadline_told: u64,
+    pub(super) started_ms: u64,
+    pub(super) killed: u32,
+    pub(super) children_asked: u32,
+    pub(super) finished: bool,
+    pub(super) loop_stopped: bool,
+    pub(super) cancel_seen: Option<bool>,
+    pub(super) next_look: u64,
+    pub(super) next_sample: Option<u64>,
+}
+
+impl Desk {
+    async fn carry_out(assignment: Assignment<'_>) -> Result<(), StoreError> {
+        let Assignment { dir, spec, lock, leash, inbound, words, listener, deadline, keeper_pid, resumed } =
+            assignment;
+        let mut log = LogWriter::open(&dir, lock)?;
+        let (to_desk, seen) = mpsc::channel(SEEN_MAX);
+        let now = clock::monotonic_ms();
+        let machine = Supervision::new(SupervisionLimits::from(&spec.limits), now);
+        let path = dir.path().to_owned();
+        let io = |error| StoreError::Io { attempt: "listen for", path: path.clone(), source: error };
+        leash.set_nonblocking(true).map_err(io)?;
+        let leash = tokio::net::UnixStream::from_std(leash).map_err(io)?;
+        let listener = tokio::net::UnixListener::from_std(listener).map_err(io)?;
+        let (mut hearing, saying) = wire::split(leash, inbound);
+        let claimed = Event::Claimed {
+            keeper_pid,
+            worker_pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        };
+        let prepared = prepare(&dir, &spec);
+        log.redact_with(match &prepared {
+            Ok(Drive::Process(drive)) => agent::redactor(&spec, Some(drive)),
+            Ok(Drive::Loop(_)) | Err(_) => agent::redactor(&spec, None),
+        });
+        let mut desk = Desk {
+            engine: Engine::for_run(dir.home(), &spec),
+            dir,
+            log,
+            machine,
+            driven: Driven::Nothing,
+            audience: Audience::new(saying),
+            to_desk,
+            seen,
+            deadline,
+            deadline_told: 0,
+            started_ms: now,
+            killed: 0,
+            children_asked: 0,
+            finished: false,
+            loop_stopped: false,
+            cancel_seen: None,
+            next_look: 0,
+            next_sample: None,
+            spec,
+        };
+        desk.children_asked = u32::try_from(desk.log.state().children.len()).unwrap_or(u32::MAX);
+        desk.append(claimed)?;
+        let to_desk = desk.to_desk.clone();
+        tokio::task::spawn_local(async move {
+            for word in words {
+                if to_desk.send(Seen::Word(word)).await.is_err() {
+                    return;
+                }
+            }
+            while let Some(word) = hearing.hear::<Word>().await {
+                if to_desk.send(Seen::Word(word)).await.is_err() {
+                    return;
+                }
+            }
+        });
+        tokio::task::spawn_local(peers::accept(listener, desk.spec.tag, desk.to_desk.clone()));
+        point::reach("worker_claimed");
+        desk.begin(prepared, resumed).await?;
+        desk.attend().await
+    }
+
+    /// Starts the agent, or the first call of a loop.
+    async fn begin(&mut self, prepared: Result<Drive, String>, resumed: bool) -> Result<(), StoreError> {
+        self.tell_deadline();
+        match prepared {
+            Err(reason) => self.give_up(reason).await,
+            Ok(Drive::Loop(steps)) => {
+                self.driven = Driven::Loop { steps, question: None, under_way: None };
+                self.step(Input::Started).await?;
+                if resumed {
+                    self.settle_doubts()?;
+                }
+                self.next_turn().await
+            }
+            Ok(Drive::Process(drive)) => match agent::start(&self.dir, &self.spec, &drive) {
+                Err(error) => self.give_up(explain(&error)).await,
+                Ok(started) => {
+                    point::reach("worker_spawned_agent");
+                    for name in agent::missing(&self.spec, &drive) {
+                        let message =
+                            format!("the environment variable {name} is not set, so the agent has none");
+                        self.append(Event::Warned { message })?;
+                    }
+                    self.append(agent::started(&drive, &started))?;
+                    self.hold(started, drive).await
+                }
+            },
+        }
+    }
+
+    async fn give_up(&mut self, reason: String) -> Result<(), StoreError> {
+        self.step(Input::Ended(AgentEnd::Failed(Failure::Spawn { reason }))).await
+    }
+
+    /// Begins to read and feed the agent's process.
+    async fn hold(&mut self, started: Started, drive: ProcessDrive) -> Result<(), StoreError> {
+        let Started { agent, stdin, stdout, stderr } = started;
+        let path = self.dir.path().to_owned();
+        let io = |error| StoreError::Io {
+            attempt: "read the agent's output for",
+            path: path.clone(),
+            source: error,
+        };
+        let redactor = agent::redactor(&self.spec, Some(&drive));
+        let output = Box::new(Output::create(&self.dir, &self.spec, &redactor, drive.reader)?);
+        let stdout = tokio::net::unix::pipe::Receiver::from_owned_fd(stdout).map_err(io)?;
+        let stderr = tokio::net::unix::pipe::Receiver::from_owned_fd(stderr).map_err(io)?;
+        tokio::task::spawn_local(output::pump(Stream::Stdout, stdout, self.to_desk.clone()));
+        tokio::task::spawn_local(output::pump(Stream::Stderr, stderr, self.to_desk.clone()));
+        if let (Some(stdin), Some(prompt)) = (stdin, drive.stdin) {
+            let stdin = tokio::net::unix::pipe::Sender::from_owned_fd(stdin).map_err(io)?;
+            tokio::task::spawn_local(output::feed(stdin, prompt));
+        }
+        let exit = agent.exit_fd().try_clone_to_owned().map_err(io)?;
+        let to_desk = self.to_desk.clone();
+        tokio::task::spawn_local(async move {
+            // An error here is found by `try_exit`, which the desk calls in any case.
+            let _ = readable(exit).await;
+            let _ = to_desk.send(Seen::AgentExited).await;
+        });
+        if agent.is_watched() {
+            self.next_sample = Some(clock::monotonic_ms() + SAMPLE_EVERY_MS);
+        }
+        self.driven = Driven::Process {
+            agent: Box::new(agent),
+            output,
+            exit: None,
+            open_streams: 2,
+            drained_by: u64::MAX,
+        };
+        self.started_ms = clock::monotonic_ms();
+        self.step(Input::Started).await
+    }
+
+    /// The loop.
+    async fn attend(&mut self) -> Result<(), StoreError> {
+        while !self.finished {
+            self.audience.tell_if_due(&self.spec, self.log.state());
+            self.tell_deadline();
+            let wait = Duration::from_millis(self.next_wake().saturating_sub(clock::monotonic_ms()));
+            match tokio::time::timeout(wait, self.seen.recv()).await {
+                Ok(Some(seen)) => self.take(seen).await?,
+                Ok(None) => unreachable!("the desk holds a sender itself"),
+                Err(_) => {}
+            }
+            self.housekeep().await?;
+        }
+        Ok(())
+    }
+
+    fn next_wake(&self) -> u64 {
+        let drained_by = match &self.driven {
+            Driven::Process { exit: Some(_), drained_by, .. } => Some(*drained_by),
+            Driven::Process { .. } | Driven::Loop { .. } | Driven::Nothing => None,
+        };
+        let question = match &self.driven {
+            Driven::Loop { question: Some(question), .. } => Some(question.until_ms),
+            Driven::Process { .. } | Driven::Loop { .. } | Driven::Nothing => None,
+        };
+        let times = [
+            self.machine.next_deadline(),
+            drained_by,
+            question,
+            self.next_sample,
+            self.audience.next_tell(),
+            Some(self.next_look),
+        ];
+        times.into_iter().flatten().min().unwrap_or(u64::MAX)
+    }
+
+    /// What is due by time rather than by an event.
+    async fn housekeep(&mut self) -> Result<(), StoreError> {
+        let now = clock::monotonic_ms();
+        if self.next_look <= now && !self.finished {
+            self.look().await?;
+        }
+        if self.machine.next_deadline().is_some_and(|at| at <= now) && !self.finished {
+            self.step(Input::Tick).await?;
+        }
+        if self.next_sample.is_some_and(|at| at <= now) && !self.finished {
+            self.next_sample = Some(now + SAMPLE_EVERY_MS);
+            self.sample().await?;
+        }
+        if !self.finished {
+            self.conclude_if_drained().await?;
+        }
+        Ok(())
+    }
+
+    async fn take(&mut self, seen: Seen) -> Result<(), StoreError> {
+        match seen {
+            Seen::Output(stream, bytes) => self.take_output(stream, &bytes).await,
+            Seen::OutputClosed(stream) => self.take_close(stream).await,
+            Seen::AgentExited => self.take_exit().await,
+            Seen::Word(word) => match word {
+                Word::Left { policy } => self.step(Input::DoorLeft(policy)).await,
+                Word::Look => self.look().await,
+                Word::Go | Word::Abort | Word::Watch | Word::Ask { .. } => Ok(()),
+            },
+            Seen::Look => self.look().await,
+            Seen::Watcher(peer) => {
+                self.audience.join(peer);
+                Ok(())
+            }
+            Seen::Ask { request, reply, signs } => {
+                self.take_ask(*request, reply, signs);
+                Ok(())
+            }
+            Seen::ChildStarted { run, agent } => {
+                let Ok(agent) = agent.parse() else { return Ok(()) };
+                self.append(Event::ChildStarted { run, agent })
+            }
+            Seen::ChildEnded { run, outcome } => self.append(Event::ChildEnded { run, outcome }),
+            Seen::CallDone { call, ok, output } => self.complete(call, ok, output).await,
+        }
+    }
+
+    async fn take_output(&mut self, stream: Stream, bytes: &[u8]) -> Result<(), StoreError> {
+        let Driven::Process { output, .. } = &mut self.driven else { return Ok(()) };
+        let taken = output.take(stream, bytes);
+        if stream == Stream::Stdout {
+            self.audience.heard(bytes);
+        }
+        self.audience.note(format!("wrote {}", domain::size::display_bytes(bytes.len() as u64)));
+        self.append_or_stop(taken).await?;
+        self.step(Input::Output(stream)).await
+    }
+
+    async fn take_close(&mut self, stream: Stream) -> Result<(), StoreError> {
+        let Driven::Process { output, open_streams, .. } = &mut self.driven else { return Ok(()) };
+        *open_streams -= 1;
+        let closed = output.close(stream);
+        self.append_or_stop(closed).await
+    }
+
+    /// A spool that cannot be written ends the run: what is not recorded must not go on.
+    async fn append_or_stop(&mut self, events: Result<Vec<Event>, StoreError>) -> Result<(), StoreError> {
+        match events {
+            Ok(events) => events.into_iter().try_for_each(|event| self.append(event)),
+            Err(error) => self.step(Input::StorageFailed(error.to_string())).await,
+        }
+    }
+
+    /// The agent is gone: whatever it left behind goes too, and then its streams end.
+    async fn take_exit(&mut self) -> Result<(), StoreError> {
+        let Driven::Process { agent, exit, drained_by, .. } = &mut self.driven else { return Ok(()) };
+        let Ok(Some(ended)) = agent.try_exit() else { return Ok(()) };
+        point::reach("worker_saw_exit");
+        // What cannot be read about the limits of a process that is gone is not worth more than its exit.
+        let passed = agent.passed_limit().ok().flatten();
+        *exit = Some(ended);
+        *drained_by = clock::monotonic_ms() + DRAIN_MS;
+        if let Some((limit, detail)) = passed {
+            self.step(Input::LimitPassed(limit, detail)).await?;
+        }
+        self.sweep()
+    }
+
+    async fn conclude_if_drained(&mut self) -> Result<(), StoreError> {
+        let Driven::Process { output, exit: Some(exit), open_streams, drained_by, .. } = &mut self.driven
+        else {
+            return Ok(());
+        };
+        if *open_streams > 0 && clock::monotonic_ms() < *drained_by {
+            return Ok(());
+        }
+        let conclusion = output.conclude(*exit);
+        self.answer_with(conclusion).await
+    }
+
+    async fn answer_with(&mut self, conclusion: Conclusion) -> Result<(), StoreError> {
+        let Conclusion { end, answer, session } = conclusion;
+        match session.map(|session| session.parse()) {
+            Some(Ok(session)) => self.append(Event::SessionNamed { session })?,
+            Some(Err(error)) => self.append(Event::Warned { message: error.to_string() })?,
+            None => {}
+        }
+        let effects = self.machine.step(clock::monotonic_ms(), Input::Ended(end));
+        self.perform(effects, answer).await
+    }
+
+    pub(super) async fn step(&mut self, input: Input) -> Result<(), StoreError> {
+        let effects = self.machine.step(clock::monotonic_ms(), input);
+        let answer = match &self.driven {
+            Driven::Loop { .. } => Answer::Text(self.log.state().said.clone()),
+            Driven::Process { .. } => Answer::Stdout,
+            Driven::Nothing => Answer::Nothing,
+        };
+        self.perform(effects, answer).await
+    }
+
+    async fn perform(&mut self, effects: Vec<Effect>, answer: Answer) -> Result<(), StoreError> {
+        for effect in effects {
+            match effect {
+                Effect::Append(event) => self.append(event)?,
+                Effect::StopTree(how) => self.stop(how)?,
+                Effect::Finish(outcome) => {
+                    self.finish(outcome, answer).await?;
+                    break;
+                }
+            }
+        }
+        // A loop has no process whose exit would end it.
+        if std::mem::take(&mut self.loop_stopped) && !self.finished {
+            return Box::pin(self.step(Input::Ended(AgentEnd::Done))).await;
+        }
+        Ok(())
+    }
+}
+
+/// Asks the run's backend how to carry it out.
+fn prepare(dir: &RunDir, spec: &RunSpec) -> Result<Drive, String> {
+    let kind = &spec.backend.kind;
+    let backend =
+        backend::registry::by_kind(kind).ok_or_else(|| format!("there is no backend of the kind {kind}"))?;
+    backend.prepare(spec, &dir.work_dir()).map_err(|error| error.to_string())
+}
+
+/// Returns an error with its causes in a line.
+fn explain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(&format!(": {cause}"));
+        source = cause.source();
+    }
+    text
+}

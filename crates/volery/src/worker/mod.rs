@@ -1,0 +1,16 @@
+//! Carries out one run: what is seen comes in, the pure machine decides, the effects go out. The only writer of
+//! the run's events while it lives.
+
+mod actions;
+mod agent;
+mod audience;
+mod calls;
+mod conclude;
+mod desk;
+mod output;
+mod peers;
+mod questions;
+mod tree;
+
+pub use conclude::{end_lost, finish_unstarted};
+pub use desk::{Assignment, EXIT_BUG, EXIT_STORAGE, carry_out};

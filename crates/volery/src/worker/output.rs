@@ -1,0 +1,131 @@
+//! What the agent writes: read concurrently from both streams in bounded pieces, masked, spooled, understood.
+
+use backend::contract::{Answer, Conclusion, Exit, Reader, Report};
+use domain::run::{Event, RunSpec, Stream};
+use domain::secret::{Redactor, StreamRedactor};
+use journal::spool::Wrote;
+use journal::{RunDir, SpoolWriter, StoreError};
+use tokio::net::unix::pipe;
+use tokio::sync::mpsc;
+
+use super::desk::Seen;
+
+/// How much is read at once. With the channel's bound this is all that is ever held of a stream.
+const CHUNK_BYTES: usize = 64 << 10;
+
+/// The two spools of a run and the reader of its backend.
+pub(super) struct Output {
+    stdout: SpoolWriter,
+    stderr: SpoolWriter,
+    stdout_masked: StreamRedactor,
+    stderr_masked: StreamRedactor,
+    reader: Box<dyn Reader>,
+    /// Something other than white space was written to standard output.
+    pub(super) usable: bool,
+}
+
+impl Output {
+    pub(super) fn create(
+        dir: &RunDir,
+        spec: &RunSpec,
+        redactor: &Redactor,
+        reader: Box<dyn Reader>,
+    ) -> Result<Self, StoreError> {
+        Ok(Self {
+            stdout: SpoolWriter::create(dir, Stream::Stdout, spec.limits.output_bytes)?,
+            stderr: SpoolWriter::create(dir, Stream::Stderr, spec.limits.output_bytes)?,
+            stdout_masked: StreamRedactor::new(redactor),
+            stderr_masked: StreamRedactor::new(redactor),
+            reader,
+            usable: false,
+        })
+    }
+
+    /// Takes a piece of output in; returns what is to be journalled about it.
+    pub(super) fn take(&mut self, stream: Stream, bytes: &[u8]) -> Result<Vec<Event>, StoreError> {
+        let masked = match stream {
+            Stream::Stdout => self.stdout_masked.feed(bytes),
+            Stream::Stderr => self.stderr_masked.feed(bytes),
+        };
+        self.write(stream, &masked)
+    }
+
+    /// Writes what was held back when a stream ends.
+    pub(super) fn close(&mut self, stream: Stream) -> Result<Vec<Event>, StoreError> {
+        let rest = match stream {
+            Stream::Stdout => self.stdout_masked.finish(),
+            Stream::Stderr => self.stderr_masked.finish(),
+        };
+        self.write(stream, &rest)
+    }
+
+    fn write(&mut self, stream: Stream, bytes: &[u8]) -> Result<Vec<Event>, StoreError> {
+        if bytes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let spool = match stream {
+            Stream::Stdout => &mut self.stdout,
+            Stream::Stderr => &mut self.stderr,
+        };
+        let wrote = spool.write(bytes)?;
+        if stream == Stream::Stdout {
+            self.usable = self.usable || bytes.iter().any(|byte| !byte.is_ascii_whitespace());
+        }
+        let mut events: Vec<Event> = self.reader.feed(stream, bytes).into_iter().map(event_of).collect();
+        if let Wrote::TruncationBegan { kept_bytes } = wrote {
+            events.push(Event::OutputTruncated { stream, kept_bytes });
+        }
+        Ok(events)
+    }
+
+    pub(super) fn conclude(&mut self, exit: Exit) -> Conclusion {
+        self.reader.conclude(exit)
+    }
+}
+
+fn event_of(report: Report) -> Event {
+    match report {
+        // An event has a bound of its own; the whole text is in the spool.
+        Report::Said(text) => Event::Said { text: domain::size::head(&text, 64 << 10).to_owned() },
+        Report::Used(usage) => Event::Used { usage },
+        Report::Warned(message) => Event::Warned { message },
+    }
+}
+
+/// Tells whether an answer is worth calling the run partial.
+pub(super) fn is_usable(answer: &Answer, stdout_usable: bool) -> bool {
+    match answer {
+        Answer::Stdout => stdout_usable,
+        Answer::Text(text) => !text.trim().is_empty(),
+        Answer::Nothing => false,
+    }
+}
+
+/// Reads a stream to its end and hands the pieces to the desk, which takes them at its own pace.
+pub(super) async fn pump(stream: Stream, pipe: pipe::Receiver, desk: mpsc::Sender<Seen>) {
+    let mut chunk = vec![0; CHUNK_BYTES];
+    loop {
+        if pipe.readable().await.is_err() {
+            break;
+        }
+        match pipe.try_read(&mut chunk) {
+            Ok(0) => break,
+            Ok(read) => {
+                if desk.send(Seen::Output(stream, chunk[..read].to_vec())).await.is_err() {
+                    return;
+                }
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+            Err(_) => break,
+        }
+    }
+    // A desk that is gone no longer needs to know.
+    let _ = desk.send(Seen::OutputClosed(stream)).await;
+}
+
+/// Writes the prompt to the agent's input and closes it. An agent that does not read is its own affair.
+pub(super) async fn feed(mut pipe: pipe::Sender, prompt: Vec<u8>) {
+    use tokio::io::AsyncWriteExt;
+    // EPIPE means that the agent ended or closed its input.
+    let _ = pipe.write_all(&prompt).await;
+}

@@ -1,0 +1,198 @@
+//! The tree of a run: its processes, its use of resources, its child runs, and its end.
+
+use backend::contract::Answer;
+use backend::process;
+use domain::plan::Parent;
+use domain::run::{Event, Input, Outcome, StopHow};
+use journal::StoreError;
+use journal::inbox::{self, Letter};
+use tokio::sync::{mpsc, oneshot};
+
+use super::conclude::{self, Facts};
+use super::desk::{Desk, Driven, Seen};
+use super::{output, peers};
+use crate::app::{Progress, Request};
+use crate::clock;
+use crate::point;
+use crate::wire::Tell;
+
+/// The keeper waits this much longer than the machine before it calls the worker hung.
+const HANG_MARGIN_MS: u64 = 2_000;
+/// How often the inbox is looked at without being told to.
+const LOOK_EVERY_MS: u64 = 1_000;
+
+impl Desk {
+    /// Records an event and takes it into the state.
+    pub(super) fn append(&mut self, event: Event) -> Result<(), StoreError> {
+        self.log.append(clock::now(), event)?;
+        Ok(())
+    }
+
+    /// Kills what is left of the agent's processes.
+    pub(super) fn sweep(&mut self) -> Result<(), StoreError> {
+        let Driven::Process { agent, .. } = &mut self.driven else { return Ok(()) };
+        let swept = agent.sweep();
+        let left = match &swept {
+            Ok(killed) => {
+                self.killed += killed.count;
+                killed
+                    .left
+                    .iter()
+                    .map(|left| format!("{} ({}, state {})", left.pid, left.comm, left.state))
+                    .collect()
+            }
+            Err(error) => vec![format!("the sweep failed: {error}")],
+        };
+        let left: Vec<String> = left;
+        if left.is_empty() {
+            return Ok(());
+        }
+        self.append(Event::Warned {
+            message: format!("processes that could not be killed: {}", left.join(", ")),
+        })
+    }
+
+    /// Stops the agent: asks it, or kills all that belongs to the run.
+    pub(super) fn stop(&mut self, how: StopHow) -> Result<(), StoreError> {
+        match (&mut self.driven, how) {
+            (Driven::Process { agent, .. }, StopHow::Ask) => match process::ask(agent) {
+                Ok(()) => {}
+                Err(error) => {
+                    let message = format!("the agent could not be asked to stop: {error}");
+                    self.append(Event::Warned { message })?;
+                }
+            },
+            (Driven::Process { .. }, StopHow::Kill) => self.sweep()?,
+            (Driven::Loop { under_way, .. }, StopHow::Ask | StopHow::Kill) => {
+                if let Some(task) = under_way.take() {
+                    task.abort();
+                }
+                self.loop_stopped = true;
+            }
+            (Driven::Nothing, StopHow::Ask | StopHow::Kill) => {}
+        }
+        Ok(())
+    }
+
+    /// Looks into the inbox.
+    pub(super) async fn look(&mut self) -> Result<(), StoreError> {
+        self.next_look = clock::monotonic_ms() + LOOK_EVERY_MS;
+        match inbox::read_cancel(&self.dir) {
+            Letter::Valid(order) if self.cancel_seen != Some(order.now) => {
+                self.cancel_seen = Some(order.now);
+                self.step(Input::Cancel(order)).await?;
+            }
+            Letter::Valid(_) | Letter::Nothing | Letter::Ignored { .. } => {}
+        }
+        if self.finished { Ok(()) } else { self.take_answer().await }
+    }
+
+    /// Looks at what the tree uses, where only looking enforces a limit.
+    pub(super) async fn sample(&mut self) -> Result<(), StoreError> {
+        let Driven::Process { agent, exit: None, .. } = &mut self.driven else { return Ok(()) };
+        match agent.passed_limit().ok().flatten() {
+            Some((limit, detail)) => self.step(Input::LimitPassed(limit, detail)).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Tells the keeper by when this worker must be done.
+    pub(super) fn tell_deadline(&mut self) {
+        let deadline = self.machine.hard_deadline(HANG_MARGIN_MS).unwrap_or(0);
+        if deadline != self.deadline_told {
+            self.deadline_told = deadline;
+            // A full pipe means that the keeper is stopped; the old deadline stays.
+            let _ = rustix::io::write(&self.deadline, &deadline.to_le_bytes());
+        }
+    }
+
+    /// Counts a child that is about to be asked for, and says what is left for it.
+    pub(super) fn reserve_child(&mut self) -> Parent {
+        let parent = Parent {
+            spec: self.spec.clone(),
+            children: self.children_asked,
+            tree_runs: 0,
+            remaining_ms: self.machine.remaining_ms(clock::monotonic_ms()),
+            line: Vec::new(),
+        };
+        self.children_asked += 1;
+        parent
+    }
+
+    /// Answers a request of the run's own agent in a task of its own.
+    pub(super) fn take_ask(
+        &mut self,
+        request: Request,
+        reply: oneshot::Sender<Tell>,
+        signs: mpsc::Sender<Progress>,
+    ) {
+        let engine = std::sync::Arc::clone(&self.engine);
+        let to_desk = self.to_desk.clone();
+        let Request::Start(start) = request else {
+            tokio::task::spawn_local(async move {
+                let _ = reply.send(peers::answer(engine, request, signs).await);
+            });
+            return;
+        };
+        let parent = self.reserve_child();
+        tokio::task::spawn_local(async move {
+            let started = match engine.start_child(*start, parent).await {
+                Ok(started) => started,
+                Err(error) => {
+                    let _ = reply.send(Tell::Refused { error });
+                    return;
+                }
+            };
+            let (run, agent) = (started.run_id, started.agent.clone());
+            let _ = to_desk.send(Seen::ChildStarted { run, agent }).await;
+            let value = serde_json::to_value(&started.told).expect("a plain value");
+            let _ = reply.send(Tell::Answer { value });
+            let (outcome, _) = engine.result_of(run).await;
+            let _ = to_desk.send(Seen::ChildEnded { run, outcome }).await;
+        });
+    }
+
+    /// Sweeps, writes the outcome, and tells.
+    pub(super) async fn finish(&mut self, outcome: Outcome, answer: Answer) -> Result<(), StoreError> {
+        self.sweep()?;
+        let (exit_code, stdout_usable) = match &self.driven {
+            Driven::Process { output, exit, .. } => (exit.and_then(|exit| exit.code()), output.usable),
+            Driven::Loop { .. } | Driven::Nothing => (None, false),
+        };
+        self.end_children().await;
+        point::reach("worker_swept");
+        let outcome = outcome.with_output(output::is_usable(&answer, stdout_usable));
+        let duration_ms = clock::monotonic_ms() - self.started_ms;
+        let facts = Facts { outcome, answer, duration_ms, exit_code, killed: self.killed };
+        let ending = conclude::ending(&self.dir, self.log.state(), facts)?;
+        self.log.finish(clock::now(), ending)?;
+        self.finished = true;
+        point::reach("worker_wrote_outcome");
+        self.audience.ended().await;
+        Ok(())
+    }
+
+    /// Child runs do not outlive their parent: they are cancelled and awaited for as long as their grace.
+    async fn end_children(&mut self) {
+        let open: Vec<_> = self
+            .log
+            .state()
+            .children
+            .iter()
+            .filter(|(_, child)| child.outcome.is_none())
+            .map(|(run, _)| *run)
+            .collect();
+        if open.is_empty() {
+            return;
+        }
+        conclude::cancel_children(&self.dir, &self.spec, self.log.state());
+        let wait = std::time::Duration::from_millis(self.spec.limits.grace_ms + 1_000);
+        for run in open {
+            let ended = tokio::time::timeout(wait, self.engine.result_of(run)).await;
+            if let Ok((outcome, _)) = ended {
+                // The parent's own outcome matters more than this line about its child.
+                let _ = self.append(Event::ChildEnded { run, outcome });
+            }
+        }
+    }
+}
