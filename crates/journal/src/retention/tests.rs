@@ -196,6 +196,11 @@ fn a_day_that_is_done_is_not_looked_at_again() {
     let day = env.home().join("runs").join(ids[0].day());
     fs::write(day.join(".outputs-dropped.new"), "of a crash").unwrap();
     assert_eq!(env.sweep().outputs_dropped, 2);
+    assert_eq!(
+        fs::read_to_string(day.join(".outputs-dropped")).unwrap(),
+        "all",
+        "not even its names are read again"
+    );
     fs::write(day.join(".outputs-dropped.new"), "of a crash").unwrap();
     // Nothing of ours does this: it shows that nobody looks.
     fs::write(env.dir(ids[0]).join("stdout"), "again").unwrap();

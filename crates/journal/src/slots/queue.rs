@@ -17,8 +17,9 @@ use super::watch::{Watch, Watched};
 
 /// How often a ticket is tried again although its descriptor said nothing.
 pub const RECHECK: Duration = Duration::from_millis(500);
-/// How long a waiter waits for the queue's lock: its loop has other things to do.
+/// How long a waiter waits for the queue's lock, its loop having other things to do, and how soon it comes again.
 const ADVANCE_PATIENCE: Duration = Duration::from_millis(20);
+const ADVANCE_AGAIN: Duration = Duration::from_millis(5);
 
 /// A place in the queue. Dropping it leaves the queue.
 #[derive(Debug)]
@@ -29,6 +30,8 @@ pub struct Ticket {
     path: PathBuf,
     place: Place,
     watch: Watch,
+    /// Whether the last try failed because others had the queue's lock.
+    was_locked_out: bool,
     /// The flock that says that this ticket is alive; nothing when the queue was left.
     held: Option<OwnedFd>,
 }
@@ -82,7 +85,16 @@ impl Ticket {
         let path = room.queue().join(format!("{number:020}.{run}"));
         std::fs::rename(&unborn, &path)?;
         let place = waiting.tail.clone().map_or(Place::First, Place::Behind);
-        Ok(Self { room: room.clone(), slots, number, path, place, watch: Watch::default(), held: Some(held) })
+        Ok(Self {
+            room: room.clone(),
+            slots,
+            number,
+            path,
+            place,
+            watch: Watch::default(),
+            was_locked_out: false,
+            held: Some(held),
+        })
     }
 
     /// Returns the number of the ticket; smaller ones go first.
@@ -92,9 +104,14 @@ impl Ticket {
 
     /// Returns the descriptor that is readable when [`Ticket::try_advance`] has something to do.
     ///
-    /// It may change with each try. Without one, and in any case every [`RECHECK`], try anyway.
+    /// It may change with each try, and so may [`Ticket::recheck_after`].
     pub fn as_fd(&self) -> Option<BorrowedFd<'_>> {
         self.watch.as_fd()
+    }
+
+    /// Returns how long to wait for the descriptor before trying anyway: [`RECHECK`] or less.
+    pub fn recheck_after(&self) -> Duration {
+        if self.was_locked_out { ADVANCE_AGAIN } else { RECHECK }
     }
 
     /// Moves up as far as possible, and returns the slot when it is this ticket's turn and one is free.
@@ -127,11 +144,14 @@ impl Ticket {
     }
 
     fn take_as_first(&mut self) -> io::Result<Option<Slot>> {
-        let Some(lock) = self.room.lock(ADVANCE_PATIENCE)? else { return Ok(None) };
+        let lock = self.room.lock(ADVANCE_PATIENCE)?;
+        self.was_locked_out = lock.is_none();
+        let Some(lock) = lock else { return Ok(None) };
         if let Some(slot) = pool::take(&self.room, self.slots, &lock)? {
             return Ok(Some(slot));
         }
-        if self.watch.len() == 0 {
+        if self.watch.len() < self.slots as usize {
+            self.watch.clear();
             for number in 0..self.slots {
                 if self.watch.add(&self.room.slot(number)) == Watched::Free
                     && let Some(slot) = pool::take(&self.room, self.slots, &lock)?

@@ -61,7 +61,7 @@ impl Room {
                 return Ok(None);
             }
             std::thread::sleep(pause);
-            pause = (pause * 2).min(Duration::from_millis(5));
+            pause = (pause * 2).min(Duration::from_millis(1));
         }
         Ok(Some(QueueLock { file }))
     }
