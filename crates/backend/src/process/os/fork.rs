@@ -12,7 +12,7 @@ use super::signals;
 pub enum Forked {
     /// The parent, with its child.
     Keeper(ProcessHandle),
-    /// The child. All signals are unblocked and have their default meaning.
+    /// The child. All signals are unblocked and have the meaning that they have at the start of a Rust program.
     Worker,
 }
 
@@ -29,6 +29,8 @@ pub fn fork_worker() -> io::Result<Forked> {
     let pid = unsafe { libc::fork() };
     if pid == 0 {
         signals::default_all();
+        // An agent that ends without reading its prompt must not take the worker with it.
+        signals::ignore_broken_pipes();
         signals::unblock_all();
         return Ok(Forked::Worker);
     }

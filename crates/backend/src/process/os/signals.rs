@@ -67,6 +67,12 @@ fn set_mask(mask: &libc::sigset_t) {
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, mask, std::ptr::null_mut()) };
 }
 
+/// Makes writing to a peer that is gone an error instead of a signal, as in every Rust program.
+pub(super) fn ignore_broken_pipes() {
+    // SAFETY: SIG_IGN is a valid disposition for this signal.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+}
+
 /// Chosen signals as a descriptor that becomes readable when one arrives.
 #[derive(Debug)]
 pub struct SignalFd {
