@@ -277,9 +277,7 @@ impl Keeper {
     fn keep_workers(&mut self) -> Result<(), KeeperError> {
         for attempt in 0..=RESUMES_MAX {
             let end = self.keep_worker(attempt > 0)?;
-            let swept =
-                process::kill_tree(self.spec.tag, &[]).map_err(|error| KeeperError::Os("sweep", error))?;
-            self.reap_leftovers();
+            let killed = self.sweep()?;
             if self.dir.ending()?.is_some() {
                 return Ok(());
             }
@@ -304,7 +302,7 @@ impl Keeper {
                     Outcome::Interrupted { lost: Lost::Worker }
                 }
             };
-            worker::end_lost(&self.dir, &self.lock, &self.spec, outcome, swept.count)?;
+            worker::end_lost(&self.dir, &self.lock, &self.spec, outcome, killed)?;
             return Ok(());
         }
         Ok(())
@@ -387,6 +385,19 @@ impl Keeper {
         // If the order cannot be written the run goes on; there is nobody to tell.
         let _ = inbox::post_cancel(&self.dir, &CancelOrder { by, reason: String::new(), now: false });
         sockets::nudge(&self.socket);
+    }
+
+    /// Kills what the worker left behind, and returns how many processes that were.
+    fn sweep(&self) -> Result<u32, KeeperError> {
+        // Whatever loses its parent in this run becomes a child of this process before that parent can be
+        // collected. So without children there is nothing to look for, and no need to walk over all processes.
+        if !process::has_children() {
+            return Ok(0);
+        }
+        let swept =
+            process::kill_tree(self.spec.tag, &[]).map_err(|error| KeeperError::Os("sweep", error))?;
+        self.reap_leftovers();
+        Ok(swept.count)
     }
 
     /// Collects the descendants that were handed to this process and have ended.

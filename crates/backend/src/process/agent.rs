@@ -23,6 +23,8 @@ use crate::contract::Exit;
 pub struct Agent {
     pub(super) handle: ProcessHandle,
     pub(super) init: Option<Init>,
+    /// The init was collected, so nothing can be left: looking for it would mean a walk over all processes.
+    pub(super) namespace_ended: bool,
     pub(super) tag: u64,
     pub(super) exit: Option<Exit>,
     pub(super) limits: ResourceLimits,
@@ -102,7 +104,9 @@ impl Agent {
     }
 
     fn sweep_namespace(&mut self) -> io::Result<Killed> {
-        let Some(init) = &self.init else { return Ok(Killed::default()) };
+        let Some(init) = self.init.as_ref().filter(|_| !self.namespace_ended) else {
+            return Ok(Killed::default());
+        };
         let init_pid = init.handle.pid();
         let mut proc = Proc::open()?;
         let count = match proc.children(init_pid) {
@@ -121,14 +125,9 @@ impl Agent {
         // How the agent itself ended may still be in the pipe.
         self.try_exit()?;
         if let Some(init) = &self.init {
-            match init.handle.try_reap() {
-                // Collected in an earlier sweep.
-                Err(error) if error.raw_os_error() == Some(libc::ECHILD) => {}
-                answer => {
-                    answer?;
-                }
-            }
+            init.handle.try_reap()?;
         }
+        self.namespace_ended = true;
         Ok(Killed { count: u32::try_from(count).unwrap_or(u32::MAX), left: Vec::new() })
     }
 

@@ -327,6 +327,7 @@ fn describe(
     Agent {
         handle: agent,
         init,
+        namespace_ended: false,
         tag: request.tag,
         exit: None,
         limits: request.limits,

@@ -1,0 +1,201 @@
+//! The figures of a running server: its start, a call, many calls, and its memory.
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use crate::figure::{Figure, median, percentile, spread};
+use crate::floor::{self, timed};
+use crate::stage::{FLOOD, NAP, NOTHING, Stage, children, is_success, memory as memory_of};
+
+const START_ROUNDS: usize = 60;
+const CALL_ROUNDS: usize = 300;
+const CROWD: usize = 256;
+const CROWD_ROUNDS: usize = 3;
+
+/// Cold start to the answer of `initialize`, and what an idle server holds.
+pub(crate) fn start(stage: &Stage) -> anyhow::Result<Vec<Figure>> {
+    let (mut starts, mut floors, mut resident) = (Vec::new(), Vec::new(), Vec::new());
+    // The first start makes the state directory.
+    drop(stage.serve()?);
+    for _ in 0..START_ROUNDS {
+        floors.push(floor::spawn(&NOTHING)?);
+        let (ms, client) = timed(|| stage.serve())?;
+        starts.push(ms);
+        resident.push(client.memory("VmRSS")?);
+    }
+    let idle = stage.serve()?;
+    sleep(Duration::from_millis(300));
+    resident.push(idle.memory("VmRSS")?);
+    let mut cat = floor::start(&["/bin/sleep", "1"])?;
+    sleep(Duration::from_millis(50));
+    let bare = memory_of(cat.id(), "VmRSS");
+    cat.wait()?;
+    Ok(vec![
+        Figure {
+            name: "cold start to the answer of `initialize`, p50",
+            unit: "ms",
+            value: median(&starts),
+            floor: Some((median(&floors), "spawn of /bin/true")),
+            target: Some((5.0, "fixed")),
+            note: spread(&starts),
+        },
+        Figure {
+            name: "idle server, resident",
+            unit: "MB",
+            value: percentile(&resident, 100),
+            floor: bare.map(|mb| (mb, "an idle /bin/sleep")),
+            target: Some((9.0, "fixed")),
+            note: format!("the most of {} servers", resident.len()),
+        },
+    ])
+}
+
+/// One `run_agent` call with an agent that does nothing.
+pub(crate) fn call(stage: &Stage) -> anyhow::Result<Vec<Figure>> {
+    let mut client = stage.serve()?;
+    let (mut calls, mut spawns, mut syncs) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..20 {
+        client.run("nothing")?;
+    }
+    for _ in 0..CALL_ROUNDS {
+        spawns.push(floor::spawn(&NOTHING)?);
+        syncs.push(floor::fsync(&stage.path("state"))?);
+        let (ms, ()) = timed(|| client.run("nothing"))?;
+        calls.push(ms);
+    }
+    let figure = |name, percent| {
+        let [call, spawn, sync] = [&calls, &spawns, &syncs].map(|values| percentile(values, percent));
+        Figure {
+            name,
+            unit: "ms",
+            value: call,
+            floor: Some((spawn + 2.0 * sync, "posix_spawn of the agent + 2 fdatasync")),
+            target: Some((spawn + 2.5 + 2.0 * sync, "floor + 2.5 ms")),
+            note: format!("spawn {spawn:.2}, fdatasync {sync:.2}; call {}", spread(&calls)),
+        }
+    };
+    Ok(vec![
+        figure("`run_agent` with a 0-ms agent, p50", 50),
+        figure("`run_agent` with a 0-ms agent, p95", 95),
+    ])
+}
+
+/// Many runs at once.
+pub(crate) fn crowd(stage: &Stage) -> anyhow::Result<Vec<Figure>> {
+    let mut client = stage.serve()?;
+    client.run("nap")?;
+    let (mut walls, mut floors, mut failed) = (Vec::new(), Vec::new(), 0);
+    for _ in 0..CROWD_ROUNDS {
+        floors.push(floor::spawn_all(&NAP, CROWD)?);
+        let (ms, lost) = timed(|| {
+            for _ in 0..CROWD {
+                client.ask_run("nap")?;
+            }
+            let mut lost = 0;
+            for _ in 0..CROWD {
+                lost += usize::from(!is_success(&client.next_answer()?));
+            }
+            Ok(lost)
+        })?;
+        walls.push(ms);
+        failed += lost;
+    }
+    let floor = median(&floors);
+    Ok(vec![
+        Figure {
+            name: "256 concurrent 100-ms agents, wall time",
+            unit: "ms",
+            value: median(&walls),
+            floor: Some((floor, "256 bare spawns at once")),
+            target: Some((4.0 * floor, "4 × floor")),
+            note: spread(&walls),
+        },
+        Figure {
+            name: "256 concurrent 100-ms agents, runs that did not succeed",
+            unit: "runs",
+            value: f64::from(u32::try_from(failed)?),
+            floor: None,
+            target: Some((0.0, "all succeed")),
+            note: format!("of {}", CROWD * CROWD_ROUNDS),
+        },
+    ])
+}
+
+/// What a server holds after many calls.
+pub(crate) fn memory(stage: &Stage) -> anyhow::Result<Vec<Figure>> {
+    let mut client = stage.serve()?;
+    let mut after = Vec::new();
+    for calls in [100, 900] {
+        for _ in 0..calls {
+            client.run("nothing")?;
+        }
+        sleep(Duration::from_millis(300));
+        after.push(client.memory("VmRSS")?);
+    }
+    Ok(vec![Figure {
+        name: "server after 1,000 calls, resident",
+        unit: "MB",
+        value: after[1],
+        floor: Some((after[0], "after 100 calls")),
+        target: Some((after[0] * 1.1, "110 % of that")),
+        note: format!("{:+.1} %", (after[1] / after[0] - 1.0) * 100.0),
+    }])
+}
+
+/// An agent that writes 100 MB.
+pub(crate) fn output(stage: &Stage) -> anyhow::Result<Vec<Figure>> {
+    let mut client = stage.serve()?;
+    client.run("nothing")?;
+    let before = client.memory("VmRSS")?;
+    let bare = floor::spawn(&FLOOD)?;
+    let server = client.pid();
+    let (ms, peak) = timed(|| {
+        let id = client.ask_run("flood")?;
+        // The worker is the first child of the only keeper; its peak is read until it is gone.
+        let watching = std::thread::spawn(move || {
+            let mut peak: f64 = 0.0;
+            let mut seen = false;
+            loop {
+                let keeper = children(server).first().copied();
+                let worker = keeper.and_then(|keeper| children(keeper).first().copied());
+                match worker.and_then(|worker| memory_of(worker, "VmHWM")) {
+                    Some(mb) => peak = peak.max(mb),
+                    None if seen && keeper.is_none() => return peak,
+                    None => {}
+                }
+                seen = seen || worker.is_some();
+                sleep(Duration::from_millis(1));
+            }
+        });
+        anyhow::ensure!(is_success(&client.answer(id)?), "the flood did not succeed");
+        Ok(watching)
+    })?;
+    let peak = peak.join().map_err(|_| anyhow::anyhow!("the watching thread panicked"))?;
+    let after = client.memory("VmRSS")?;
+    Ok(vec![
+        Figure {
+            name: "100 MB of output, peak of the worker",
+            unit: "MB",
+            value: peak,
+            floor: None,
+            target: Some((24.0, "fixed")),
+            note: String::new(),
+        },
+        Figure {
+            name: "100 MB of output, growth of the server",
+            unit: "MB",
+            value: after - before,
+            floor: None,
+            target: Some((before * 0.1, "10 % of it before")),
+            note: format!("{before:.2} before, {after:.2} after"),
+        },
+        Figure {
+            name: "100 MB of output, wall time",
+            unit: "ms",
+            value: ms,
+            floor: Some((bare, "the same into /dev/null")),
+            target: None,
+            note: String::new(),
+        },
+    ])
+}

@@ -1,0 +1,164 @@
+//! A place to measure in, on the disk of the build, and a bare client of the server in it.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use anyhow::{Context, ensure};
+use serde_json::{Value, json};
+
+/// The agent that does nothing: what every call is measured with.
+pub(crate) const NOTHING: [&str; 1] = ["/bin/true"];
+/// The agent that takes 100 ms.
+pub(crate) const NAP: [&str; 2] = ["/bin/sleep", "0.1"];
+/// The agent that writes 100 MB.
+pub(crate) const FLOOD: [&str; 3] =
+    ["/bin/sh", "-c", "yes 'a line of output as an agent writes it' | head -c 100000000"];
+
+/// One place. Everything below it goes when it is dropped.
+pub(crate) struct Stage {
+    root: tempfile::TempDir,
+}
+
+impl Stage {
+    pub(crate) fn new(scratch: &Path) -> anyhow::Result<Self> {
+        let root = tempfile::Builder::new().prefix("bench-").tempdir_in(scratch)?;
+        for folder in ["home", "state", "config", "project/.volery/agents"] {
+            std::fs::create_dir_all(root.path().join(folder))?;
+        }
+        let stage = Self { root };
+        let mut config = String::new();
+        for (name, argv) in [("nothing", NOTHING.as_slice()), ("nap", &NAP), ("flood", &FLOOD)] {
+            config.push_str(&format!("[backends.{name}]\ncommand = {}\n", json!(argv)));
+            let agent = stage.path("project/.volery/agents").join(format!("{name}.md"));
+            std::fs::write(agent, format!("---\ndescription: for a figure\nbackend: {name}\n---\n"))?;
+        }
+        std::fs::write(stage.path("config/config.toml"), config)?;
+        Ok(stage)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.root.path().join(name)
+    }
+
+    /// Returns the program with this place's environment and nothing else.
+    #[expect(clippy::disallowed_methods, reason = "the program itself is what is measured")]
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_volery"));
+        command.args(arguments).current_dir(self.path("project")).env_clear();
+        command.env("PATH", "/usr/local/bin:/usr/bin:/bin");
+        command.env("HOME", self.path("home"));
+        command.env("VOLERY_HOME", self.path("state"));
+        command.env("VOLERY_CONFIG_HOME", self.path("config"));
+        // More than any figure needs, so that none of them waits for a slot.
+        command.env("VOLERY_SLOTS", "300");
+        command
+    }
+
+    pub(crate) fn serve(&self) -> anyhow::Result<Client> {
+        Client::start(self.command(&["serve"]))
+    }
+}
+
+/// A server and the two ends of its streams. No threads: what is measured includes nothing of the client's own.
+pub(crate) struct Client {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+    next_id: u64,
+}
+
+impl Client {
+    /// Starts a server; returns when it has answered `initialize`.
+    pub(crate) fn start(mut command: Command) -> anyhow::Result<Self> {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let stdin = child.stdin.take().context("the server's input")?;
+        let stdout = BufReader::new(child.stdout.take().context("the server's output")?);
+        let mut client = Self { child, stdin, stdout, next_id: 0 };
+        let params = json!({
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": {"name": "bench", "version": "1"},
+        });
+        let id = client.send("initialize", &params)?;
+        client.answer(id)?;
+        let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+        writeln!(client.stdin, "{initialized}")?;
+        Ok(client)
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn send(&mut self, method: &str, params: &Value) -> anyhow::Result<u64> {
+        self.next_id += 1;
+        let message = json!({"jsonrpc": "2.0", "id": self.next_id, "method": method, "params": params});
+        self.stdin.write_all(format!("{message}\n").as_bytes())?;
+        Ok(self.next_id)
+    }
+
+    /// Returns the next answer, whatever it answers.
+    pub(crate) fn next_answer(&mut self) -> anyhow::Result<Value> {
+        let mut line = String::new();
+        loop {
+            line.clear();
+            ensure!(self.stdout.read_line(&mut line)? > 0, "the server is gone");
+            let message: Value = serde_json::from_str(&line)?;
+            if message.get("id").is_some() && message.get("method").is_none() {
+                return Ok(message);
+            }
+        }
+    }
+
+    pub(crate) fn answer(&mut self, id: u64) -> anyhow::Result<Value> {
+        let answer = self.next_answer()?;
+        ensure!(answer["id"] == json!(id), "another answer was expected: {answer}");
+        Ok(answer)
+    }
+
+    /// Asks for a run of an agent.
+    pub(crate) fn ask_run(&mut self, agent: &str) -> anyhow::Result<u64> {
+        let arguments = json!({"agent": agent, "prompt": "go"});
+        self.send("tools/call", &json!({"name": "run_agent", "arguments": arguments}))
+    }
+
+    /// Runs an agent to its end.
+    pub(crate) fn run(&mut self, agent: &str) -> anyhow::Result<()> {
+        let id = self.ask_run(agent)?;
+        let answer = self.answer(id)?;
+        ensure!(is_success(&answer), "the run did not succeed: {answer}");
+        Ok(())
+    }
+
+    /// Returns a line of the server's `/proc/PID/status`, in MB.
+    pub(crate) fn memory(&self, line: &str) -> anyhow::Result<f64> {
+        memory(self.pid(), line).context("read the server's memory")
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        // It may have left already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub(crate) fn is_success(answer: &Value) -> bool {
+    answer["result"]["structuredContent"]["status"] == json!("succeeded")
+}
+
+/// Returns a line of a process's status in MB (of 1,000,000 bytes); `None` when the process is gone.
+pub(crate) fn memory(pid: u32, line: &str) -> Option<f64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let found = status.lines().find_map(|text| text.strip_prefix(line)?.strip_prefix(':'))?;
+    let kib: f64 = found.trim().trim_end_matches(" kB").parse().ok()?;
+    Some(kib * 1_024.0 / 1_000_000.0)
+}
+
+/// Returns the children of a process.
+pub(crate) fn children(pid: u32) -> Vec<u32> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    text.split_whitespace().filter_map(|word| word.parse().ok()).collect()
+}
