@@ -211,9 +211,10 @@ impl Keeper {
                 return Ok(None);
             }
             let queue = ticket.as_fd().unwrap_or(self.signals.as_fd());
+            let recheck_ms = u64::try_from(ticket.recheck_after().as_millis()).unwrap_or(QUEUE_LOOK_MS);
             wait_readable(
                 &[queue, self.leash_or_signals(), self.signals.as_fd(), self.listener.as_fd()],
-                QUEUE_LOOK_MS,
+                recheck_ms.min(QUEUE_LOOK_MS),
             );
             // A connection is only a nudge while the run is queued: whoever watches looks at the journal.
             while self.listener.accept().is_ok() {}
