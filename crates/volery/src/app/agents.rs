@@ -1,8 +1,10 @@
 //! The agents that can be asked for in a directory, and what stands in their way.
 
 use domain::agent::Agent;
+use domain::diagnostic::Diagnostic;
 
 use super::engine::Engine;
+use super::honour::{self, Wishes};
 use super::{AgentList, AgentView, AppError, ListAgents};
 use crate::registry::Catalogue;
 
@@ -10,7 +12,18 @@ impl Engine {
     pub(super) fn list_agents(&self, ask: ListAgents) -> Result<AgentList, AppError> {
         let (_, catalogue) = self.place(ask.directory.as_deref())?;
         let agents = catalogue.agents.values().map(|agent| self.agent_view(&catalogue, agent)).collect();
-        Ok(AgentList { project: catalogue.project, agents, diagnostics: catalogue.diagnostics })
+        let unhonoured = catalogue.agents.values().flat_map(|agent| self.unhonoured(&catalogue, agent));
+        let unhonoured: Vec<Diagnostic> = unhonoured.collect();
+        let mut diagnostics = catalogue.diagnostics;
+        diagnostics.extend(unhonoured);
+        Ok(AgentList { project: catalogue.project, agents, diagnostics })
+    }
+
+    /// Returns a warning for each field that the agent's backend cannot honour.
+    fn unhonoured(&self, catalogue: &Catalogue, agent: &Agent) -> Vec<Diagnostic> {
+        let Ok(backend) = self.configured_backend(catalogue, agent) else { return Vec::new() };
+        let sentences = honour::unhonoured(&Wishes::of_agent(agent), &backend);
+        sentences.into_iter().map(|text| Diagnostic::warning(&agent.source.file, text)).collect()
     }
 
     fn agent_view(&self, catalogue: &Catalogue, agent: &Agent) -> AgentView {

@@ -4,6 +4,7 @@
 mod agents;
 mod engine;
 mod error;
+mod honour;
 mod leashes;
 mod lists;
 mod look;

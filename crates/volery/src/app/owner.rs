@@ -6,7 +6,7 @@ use domain::id::RunId;
 use journal::index::Index;
 use journal::retention::{self, Policy, Sweep, SweepLimits, SweepReport};
 
-use super::engine::{Engine, store_error};
+use super::engine::Engine;
 use super::lists::{index_error, written};
 use super::{
     App, AppError, Clean, Cleaned, ConfigFileView, IndexView, Reindexed, SlotsView, StateReport, TrustItem,
@@ -160,7 +160,7 @@ impl Engine {
         let mut opened = Index::open(self.home.path()).map_err(index_error)?;
         written(opened.index.clear())?;
         let (runs, damaged) = self.fill(&mut opened.index)?;
-        let open = self.home.open_runs().map_err(store_error)?.len() as u64;
+        let open = self.ingest()?.len() as u64;
         Ok(Reindexed { runs, open, damaged, duration_ms: clock::monotonic_ms() - began })
     }
 }

@@ -18,6 +18,7 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use super::engine::{Engine, store_error};
+use super::honour::{self, Wishes};
 use super::leashes;
 use super::{AppError, Attachment, Start, Started};
 use crate::clock;
@@ -56,6 +57,7 @@ impl Engine {
 
     fn start_now(&self, ask: Start, parent: Option<Parent>) -> Result<Started, AppError> {
         let (directory, catalogue) = self.place(ask.directory.as_deref())?;
+        check_config(&catalogue)?;
         let agent = find_agent(&catalogue, &ask.agent)?;
         let backend = self.backend_of(&catalogue, agent)?;
         let fingerprint = fingerprint(&ask, &directory);
@@ -77,7 +79,7 @@ impl Engine {
         if spec.containment == ContainmentDemand::Auto {
             spec.containment = catalogue.config.containment.value;
         }
-        spec.warnings = warnings(&spec);
+        spec.warnings = honour::unhonoured(&Wishes::of_run(&spec), &spec.backend);
         if let Some(known) = self.known_run(&spec)? {
             return Ok(known);
         }
@@ -182,8 +184,28 @@ impl Engine {
         });
     }
 
-    /// Returns how an agent is driven, or why it cannot be.
+    /// Returns how an agent is driven, or why it may not be.
     pub(super) fn backend_of(&self, catalogue: &Catalogue, agent: &Agent) -> Result<BackendSpec, AppError> {
+        let spec = self.configured_backend(catalogue, agent)?;
+        let configured = catalogue.config.backends.get(&agent.backend);
+        let from_project = configured.is_some_and(|backend| backend.layer == domain::agent::Layer::Project);
+        if from_project && !self.trust().is_trusted(catalogue) {
+            let project = &catalogue.project;
+            let message = format!(
+                "the project {project} would execute programs that you have not trusted:\n{}",
+                Trust::executables(catalogue).trim_end()
+            );
+            return Err(AppError::denied(message).hint(format!("look at them, then: volery trust {project}")));
+        }
+        Ok(spec)
+    }
+
+    /// Returns how an agent is driven, trusted or not.
+    pub(super) fn configured_backend(
+        &self,
+        catalogue: &Catalogue,
+        agent: &Agent,
+    ) -> Result<BackendSpec, AppError> {
         let name = agent.backend.as_str();
         if backend::registry::built_in().contains(&name) {
             let script = match &agent.script {
@@ -203,14 +225,6 @@ impl Engine {
             };
             return Err(AppError::usage(message).hint(hint));
         };
-        if configured.layer == domain::agent::Layer::Project && !self.trust().is_trusted(catalogue) {
-            let project = &catalogue.project;
-            let message = format!(
-                "the project {project} would execute programs that you have not trusted:\n{}",
-                Trust::executables(catalogue).trim_end()
-            );
-            return Err(AppError::denied(message).hint(format!("look at them, then: volery trust {project}")));
-        }
         let options =
             serde_json::to_value(&configured.value).map_err(|error| AppError::internal(error.to_string()))?;
         Ok(BackendSpec { name: agent.backend.clone(), kind: "command".to_owned(), options })
@@ -258,6 +272,19 @@ fn order_of(ask: Start, fingerprint: String) -> Result<Order, AppError> {
     })
 }
 
+/// A setting that could not be read may have been a limit: nothing starts until it is mended.
+fn check_config(catalogue: &Catalogue) -> Result<(), AppError> {
+    let found =
+        catalogue.config_files.iter().flat_map(|file| &file.diagnostics).find(|found| found.is_error());
+    match found {
+        Some(found) => {
+            let message = format!("the configuration has an error, so nothing is started: {found}");
+            Err(AppError::usage(message).hint("`volery agents check` lists all of them"))
+        }
+        None => Ok(()),
+    }
+}
+
 /// Returns the agent of this name; else lists what there is, and the nearest.
 fn find_agent<'a>(catalogue: &'a Catalogue, typed: &str) -> Result<&'a Agent, AppError> {
     let name: AgentName =
@@ -278,44 +305,6 @@ fn find_agent<'a>(catalogue: &'a Catalogue, typed: &str) -> Result<&'a Agent, Ap
         (None, None, false) => format!("available: {}", names.join(", ")),
     };
     Err(AppError::not_found(message).hint(hint))
-}
-
-/// Names what the agent or the caller asked for and the backend cannot honour.
-fn warnings(spec: &RunSpec) -> Vec<String> {
-    let Some(backend) = backend::registry::by_kind(&spec.backend.kind) else { return Vec::new() };
-    let can = backend.capabilities(&spec.backend.options);
-    let name = &spec.backend.name;
-    let mut warnings = Vec::new();
-    let mut warn = |wanted: bool, able: bool, text: String| {
-        if wanted && !able {
-            warnings.push(text);
-        }
-    };
-    warn(
-        !spec.system_prompt.is_empty(),
-        can.system_prompt,
-        format!(
-            "the system prompt does not reach the agent: the backend {name} has no {{system_file}} in its command"
-        ),
-    );
-    warn(
-        spec.model.is_some(),
-        can.model,
-        format!("the model is not passed on: the backend {name} has no {{model}} in its command"),
-    );
-    warn(
-        spec.session.is_some(),
-        can.session,
-        format!("the session is not passed on: the backend {name} does not continue sessions"),
-    );
-    warn(
-        spec.on_interrupt == domain::run::OnInterrupt::Resume,
-        can.resume,
-        format!(
-            "on_interrupt: resume is not possible: the backend {name} cannot continue a run; it would end"
-        ),
-    );
-    warnings
 }
 
 fn fingerprint(ask: &Start, directory: &str) -> String {

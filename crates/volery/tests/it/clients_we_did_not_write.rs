@@ -22,7 +22,6 @@ fn installed(test: &str, program: PathBuf) -> Option<PathBuf> {
     if let Some(list) = std::env::var_os("VOLERY_TESTS_SKIPPED") {
         std::fs::OpenOptions::new().append(true).open(list).unwrap().write_all(line.as_bytes()).unwrap();
     }
-    eprint!("SKIPPED {line}");
     None
 }
 
