@@ -34,6 +34,21 @@ impl Engine {
         false
     }
 
+    /// Looks at a run that is only to be shown: an end that cannot be recorded must not hide what there is. Returns
+    /// what stands in the way, if something does.
+    pub(super) fn glance(&self, dir: &RunDir) -> Result<(RunSpec, Option<String>), AppError> {
+        match self.look(dir) {
+            Ok(spec) => Ok((spec, None)),
+            Err(error) => match dir.read_spec() {
+                Ok(spec) => {
+                    let reason = error.message;
+                    Ok((spec, Some(format!("the end of this run could not be recorded yet: {reason}"))))
+                }
+                Err(_) => Err(error),
+            },
+        }
+    }
+
     /// Ends a run whose keeper and worker are both gone. Returns its spec.
     pub(super) fn look(&self, dir: &RunDir) -> Result<RunSpec, AppError> {
         let spec = dir.read_spec().map_err(store_error)?;
