@@ -15,7 +15,8 @@ impl Engine {
     /// Finds the run that somebody means, within what this door may see.
     pub(super) fn find(&self, typed: &str) -> Result<RunDir, AppError> {
         let reference: RunRef = typed.parse().map_err(|error: domain::id::IdError| {
-            AppError::usage(error.to_string()).hint("`volery ps --all` lists the runs there are")
+            AppError::usage(error.to_string())
+                .hint("`volery ps --all` (over MCP: list_runs) lists the runs there are")
         })?;
         let found = self.home.find(&reference).map_err(|error| find_error(typed, error))?;
         if self.may_see(&found) { Ok(found) } else { Err(unknown(typed)) }
@@ -99,5 +100,5 @@ fn find_error(typed: &str, error: FindError) -> AppError {
 
 fn unknown(typed: &str) -> AppError {
     AppError::not_found(format!("there is no run {typed}"))
-        .hint("`volery ps --all` lists the runs there are; ended ones are kept for 7 days by default")
+        .hint("`volery ps --all` (over MCP: list_runs) lists the runs there are; ended ones are kept for 7 days by default")
 }
