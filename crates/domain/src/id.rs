@@ -215,7 +215,7 @@ text_id!(
     /// A caller's own name for a request; the same key twice means the same run.
     IdempotencyKey,
     "idempotency key",
-    "1 to 200 printable ASCII characters",
+    "1 to 200 printable ASCII characters, none of them a space",
     |text| (1..=200).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
 );
 

@@ -59,8 +59,7 @@ pub enum Refusal {
     #[error("the prompt contains a NUL byte, which no agent can be given")]
     NulInPrompt,
     #[error(
-        "the prompt has {} with its context, and {} are allowed",
-        display_bytes(*bytes as u64),
+        "the prompt has {bytes} bytes with its context, and {PROMPT_BYTES_MAX} ({}) are allowed",
         display_bytes(PROMPT_BYTES_MAX as u64)
     )]
     PromptTooLong { bytes: usize },

@@ -56,6 +56,18 @@ pub enum Unwritable {
     Denied,
 }
 
+impl Unwritable {
+    pub(crate) fn from_kind(kind: io::ErrorKind) -> Option<Self> {
+        match kind {
+            io::ErrorKind::StorageFull => Some(Self::Full),
+            io::ErrorKind::QuotaExceeded => Some(Self::Quota),
+            io::ErrorKind::ReadOnlyFilesystem => Some(Self::ReadOnly),
+            io::ErrorKind::PermissionDenied => Some(Self::Denied),
+            _ => None,
+        }
+    }
+}
+
 impl HomeError {
     /// Returns what somebody can do about it.
     pub fn hint(&self) -> &'static str {
@@ -227,19 +239,9 @@ fn check_filesystem(_path: &Path, _device: u64) -> Result<(), HomeError> {
 
 fn wrong(attempt: &'static str, path: &Path, source: io::Error) -> HomeError {
     let path = path.to_owned();
-    match unwritable(source.kind()) {
+    match Unwritable::from_kind(source.kind()) {
         Some(why) => HomeError::Unwritable { path, why, source },
         None => HomeError::Io { attempt, path, source },
-    }
-}
-
-fn unwritable(kind: io::ErrorKind) -> Option<Unwritable> {
-    match kind {
-        io::ErrorKind::StorageFull => Some(Unwritable::Full),
-        io::ErrorKind::QuotaExceeded => Some(Unwritable::Quota),
-        io::ErrorKind::ReadOnlyFilesystem => Some(Unwritable::ReadOnly),
-        io::ErrorKind::PermissionDenied => Some(Unwritable::Denied),
-        _ => None,
     }
 }
 

@@ -21,7 +21,7 @@ pub mod tree;
 mod filesystem;
 mod texts;
 
-pub use home::{Home, HomeError};
+pub use home::{Home, HomeError, Unwritable};
 pub use log::{LogWriter, read_events, read_state};
 pub use run_dir::{NewRun, RunDir};
 pub use run_lock::RunLock;

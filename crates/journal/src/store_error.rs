@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use domain::id::RunId;
 
+use crate::home::Unwritable;
+
 /// A failure with the files of a run. The texts fit after "could not".
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -34,13 +36,11 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Tells whether space or quota ran out.
-    pub fn is_full(&self) -> bool {
+    /// Returns what keeps the files from being written, if that is the reason.
+    pub fn unwritable(&self) -> Option<Unwritable> {
         match self {
-            Self::Io { source, .. } => {
-                matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
-            }
-            _ => false,
+            Self::Io { source, .. } => Unwritable::from_kind(source.kind()),
+            _ => None,
         }
     }
 }

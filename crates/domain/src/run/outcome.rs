@@ -286,7 +286,7 @@ impl fmt::Display for Failure {
             Self::Agent { message } => write!(f, "the agent reports: {message}"),
             Self::Output { reason } => write!(f, "the agent's output could not be used: {reason}"),
             Self::Limit { limit } => write!(f, "killed at its limit on {}", limit.as_str()),
-            Self::Storage { reason } => write!(f, "the journal could not be written: {reason}"),
+            Self::Storage { reason } => write!(f, "what happened could not be recorded: {reason}"),
             Self::Bug { reason } => write!(f, "a defect in volery: {reason}"),
         }
     }

@@ -3,7 +3,7 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 
-use super::{Home, HomeError, Unwritable, check_owner, unwritable, wrong};
+use super::{Home, HomeError, Unwritable, check_owner, wrong};
 use crate::durable::Faults;
 use crate::sample::TestHome;
 
@@ -101,7 +101,7 @@ fn a_failed_sync_of_the_probe_is_an_error() {
 #[test]
 fn obstacles_have_types() {
     use rustix::io::Errno;
-    let kind = |errno: Errno| unwritable(std::io::Error::from(errno).kind());
+    let kind = |errno: Errno| Unwritable::from_kind(std::io::Error::from(errno).kind());
     assert_eq!(kind(Errno::NOSPC), Some(Unwritable::Full));
     assert_eq!(kind(Errno::DQUOT), Some(Unwritable::Quota));
     assert_eq!(kind(Errno::ROFS), Some(Unwritable::ReadOnly));

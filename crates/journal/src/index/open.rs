@@ -40,8 +40,8 @@ const _: () = assert!(rusqlite::ffi::SQLITE_VERSION_NUMBER >= 3_054_001, "bundle
 pub struct Index {
     pub(super) connection: Connection,
     path: PathBuf,
-    /// Device and inode of the file that is open.
-    file: (u64, u64),
+    /// Device and inode of the file that is open; nothing for an index in memory.
+    file: Option<(u64, u64)>,
     /// How long writes are tried again.
     pub(super) patience: Duration,
 }
@@ -90,6 +90,32 @@ pub enum IndexError {
     },
 }
 
+impl IndexError {
+    /// Tells whether the place of the index cannot be written: full, read-only, or not ours to write.
+    pub fn is_unwritable(&self) -> bool {
+        match self {
+            Self::Corrupt { .. } | Self::Replaced { .. } => false,
+            Self::Sqlite { source, .. } => matches!(
+                source.sqlite_error_code(),
+                Some(
+                    ErrorCode::DiskFull
+                        | ErrorCode::ReadOnly
+                        | ErrorCode::CannotOpen
+                        | ErrorCode::PermissionDenied
+                        | ErrorCode::SystemIoFailure
+                )
+            ),
+            Self::Io { source, .. } => matches!(
+                source.kind(),
+                ErrorKind::StorageFull
+                    | ErrorKind::QuotaExceeded
+                    | ErrorKind::ReadOnlyFilesystem
+                    | ErrorKind::PermissionDenied
+            ),
+        }
+    }
+}
+
 impl State {
     pub fn needs_rebuild(&self) -> bool {
         *self != Self::Existing
@@ -110,6 +136,17 @@ impl Index {
     /// Opens the index after it answered [`IndexError::Corrupt`]: checks all of it, and replaces it if need be.
     pub fn recover(home: &Path) -> Result<Opened, IndexError> {
         make(home, Doubt::Checked)
+    }
+
+    /// Makes an index in memory, for a home whose disk cannot hold one. Empty: it asks for a rebuild.
+    pub fn in_memory() -> Result<Opened, IndexError> {
+        let path = PathBuf::from(":memory:");
+        let made = Connection::open_in_memory().and_then(|connection| {
+            apply_migrations(&connection)?;
+            Ok(connection)
+        });
+        let connection = made.map_err(|error| error_of(&path, "make the tables", error))?;
+        Ok(Opened { index: Index { connection, path, file: None, patience: PATIENCE }, state: State::Fresh })
     }
 
     /// Makes ready for many rows: more memory, and fewer copies of the log. Until [`Index::mark_complete`].
@@ -134,8 +171,9 @@ impl Index {
 
     /// Returns the connection, if it still leads to the file that others see.
     pub(super) fn current(&self) -> Result<&Connection, IndexError> {
+        let Some(file) = self.file else { return Ok(&self.connection) };
         match std::fs::metadata(&self.path) {
-            Ok(meta) if (meta.dev(), meta.ino()) == self.file => Ok(&self.connection),
+            Ok(meta) if (meta.dev(), meta.ino()) == file => Ok(&self.connection),
             Ok(_) | Err(_) => Err(IndexError::Replaced { path: self.path.clone() }),
         }
     }
@@ -173,7 +211,7 @@ fn usable(path: &Path) -> Result<Option<Opened>, IndexError> {
     };
     let meta = std::fs::metadata(path).map_err(|source| IndexError::Io { path: path.to_owned(), source })?;
     let index =
-        Index { connection, path: path.to_owned(), file: (meta.dev(), meta.ino()), patience: PATIENCE };
+        Index { connection, path: path.to_owned(), file: Some((meta.dev(), meta.ino())), patience: PATIENCE };
     let state = if complete { State::Existing } else { State::Incomplete };
     Ok(Some(Opened { index, state }))
 }

@@ -24,6 +24,14 @@ impl Written {
     pub fn is_done(&self) -> bool {
         matches!(self, Self::Done { .. })
     }
+
+    /// Returns the number of rows, or the failure, for whoever cannot go on without.
+    pub fn done(self) -> Result<u64, IndexError> {
+        match self {
+            Self::Done { rows } => Ok(rows),
+            Self::NotDone(error) => Err(error),
+        }
+    }
 }
 
 impl Index {

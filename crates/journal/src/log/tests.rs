@@ -198,7 +198,7 @@ fn a_full_disk_cuts_the_partial_line_back() {
     log.append(at(0), said("a")).unwrap();
     let length = fs::metadata(run.dir.events_path()).unwrap().len();
     let error = log.append(at(1), said("b")).unwrap_err();
-    assert!(error.is_full(), "{error:?}");
+    assert_eq!(error.unwritable(), Some(crate::Unwritable::Full), "{error:?}");
     assert_eq!(fs::metadata(run.dir.events_path()).unwrap().len(), length);
     let error = log.append(at(2), said("c")).unwrap_err();
     assert!(matches!(error, StoreError::Poisoned { .. }), "{error:?}");

@@ -64,7 +64,7 @@ fn a_run_that_could_not_be_created_leaves_nothing() {
     let test = TestHome::new();
     let home = test.broken(Faults { bytes_before_full: Some(10), ..Faults::default() });
     let error = home.create_run(&spec(1)).unwrap_err();
-    assert!(error.is_full(), "{error:?}");
+    assert_eq!(error.unwritable(), Some(crate::Unwritable::Full), "{error:?}");
     assert!(error.to_string().starts_with("write "), "{error}");
     assert_eq!(home.open_runs().unwrap(), []);
     assert_eq!(names(&home.runs_dir().join("2026-11-14")), Vec::<String>::new());

@@ -189,7 +189,7 @@ fn a_full_disk_stops_the_spool_and_keeps_what_is_there() {
     let run = home.create_run(&spec(1)).unwrap();
     let mut spool = SpoolWriter::create(&run.dir, Stream::Stdout, MAX).unwrap();
     spool.write(&stream(0, 90)).unwrap();
-    assert!(spool.write(&stream(90, 90)).unwrap_err().is_full());
+    assert_eq!(spool.write(&stream(90, 90)).unwrap_err().unwritable(), Some(crate::Unwritable::Full));
     assert!(matches!(spool.write(b"x"), Err(StoreError::Poisoned { .. })));
     assert_eq!(read_all(&SpoolReader::new(&run.dir, Stream::Stdout), 1000), (100, 0));
 }

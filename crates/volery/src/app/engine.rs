@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::run::{Door, RunSpec};
-use journal::{Home, HomeError};
+use journal::{Home, HomeError, Unwritable};
 
 use super::leashes::Leashes;
 use super::{AppError, Progress, Request};
@@ -126,12 +126,18 @@ pub(super) fn home_error(error: HomeError) -> AppError {
     AppError::usage(format!("could not {error}{cause}")).hint(hint)
 }
 
+/// What somebody can do about a disk that takes nothing.
+pub(super) const UNWRITABLE_HINT: &str =
+    "free some space (`volery clean --older-than 1d` removes old runs), or set VOLERY_HOME to another disk";
+
 pub(super) fn store_error(error: journal::StoreError) -> AppError {
     let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
-    let told = AppError::internal(format!("could not {error}{cause}"));
-    if error.is_full() {
-        told.hint("free some space; `volery clean --older-than 1d` removes old runs")
-    } else {
-        told
+    let message = format!("could not {error}{cause}");
+    match error.unwritable() {
+        Some(Unwritable::Full | Unwritable::Quota) => AppError::usage(message).hint(UNWRITABLE_HINT),
+        Some(Unwritable::ReadOnly | Unwritable::Denied) => {
+            AppError::usage(message).hint("set VOLERY_HOME to a directory that you can write to")
+        }
+        None => AppError::internal(message),
     }
 }

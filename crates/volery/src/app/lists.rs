@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use domain::id::RunId;
 use domain::run::{OutcomeKind, Phase, RunSpec, State};
-use journal::RunDir;
-use journal::index::{EndedRun, HealthRow, Index, IndexError, ListQuery, Written};
+use journal::index::{EndedRun, HealthRow, Index, IndexError, ListQuery, Opened};
+use journal::{RunDir, StoreError};
 
-use super::engine::{Engine, Scope, store_error};
+use super::engine::{Engine, Scope, UNWRITABLE_HINT, store_error};
 use super::{AppError, Health, HealthLine, HealthReport, ListRuns, ListScope, RunLine, RunList};
 use crate::clock;
 use crate::registry;
@@ -17,7 +17,7 @@ use crate::registry;
 const LINES_MAX: usize = 1_000;
 const LINES_DEFAULT: usize = 50;
 
-/// A run that has not ended, as it stands.
+/// A run that the index does not know, as it stands.
 struct OpenRun {
     spec: RunSpec,
     state: State,
@@ -71,6 +71,7 @@ impl Engine {
             );
         }
         lines.sort_by_key(|line| std::cmp::Reverse(line.run_id));
+        // An ended run that the index could not take in is read from its directory, and may be in both.
         lines.dedup_by_key(|line| line.run_id);
         let more = lines.len() > limit;
         lines.truncate(limit);
@@ -86,6 +87,7 @@ impl Engine {
             let open = engine.open_now()?;
             let open: Vec<&OpenRun> = open
                 .iter()
+                .filter(|run| run.state.ending().is_none())
                 .filter(|run| project.as_deref().is_none_or(|project| run.spec.project == project))
                 .collect();
             let waiting =
@@ -116,7 +118,7 @@ impl Engine {
         }
     }
 
-    /// Returns the runs that have not ended, after moving those that have into the index.
+    /// Returns the runs that the index does not know, after moving into it those that have ended.
     fn open_now(&self) -> Result<Vec<OpenRun>, AppError> {
         let mut open = Vec::new();
         for dir in self.ingest()? {
@@ -128,13 +130,14 @@ impl Engine {
         Ok(open)
     }
 
-    /// Puts ended runs into the index and returns the directories of the others.
+    /// Puts ended runs into the index and returns the directories of the others: those that have not ended, and
+    /// those that the index cannot take in.
     pub(super) fn ingest(&self) -> Result<Vec<RunDir>, AppError> {
         let mut open = Vec::new();
         let mut ended = Vec::new();
         for id in self.home.open_runs().map_err(store_error)? {
             let dir = self.home.run_dir(id);
-            let Ok(spec) = self.look(&dir) else {
+            let Ok((spec, _)) = self.glance(&dir) else {
                 // A marker without a run: its door died in between, or is just about to write it.
                 let _ = self.home.clear_unborn(id, clock::now());
                 continue;
@@ -148,47 +151,64 @@ impl Engine {
             }
         }
         // A worker never writes the index: hundreds of them would stand in each other's way.
-        let writes = matches!(self.scope, Scope::Everything);
-        if writes && !ended.is_empty() && self.with_index(|index| Ok(index.insert(&ended).is_done()))? {
+        let writes = matches!(self.scope, Scope::Everything) && !ended.is_empty();
+        if writes && self.with_index(|index| Ok(index.insert(&ended).is_done())).unwrap_or(false) {
             for run in &ended {
                 // A marker that stays only means that the run is inserted again, which changes nothing.
                 let _ = self.home.close_marker(run.id);
             }
-        }
-        if !writes {
+        } else {
             open.extend(ended.iter().map(|run| self.home.run_dir(run.id)));
         }
         Ok(open)
     }
 
-    /// Asks the index a question; rebuilds it first if it is missing or damaged.
+    /// Asks the index a question; rebuilds it first if it is missing or damaged. A disk that is full or read-only
+    /// must not hide what is on it: then the index is made in memory.
     pub(super) fn indexed<T>(&self, ask: impl Fn(&Index) -> Result<T, IndexError>) -> Result<T, AppError> {
-        self.with_index(|index| ask(index))
+        let answer = match self.on_disk(&|index: &mut Index| ask(index)) {
+            Err(IndexTrouble::Index(error)) if error.is_unwritable() => {
+                self.filled(Index::in_memory(), &|index: &mut Index| ask(index))
+            }
+            answer => answer,
+        };
+        answer.map_err(AppError::from)
     }
 
+    /// Changes the index on disk.
     pub(super) fn with_index<T>(
         &self,
-        ask: impl Fn(&mut Index) -> Result<T, IndexError>,
+        change: impl Fn(&mut Index) -> Result<T, IndexError>,
     ) -> Result<T, AppError> {
-        let mut opened = Index::open(self.home.path()).map_err(index_error)?;
+        self.on_disk(&change).map_err(AppError::from)
+    }
+
+    fn on_disk<T>(&self, ask: &impl Fn(&mut Index) -> Result<T, IndexError>) -> Result<T, IndexTrouble> {
+        match self.filled(Index::open(self.home.path()), ask) {
+            Err(IndexTrouble::Index(IndexError::Corrupt { .. } | IndexError::Replaced { .. })) => {
+                self.filled(Index::recover(self.home.path()), ask)
+            }
+            answer => answer,
+        }
+    }
+
+    fn filled<T>(
+        &self,
+        opened: Result<Opened, IndexError>,
+        ask: &impl Fn(&mut Index) -> Result<T, IndexError>,
+    ) -> Result<T, IndexTrouble> {
+        let mut opened = opened?;
         if opened.state.needs_rebuild() {
             self.fill(&mut opened.index)?;
         }
-        match ask(&mut opened.index) {
-            Err(IndexError::Corrupt { .. } | IndexError::Replaced { .. }) => {
-                let mut opened = Index::recover(self.home.path()).map_err(index_error)?;
-                self.fill(&mut opened.index)?;
-                ask(&mut opened.index).map_err(index_error)
-            }
-            answer => answer.map_err(index_error),
-        }
+        Ok(ask(&mut opened.index)?)
     }
 
     /// Fills the index from the directories. Returns how many runs were read, and how many could not be.
-    pub(super) fn fill(&self, index: &mut Index) -> Result<(u64, u64), AppError> {
+    pub(super) fn fill(&self, index: &mut Index) -> Result<(u64, u64), IndexTrouble> {
         let (mut read, mut damaged) = (0, 0);
         let mut batch = Vec::new();
-        for dir in self.home.all_runs().map_err(store_error)? {
+        for dir in self.home.all_runs()? {
             let Ok(dir) = dir else { continue };
             let (spec, ending) = match (dir.read_spec(), dir.ending()) {
                 (Ok(spec), Ok(Some(ending))) => (spec, ending),
@@ -202,11 +222,11 @@ impl Engine {
             batch.push(EndedRun::new(&spec, &ending, at));
             read += 1;
             if batch.len() >= 1_000 {
-                written(index.insert(&std::mem::take(&mut batch)))?;
+                index.insert(&std::mem::take(&mut batch)).done()?;
             }
         }
-        written(index.insert(&batch))?;
-        written(index.mark_complete())?;
+        index.insert(&batch).done()?;
+        index.mark_complete().done()?;
         Ok((read, damaged))
     }
 
@@ -221,9 +241,9 @@ impl Engine {
             short_id: spec.id.short(),
             agent: spec.agent.to_string(),
             status,
-            ended: false,
+            ended: state.ending().is_some(),
             created_at: spec.created_at.to_string(),
-            duration_ms: u64::try_from(so_far).unwrap_or(0),
+            duration_ms: state.ending().map_or(u64::try_from(so_far).unwrap_or(0), |end| end.duration_ms),
             cost_microusd: state.usage.cost.map(|cost| cost.microusd),
             session: spec.session.as_ref().map(ToString::to_string),
             parent: spec.parent,
@@ -327,15 +347,29 @@ fn usage(error: impl std::fmt::Display) -> AppError {
     AppError::usage(error.to_string())
 }
 
-/// A rebuild is done when it is written; a list may go on without.
-pub(super) fn written(written: Written) -> Result<(), AppError> {
-    match written.is_done() {
-        true => Ok(()),
-        false => Err(AppError::internal("the index is busy or cannot be written").hint("try again")),
+/// Why the index could not be asked.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum IndexTrouble {
+    #[error(transparent)]
+    Index(#[from] IndexError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl From<IndexTrouble> for AppError {
+    fn from(trouble: IndexTrouble) -> Self {
+        match trouble {
+            IndexTrouble::Index(error) => index_error(error),
+            IndexTrouble::Store(error) => store_error(error),
+        }
     }
 }
 
 pub(super) fn index_error(error: IndexError) -> AppError {
     let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
-    AppError::internal(format!("could not {error}{cause}")).hint("`volery reindex` rebuilds the index")
+    let message = format!("could not {error}{cause}");
+    match error.is_unwritable() {
+        true => AppError::usage(message).hint(UNWRITABLE_HINT),
+        false => AppError::internal(message).hint("`volery reindex` rebuilds the index"),
+    }
 }

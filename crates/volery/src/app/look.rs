@@ -15,7 +15,8 @@ impl Engine {
     /// Finds the run that somebody means, within what this door may see.
     pub(super) fn find(&self, typed: &str) -> Result<RunDir, AppError> {
         let reference: RunRef = typed.parse().map_err(|error: domain::id::IdError| {
-            AppError::usage(error.to_string()).hint("`volery ps --all` lists the runs there are")
+            AppError::usage(error.to_string())
+                .hint("`volery ps --all` (over MCP: list_runs) lists the runs there are")
         })?;
         let found = self.home.find(&reference).map_err(|error| find_error(typed, error))?;
         if self.may_see(&found) { Ok(found) } else { Err(unknown(typed)) }
@@ -32,6 +33,21 @@ impl Engine {
             above = self.home.run_dir(id).read_spec().ok().and_then(|spec| spec.parent);
         }
         false
+    }
+
+    /// Looks at a run that is only to be shown: an end that cannot be recorded must not hide what there is. Returns
+    /// what stands in the way, if something does.
+    pub(super) fn glance(&self, dir: &RunDir) -> Result<(RunSpec, Option<String>), AppError> {
+        match self.look(dir) {
+            Ok(spec) => Ok((spec, None)),
+            Err(error) => match dir.read_spec() {
+                Ok(spec) => {
+                    let reason = error.message;
+                    Ok((spec, Some(format!("the end of this run could not be recorded yet: {reason}"))))
+                }
+                Err(_) => Err(error),
+            },
+        }
     }
 
     /// Ends a run whose keeper and worker are both gone. Returns its spec.
@@ -84,5 +100,5 @@ fn find_error(typed: &str, error: FindError) -> AppError {
 
 fn unknown(typed: &str) -> AppError {
     AppError::not_found(format!("there is no run {typed}"))
-        .hint("`volery ps --all` lists the runs there are; ended ones are kept for 7 days by default")
+        .hint("`volery ps --all` (over MCP: list_runs) lists the runs there are; ended ones are kept for 7 days by default")
 }

@@ -7,7 +7,7 @@ use journal::index::Index;
 use journal::retention::{self, Policy, Sweep, SweepLimits, SweepReport};
 
 use super::engine::Engine;
-use super::lists::{index_error, written};
+use super::lists::index_error;
 use super::{
     App, AppError, Clean, Cleaned, ConfigFileView, IndexView, Reindexed, SlotsView, StateReport, TrustItem,
     TrustList, TrustState, TrustView, TrustedProject, Way,
@@ -158,7 +158,7 @@ impl Engine {
     fn reindex_now(&self) -> Result<Reindexed, AppError> {
         let began = clock::monotonic_ms();
         let mut opened = Index::open(self.home.path()).map_err(index_error)?;
-        written(opened.index.clear())?;
+        opened.index.clear().done().map_err(index_error)?;
         let (runs, damaged) = self.fill(&mut opened.index)?;
         let open = self.ingest()?.len() as u64;
         Ok(Reindexed { runs, open, damaged, duration_ms: clock::monotonic_ms() - began })

@@ -25,8 +25,9 @@ impl Engine {
     pub(super) async fn get_run(self: &Arc<Self>, ask: GetRun) -> Result<RunDetail, AppError> {
         let dir = self.find(&ask.run)?;
         self.off_loop(move |engine| {
-            engine.look(&dir)?;
-            let run = engine.view(&dir, ask.result_offset, ask.result_max)?;
+            let (_, obstacle) = engine.glance(&dir)?;
+            let mut run = engine.view(&dir, ask.result_offset, ask.result_max)?;
+            run.warnings.extend(obstacle);
             let (events, next_event) = match ask.events_from {
                 Some(from) => events(&dir, from, ask.events_max.clamp(1, EVENTS_MAX))?,
                 None => (Vec::new(), None),
@@ -188,7 +189,7 @@ impl Engine {
 
     pub(super) fn read_output(&self, ask: &ReadOutput) -> Result<OutputPage, AppError> {
         let dir = self.find(&ask.run)?;
-        self.look(&dir)?;
+        self.glance(&dir)?;
         let ended = dir.ending().map_err(store_error)?.is_some();
         let spool = SpoolReader::new(&dir, ask.stream);
         let page = spool.read(ask.offset, ask.max).map_err(store_error)?;

@@ -108,7 +108,7 @@ impl Engine {
         catalogue: &Catalogue,
         attachment: Attachment,
     ) -> Result<Started, AppError> {
-        let new_run = self.home.create_run(&spec).map_err(store_error)?;
+        let new_run = self.home.create_run(&spec).map_err(not_recorded)?;
         point::reach("door_wrote_spec");
         if let Some(idempotency) = &spec.idempotency {
             let scope = key_scope(&spec, idempotency);
@@ -134,8 +134,9 @@ impl Engine {
         let _ = (&near).write_all(&wire::line(&word));
         if let Err(error) = durable {
             let NewRun { dir, lock, .. } = new_run;
-            dir.discard(lock).map_err(store_error)?;
-            return Err(store_error(error));
+            // The run was not accepted; what cannot be removed now is found as one that never started.
+            let _ = dir.discard(lock);
+            return Err(not_recorded(error));
         }
         point::reach("door_said_go");
         let policy = match attachment {
@@ -332,7 +333,10 @@ fn same_request(idempotency: &Idempotency, run: RunId, fingerprint: &str) -> Res
 fn refusal_error(refusal: Refusal) -> AppError {
     let message = refusal.to_string();
     match refusal {
-        Refusal::EmptyPrompt | Refusal::NulInPrompt => AppError::usage(message),
+        Refusal::EmptyPrompt => AppError::usage(message).hint("say what the agent shall do"),
+        Refusal::NulInPrompt => {
+            AppError::usage(message).hint("remove it, or put binary material into a file")
+        }
         Refusal::PromptTooLong { .. } => {
             AppError::limit(message).hint("put long material into a file and name the file in the prompt")
         }
@@ -341,6 +345,13 @@ fn refusal_error(refusal: Refusal) -> AppError {
         }
         Refusal::Limit { .. } => AppError::limit(message),
     }
+}
+
+/// A run without a record does not exist.
+fn not_recorded(error: journal::StoreError) -> AppError {
+    let mut told = store_error(error);
+    told.message = format!("the run could not be recorded, so nothing was started: {}", told.message);
+    told
 }
 
 fn os_error(what: &'static str) -> impl Fn(std::io::Error) -> AppError {

@@ -369,7 +369,7 @@ impl Desk {
     async fn append_or_stop(&mut self, events: Result<Vec<Event>, StoreError>) -> Result<(), StoreError> {
         match events {
             Ok(events) => events.into_iter().try_for_each(|event| self.append(event)),
-            Err(error) => self.step(Input::StorageFailed(error.to_string())).await,
+            Err(error) => self.step(Input::StorageFailed(format!("could not {}", explain(&error)))).await,
         }
     }
 

@@ -9,5 +9,15 @@
 mod stage;
 
 mod a_wait_is_not_a_run;
+mod bounds_what_an_agent_writes;
 mod clients_we_did_not_write;
+mod ends_in_time;
+mod enforces_limits;
+mod keeps_the_queue_in_order;
+mod leaves_no_process_behind;
+mod reads_broken_definitions;
+mod refuses_bad_requests;
+mod repeats_no_request;
 mod runs_an_agent;
+mod shares_one_state;
+mod tells_how_an_agent_ended;

@@ -80,7 +80,7 @@ async fn cancel_each(
 fn in_words(effect: &str) -> &str {
     match effect {
         "asked" => "is asked to stop",
-        "already_asked" => "was asked to stop already",
+        "already_asked" => "was asked to stop already; cancel --now kills it",
         "already_ended" => "has ended already",
         other => other,
     }

@@ -90,6 +90,14 @@ impl Client {
         result["structuredContent"].clone()
     }
 
+    /// Calls a tool that is expected to refuse, and returns what it says.
+    #[track_caller]
+    pub(crate) fn refused(&mut self, tool: &str, arguments: Value) -> String {
+        let result = self.request("tools/call", json!({"name": tool, "arguments": arguments}));
+        assert_eq!(result["isError"], json!(true), "{tool}: {result}");
+        result["content"][0]["text"].as_str().unwrap().to_owned()
+    }
+
     /// Waits for the answer to a request.
     #[track_caller]
     pub(crate) fn answer(&mut self, id: u64, within: Duration) -> Value {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 pub(crate) use client::Client;
-pub(crate) use process::{Guarded, is_alive, kill, tagged};
+pub(crate) use process::{Guarded, is_alive, kill, peak_memory, tagged, with_argument};
 
 /// How long a test waits for something that must happen.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -22,7 +22,6 @@ pub(crate) struct Stage {
 }
 
 /// What a finished command said.
-#[must_use]
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) code: i32,
@@ -37,7 +36,12 @@ impl Said {
 
     #[track_caller]
     pub(crate) fn ok(self) -> Self {
-        assert_eq!(self.code, 0, "{self:?}");
+        self.exits(0)
+    }
+
+    #[track_caller]
+    pub(crate) fn exits(self, code: i32) -> Self {
+        assert_eq!(self.code, code, "{self:?}");
         self
     }
 }
@@ -107,6 +111,7 @@ impl Stage {
     }
 
     /// Runs a command to its end.
+    #[must_use = "look at the exit code at least"]
     pub(crate) fn volery<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Said {
         said(self.command(arguments).stdin(Stdio::null()).output().unwrap())
     }
@@ -120,6 +125,37 @@ impl Stage {
     /// Starts a run in the background and returns its id.
     pub(crate) fn start(&self, agent: &str, prompt: &str) -> String {
         self.volery(["run", agent, prompt, "--background"]).ok().stdout.trim().to_owned()
+    }
+
+    /// Returns the ids of all runs, the oldest first.
+    pub(crate) fn runs(&self) -> Vec<String> {
+        let days = std::fs::read_dir(self.path("state").join("runs")).into_iter().flatten();
+        let runs = days.flat_map(|day| std::fs::read_dir(day.unwrap().path()).unwrap());
+        let mut ids: Vec<String> = runs.map(|run| run.unwrap().file_name().into_string().unwrap()).collect();
+        ids.retain(|id| !id.starts_with('.'));
+        ids.sort();
+        ids
+    }
+
+    /// Returns the id of the only run there is.
+    #[track_caller]
+    pub(crate) fn only_run(&self) -> String {
+        let ids = self.runs();
+        assert_eq!(ids.len(), 1, "{ids:?}");
+        ids[0].clone()
+    }
+
+    /// Waits until a run has ended, without asking the program, and returns all that it then tells.
+    #[track_caller]
+    pub(crate) fn ended(&self, id: &str) -> Value {
+        self.outcome_by_itself(id, PATIENCE);
+        self.json(["show", id])
+    }
+
+    /// Waits until the journal of a run has an event of this type.
+    #[track_caller]
+    pub(crate) fn event(&self, id: &str, wanted: &str) -> Value {
+        wait_for(PATIENCE, wanted, || self.events(id).into_iter().find(|event| event["type"] == wanted))
     }
 
     /// Starts a server and returns a client of it.

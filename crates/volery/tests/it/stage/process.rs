@@ -41,3 +41,22 @@ pub(crate) fn tagged(tag: u64) -> Vec<u32> {
     };
     pids.filter(carries).filter(|pid| is_alive(*pid)).collect()
 }
+
+/// Returns the living processes with an argument that contains this text.
+pub(crate) fn with_argument(text: &str) -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let carries = |pid: &u32| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains(text)
+    };
+    pids.filter(carries).filter(|pid| is_alive(*pid)).collect()
+}
+
+/// Returns the most memory that a process has had so far, in bytes.
+pub(crate) fn peak_memory(pid: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib << 10)
+}

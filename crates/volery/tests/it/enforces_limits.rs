@@ -1,0 +1,83 @@
+//! A run that passes a limit is killed, and both the limit and what enforced it are named.
+
+use serde_json::{Value, json};
+
+use crate::stage::{Stage, tagged};
+
+/// Runs an agent beyond a limit, and returns the outcome and what enforced which limit.
+fn beyond(limits: &str, steps: &[&str]) -> (Value, Value) {
+    let stage = Stage::new();
+    stage.fake("greedy", steps, &format!("limits: {{{limits}}}"));
+    let run = stage.volery(["run", "greedy", "go", "--json"]);
+    let id = stage.only_run();
+    assert_eq!(tagged(stage.tag(&id)), Vec::<u32>::new());
+    let shown = run.json();
+    let expected = if shown["status"] == "succeeded" { 0 } else { 4 };
+    assert_eq!(run.code, expected, "{run:?}");
+    (shown["outcome"].clone(), shown["containment"]["limits"].clone())
+}
+
+fn passed(limit: &str) -> Value {
+    json!({"outcome": "failed", "kind": "limit", "limit": limit})
+}
+
+#[test]
+fn memory() {
+    let (outcome, by) = beyond("memory: 64MiB", &["say:so far", "memory:300000000", "sleep:20000"]);
+    assert_eq!(outcome, passed("memory"));
+    // A control group where one can be had, else the worker's own watch.
+    assert!(by == json!({"memory": "cgroup"}) || by == json!({"memory": "watch"}), "{by}");
+}
+
+#[test]
+fn memory_of_the_whole_tree_and_not_of_one_process() {
+    let stage = Stage::new();
+    let fake = crate::stage::fake_agent();
+    let fake = fake.display();
+    let script = format!("for i in 1 2 3 4 5 6; do {fake} memory:20000000 sleep:20000 & done; wait");
+    stage.backend("crowd", &["sh", "-c", &script]);
+    stage.agent("crowd", "backend: crowd\nlimits: {memory: 64MiB}");
+    let run = stage.volery(["run", "crowd", "go", "--json"]).exits(4).json();
+    assert_eq!(run["outcome"], passed("memory"));
+    assert_eq!(tagged(stage.tag(&stage.only_run())), Vec::<u32>::new());
+}
+
+#[test]
+fn cpu_time() {
+    let (outcome, by) = beyond("cpu: 300ms", &["spin:60000"]);
+    assert_eq!((outcome, by), (passed("cpu"), json!({"cpu": "watch"})));
+}
+
+#[test]
+fn processes() {
+    let child = "grandchild:60000";
+    let (outcome, by) = beyond("processes: 4", &[child, child, child, child, child, child, "sleep:20000"]);
+    assert_eq!(outcome, passed("processes"));
+    assert!(by == json!({"processes": "cgroup"}) || by == json!({"processes": "watch"}), "{by}");
+}
+
+#[test]
+fn the_size_of_a_file() {
+    let stage = Stage::new();
+    let path = stage.path("big");
+    let (outcome, by) = beyond("file_size: 1MiB", &[&format!("big-file:{}:5000000", path.display())]);
+    assert_eq!((outcome, by), (passed("file_size"), json!({"file_size": "rlimit"})));
+    assert_eq!(std::fs::metadata(path).unwrap().len(), 1 << 20);
+}
+
+#[test]
+fn open_files_are_refused_by_the_kernel() {
+    let stage = Stage::new();
+    stage.fake("opener", &["open-files:100"], "limits: {open_files: 20}");
+    let run = stage.volery(["run", "opener", "go", "--json"]).ok().json();
+    assert_eq!(run["result"], json!("opened 17\n"));
+    assert_eq!(run["containment"]["limits"], json!({"open_files": "rlimit"}));
+}
+
+#[test]
+fn a_run_within_its_limits_is_left_alone() {
+    let limits = "memory: 512MiB, cpu: 30s, processes: 50, open_files: 100, file_size: 10MiB";
+    let (outcome, by) = beyond(limits, &["memory:1000000", "sleep:600", "say:fine"]);
+    assert_eq!(outcome, json!({"outcome": "succeeded"}));
+    assert_eq!(by.as_object().unwrap().len(), 5, "{by}");
+}

@@ -1,0 +1,133 @@
+//! More runs than slots: they start in the order in which they were accepted, say where they stand, and one that
+//! dies or is cancelled holds nobody up.
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::stage::{PATIENCE, Stage, kill, wait_for};
+
+/// Makes a place with so many slots, all of them taken by runs that end when the returned file appears.
+fn full(slots: usize) -> (Stage, std::path::PathBuf, Vec<String>) {
+    let stage = Stage::new();
+    stage.configure(&format!("[slots]\ncount = {slots}\nqueue = 30"));
+    let gate = stage.path("gate");
+    stage.fake("holder", &[&format!("wait-file:{}", gate.display()), "say:held"], "");
+    stage.rehearsal("quick", "- say: done", "");
+    let holders: Vec<String> = (0..slots).map(|_| stage.start("holder", "hold")).collect();
+    for id in &holders {
+        stage.event(id, "agent_started");
+    }
+    (stage, gate, holders)
+}
+
+fn queued(stage: &Stage, count: usize) -> Vec<String> {
+    let start = |_| {
+        let id = stage.start("quick", "go");
+        stage.event(&id, "queued");
+        id
+    };
+    (0..count).map(start).collect()
+}
+
+fn position(stage: &Stage, id: &str) -> serde_json::Value {
+    stage.json(["show", id])["waiting"].clone()
+}
+
+#[test]
+fn runs_start_in_the_order_of_their_acceptance() {
+    let (stage, gate, _) = full(2);
+    let waiting = queued(&stage, 20);
+    for (index, id) in waiting.iter().enumerate() {
+        let shown = stage.json(["show", id]);
+        assert_eq!(shown["waiting"], json!({"for": "slot", "position": index + 1}), "{shown}");
+        let explanation = format!("waiting for a slot, at position {} of the queue", index + 1);
+        assert_eq!((&shown["status"], &shown["explanation"]), (&json!("waiting"), &json!(explanation)));
+    }
+    let listed = stage.json(["ps", "--state", "waiting"]);
+    assert_eq!(listed["runs"].as_array().unwrap().len(), 20);
+    let mut client = stage.serve().initialize("it");
+    let got = client.call("get_run", json!({"run_id": waiting[4]}));
+    assert_eq!(got["queue_position"], json!(5), "{got}");
+    std::fs::write(gate, "").unwrap();
+    let mut starts: Vec<(String, usize)> = Vec::new();
+    for (index, id) in waiting.iter().enumerate() {
+        assert_eq!(stage.ended(id)["status"], json!("succeeded"));
+        starts.push((stage.event(id, "slot_taken")["at"].as_str().unwrap().to_owned(), index));
+    }
+    starts.sort();
+    let order: Vec<usize> = starts.into_iter().map(|(_, index)| index).collect();
+    assert_eq!(order, (0..20).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_full_queue_refuses_and_says_so() {
+    let (stage, gate, _) = full(1);
+    stage.configure("");
+    let waiting = queued(&stage, 30);
+    let run = stage.volery(["run", "quick", "one too many", "--json"]).exits(3);
+    let refused = run.json();
+    assert_eq!(refused["status"], json!("refused"), "{refused}");
+    let explanation = refused["explanation"].as_str().unwrap();
+    assert!(
+        explanation.contains("30 runs wait already, and the queue holds 30"),
+        "it says how many wait and how many may: {explanation}"
+    );
+    std::fs::write(gate, "").unwrap();
+    for id in waiting {
+        assert_eq!(stage.ended(&id)["status"], json!("succeeded"));
+    }
+}
+
+#[test]
+fn a_queued_run_can_be_cancelled_and_the_others_move_up() {
+    let (stage, gate, _) = full(1);
+    let waiting = queued(&stage, 3);
+    stage.volery(["cancel", &waiting[1]]).ok();
+    let cancelled = stage.ended(&waiting[1]);
+    assert_eq!(cancelled["status"], json!("cancelled"), "{cancelled}");
+    assert!(cancelled.get("started_at").is_none(), "it never started: {cancelled}");
+    assert_eq!(position(&stage, &waiting[2]), json!({"for": "slot", "position": 2}));
+    std::fs::write(gate, "").unwrap();
+    for id in [&waiting[0], &waiting[2]] {
+        assert_eq!(stage.ended(id)["status"], json!("succeeded"));
+    }
+}
+
+#[test]
+fn killed_keepers_do_not_block_the_queue() {
+    let (stage, gate, _) = full(1);
+    let waiting = queued(&stage, 4);
+    for id in &waiting[..2] {
+        let keeper = stage.events(id)[0]["keeper_pid"].as_u64().unwrap();
+        kill(u32::try_from(keeper).unwrap(), Signal::KILL);
+    }
+    wait_for(PATIENCE, "the queue to close up", || {
+        (position(&stage, &waiting[2]) == json!({"for": "slot", "position": 1})).then_some(())
+    });
+    std::fs::write(gate, "").unwrap();
+    for id in &waiting[2..] {
+        assert_eq!(stage.ended(id)["status"], json!("succeeded"));
+    }
+    for id in &waiting[..2] {
+        let shown = stage.json(["show", id]);
+        assert_eq!((&shown["status"], &shown["ended"]), (&json!("interrupted"), &json!(true)), "{shown}");
+    }
+}
+
+#[test]
+fn a_client_is_told_the_place_in_the_queue() {
+    let (stage, gate, _) = full(1);
+    let waiting = queued(&stage, 1);
+    let mut client = stage.serve().initialize("it");
+    let directory = stage.project();
+    let answer = client
+        .call("run_agent", json!({"agent": "quick", "prompt": "go", "directory": directory, "wait_s": 0}));
+    let id = answer["run_id"].as_str().unwrap().to_owned();
+    stage.event(&id, "queued");
+    let got = client.call("get_run", json!({"run_id": id}));
+    assert_eq!((&got["status"], &got["queue_position"]), (&json!("waiting"), &json!(2)), "{got}");
+    std::fs::write(gate, "").unwrap();
+    for id in [&waiting[0], &id] {
+        assert_eq!(stage.ended(id)["status"], json!("succeeded"));
+    }
+}
