@@ -10,4 +10,6 @@ mod stage;
 
 mod a_wait_is_not_a_run;
 mod clients_we_did_not_write;
+mod hides_secrets_while_it_runs;
+mod rehearses_a_huge_prompt;
 mod runs_an_agent;
