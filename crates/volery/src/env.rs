@@ -12,6 +12,7 @@ pub const VOLERY_CONFIG_HOME: &str = "VOLERY_CONFIG_HOME";
 /// How many root runs may run at once; overrides `[slots] count` of every file.
 pub const VOLERY_SLOTS: &str = "VOLERY_SLOTS";
 /// Debug builds only: a directory by which tests hold a process at a named point of a run (see `point.rs`).
+#[cfg(debug_assertions)]
 pub const VOLERY_TEST_POINTS: &str = "VOLERY_TEST_POINTS";
 
 /// Set to anything: no colours (no-color.org).

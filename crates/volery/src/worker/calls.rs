@@ -11,8 +11,9 @@ use super::questions::OpenQuestion;
 use crate::app::Start;
 use crate::point;
 
-/// The most output of a call that is journalled.
-const CALL_OUTPUT_MAX: usize = 256 << 10;
+/// The most output of a call that is journalled, and of a text in one event: written as JSON it may take six times as
+/// much, and a line of the journal holds 1 MiB.
+const CALL_OUTPUT_MAX: usize = 128 << 10;
 
 impl Desk {
     /// Asks the loop for its next call and begins it.
@@ -62,7 +63,7 @@ impl Desk {
         match action {
             Action::Say(text) => {
                 self.audience.heard(text.as_bytes());
-                self.append(Event::Said { text: text + "\n" })?;
+                self.say(&(text + "\n"))?;
                 self.done_soon(call, true, String::new());
             }
             Action::Use(usage) => {
@@ -80,6 +81,17 @@ impl Desk {
             }
             Action::Ask { text } => self.ask(call, text)?,
             Action::Delegate { agent, prompt } => self.delegate(call, agent, prompt),
+        }
+        Ok(())
+    }
+
+    /// Records a part of the answer, in as many events as it needs.
+    fn say(&mut self, text: &str) -> Result<(), StoreError> {
+        let mut rest = text;
+        while !rest.is_empty() {
+            let piece = domain::size::head(rest, CALL_OUTPUT_MAX);
+            self.append(Event::Said { text: piece.to_owned() })?;
+            rest = &rest[piece.len()..];
         }
         Ok(())
     }
@@ -120,7 +132,7 @@ impl Desk {
         };
         self.append(answered)?;
         self.step(Input::WaitEnded).await?;
-        self.append(Event::Said { text: format!("{text}\n") })?;
+        self.say(&format!("{text}\n"))?;
         self.complete(question.call, allowed, text).await
     }
 
@@ -175,7 +187,7 @@ impl Desk {
         let delegated = known.is_some_and(|known| known.name == "delegate");
         let output = domain::size::head(&output, CALL_OUTPUT_MAX).to_owned();
         if delegated {
-            self.append(Event::Said { text: format!("{}\n", output.trim_end()) })?;
+            self.say(&format!("{}\n", output.trim_end()))?;
         }
         self.append(Event::CallCompleted { call, ok, output })?;
         point::reach("worker_completed_call");

@@ -349,9 +349,11 @@ impl Desk {
 
     async fn take_output(&mut self, stream: Stream, bytes: &[u8]) -> Result<(), StoreError> {
         let Driven::Process { output, .. } = &mut self.driven else { return Ok(()) };
-        let taken = output.take(stream, bytes);
+        // What people see while the run goes on is masked like what is kept.
+        let masked = output.mask(stream, bytes);
+        let taken = output.write(stream, &masked);
         if stream == Stream::Stdout {
-            self.audience.heard(bytes);
+            self.audience.heard(&masked);
         }
         self.audience.note(format!("wrote {}", domain::size::display_bytes(bytes.len() as u64)));
         self.append_or_stop(taken).await?;

@@ -41,13 +41,12 @@ impl Output {
         })
     }
 
-    /// Takes a piece of output in; returns what is to be journalled about it.
-    pub(super) fn take(&mut self, stream: Stream, bytes: &[u8]) -> Result<Vec<Event>, StoreError> {
-        let masked = match stream {
+    /// Returns a piece of output without its secrets; the rest of what may be one is held back.
+    pub(super) fn mask(&mut self, stream: Stream, bytes: &[u8]) -> Vec<u8> {
+        match stream {
             Stream::Stdout => self.stdout_masked.feed(bytes),
             Stream::Stderr => self.stderr_masked.feed(bytes),
-        };
-        self.write(stream, &masked)
+        }
     }
 
     /// Writes what was held back when a stream ends.
@@ -59,7 +58,8 @@ impl Output {
         self.write(stream, &rest)
     }
 
-    fn write(&mut self, stream: Stream, bytes: &[u8]) -> Result<Vec<Event>, StoreError> {
+    /// Takes a masked piece of output in; returns what is to be journalled about it.
+    pub(super) fn write(&mut self, stream: Stream, bytes: &[u8]) -> Result<Vec<Event>, StoreError> {
         if bytes.is_empty() {
             return Ok(Vec::new());
         }

@@ -80,6 +80,7 @@ fn print_check(list: &AgentList, out: &mut Out) -> Result<Exit, CommandError> {
     let errors = list.diagnostics.iter().filter(|found| found.is_error()).count();
     let warnings = list.diagnostics.len() - errors;
     let blocked: Vec<_> = list.agents.iter().filter(|agent| agent.problem.is_some()).collect();
+    let blocked_count = blocked.len();
     match out.format() {
         Format::Json => out.json(list)?,
         Format::Text => {
@@ -89,8 +90,15 @@ fn print_check(list: &AgentList, out: &mut Out) -> Result<Exit, CommandError> {
             for agent in blocked {
                 out.warning(&format!("{}: {}", agent.name, agent.problem.as_deref().unwrap_or_default()));
             }
-            out.note(&format!("{} agents, {errors} errors, {warnings} warnings", list.agents.len()));
+            let counts = [counted(list.agents.len(), "agent"), format!("{blocked_count} of them blocked")];
+            let findings = [counted(errors, "error"), counted(warnings, "warning")];
+            out.note(&[counts, findings].concat().join(", "));
         }
     }
     Ok(if errors > 0 { Exit::RunFailed } else { Exit::Done })
+}
+
+fn counted(count: usize, noun: &str) -> String {
+    let ending = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{ending}")
 }
