@@ -17,7 +17,7 @@ const ROWS: u64 = 1_000_000;
 const PROJECTS: u64 = 200;
 const AGENTS: u64 = 25;
 const FIRST_MS: i64 = 1_790_000_000_000;
-const QUESTIONS: [&str; 15] = [
+const QUESTIONS: [&str; 16] = [
     "open only",
     "list newest",
     "list page in the middle",
@@ -32,6 +32,7 @@ const QUESTIONS: [&str; 15] = [
     "find by 4 digits",
     "health of a project",
     "health of all",
+    "count",
     "insert one",
 ];
 
@@ -76,6 +77,7 @@ fn build(directory: &Path, rows: u64, out: &mut impl Write) -> anyhow::Result<()
         return Ok(());
     }
     let started = Instant::now();
+    index.begin_rebuild()?;
     for begin in (0..rows).step_by(2000) {
         let runs: Vec<EndedRun> = (begin..rows.min(begin + 2000)).map(run).collect();
         written(index.insert(&runs))?;
@@ -191,8 +193,9 @@ fn ask(question: &str, directory: &Path) -> anyhow::Result<usize> {
             ListQuery { agent: Some("agent-3"), newer_than_ms: Some(newest - 3_600_000), ..of_project }
         }
         "find by 4 digits" => return Ok(index.find_ending(&id(12345).hex()[28..])?.len()),
-        "health of a project" => return Ok(index.health(Some(&project))?.len()),
-        "health of all" => return Ok(index.health(None)?.len()),
+        "health of a project" => return Ok(index.health(Some(&project))?.rows.len()),
+        "health of all" => return Ok(index.health(None)?.rows.len()),
+        "count" => return Ok(usize::try_from(index.count()?)?),
         "insert one" => {
             let number = 10 * ROWS + u64::from(std::process::id());
             written(index.insert(&[run(number)]))?;

@@ -4,12 +4,13 @@
 pub mod durable;
 pub mod find;
 pub mod home;
-pub mod index;
 pub mod inbox;
+pub mod index;
 pub mod keys;
 pub mod line;
 pub mod log;
 pub mod result;
+pub mod retention;
 pub mod run_dir;
 pub mod run_lock;
 pub mod slots;

@@ -1,4 +1,6 @@
 //! Every environment variable that is read or set, and what it means. Nothing else reads the environment.
+//!
+//! `VOLERY_RUN_TAG` is set for every process of a run, by `backend::process`: the run's tag, never trusted on its own.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -9,10 +11,15 @@ pub const VOLERY_HOME: &str = "VOLERY_HOME";
 pub const VOLERY_CONFIG_HOME: &str = "VOLERY_CONFIG_HOME";
 /// How many root runs may run at once; overrides `[slots] count` of every file.
 pub const VOLERY_SLOTS: &str = "VOLERY_SLOTS";
-/// Set for every process of a run: the run's tag. Never trusted on its own.
-pub const VOLERY_RUN_TAG: &str = "VOLERY_RUN_TAG";
 /// Debug builds only: a directory by which tests hold a process at a named point of a run (see `point.rs`).
 pub const VOLERY_TEST_POINTS: &str = "VOLERY_TEST_POINTS";
+
+/// Set to anything: no colours (no-color.org).
+pub const NO_COLOR: &str = "NO_COLOR";
+/// The kind of terminal; `dumb` or nothing means that lines cannot be redrawn.
+pub const TERM: &str = "TERM";
+/// Who answers a question, for the record.
+pub const USER: &str = "USER";
 
 /// Variables that every agent gets, beside those that begin with one of [`BASE_PREFIXES`].
 pub const BASE: [&str; 23] = [

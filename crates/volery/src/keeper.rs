@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use backend::contract::Exit;
-use backend::process::{self, ChildStatus, Forked, Pid, ProcessHandle, Signal, SignalFd};
+use backend::process::{self, ChildStatus, Forked, ProcessHandle, Signal, SignalFd};
 use domain::run::{CancelOrder, Event, Failure, Lost, OnDisconnect, OnInterrupt, Outcome, RunSpec};
 use journal::inbox::{self, Letter};
 use journal::slots::{Acquire, Slot, SlotError, Slots};
@@ -92,7 +92,9 @@ fn report(error: &KeeperError) {
 fn keep(arguments: &[OsString]) -> Result<(), KeeperError> {
     let [run, slots, queue] = arguments else { return Err(KeeperError::Arguments) };
     let number = |text: &OsString| text.to_str().and_then(|text| text.parse::<u32>().ok());
-    let (Some(slots), Some(queue)) = (number(slots), number(queue)) else { return Err(KeeperError::Arguments) };
+    let (Some(slots), Some(queue)) = (number(slots), number(queue)) else {
+        return Err(KeeperError::Arguments);
+    };
     let lock = process::inherited_fd(LOCK_FD).map_err(|error| KeeperError::Os("adopt the lock", error))?;
     let leash = process::inherited_fd(LEASH_FD).map_err(|error| KeeperError::Os("adopt the leash", error))?;
     process::become_subreaper().map_err(|error| KeeperError::Os("become a subreaper", error))?;
@@ -102,7 +104,8 @@ fn keep(arguments: &[OsString]) -> Result<(), KeeperError> {
     let spec = dir.read_spec()?;
     let leash = UnixStream::from(leash);
     leash.set_nonblocking(true).map_err(|error| KeeperError::Os("prepare the leash", error))?;
-    let (listener, socket) = sockets::bind(dir.home(), spec.tag).map_err(|error| KeeperError::Os("bind the socket", error))?;
+    let (listener, socket) =
+        sockets::bind(dir.home(), spec.tag).map_err(|error| KeeperError::Os("bind the socket", error))?;
     let mut keeper = Keeper {
         dir,
         spec,
@@ -208,7 +211,10 @@ impl Keeper {
                 return Ok(None);
             }
             let queue = ticket.as_fd().unwrap_or(self.signals.as_fd());
-            wait_readable(&[queue, self.leash_or_signals(), self.signals.as_fd(), self.listener.as_fd()], QUEUE_LOOK_MS);
+            wait_readable(
+                &[queue, self.leash_or_signals(), self.signals.as_fd(), self.listener.as_fd()],
+                QUEUE_LOOK_MS,
+            );
             // A connection is only a nudge while the run is queued: whoever watches looks at the journal.
             while self.listener.accept().is_ok() {}
         }
@@ -222,10 +228,8 @@ impl Keeper {
     /// Tells whether the queued run shall end: by the inbox, a signal, or its door's word.
     fn order_to_cancel(&mut self, cancel_at: &mut Option<u64>) -> Option<CancelOrder> {
         for word in self.hear() {
-            if let Word::Left { policy } = &word {
-                if let OnDisconnect::Cancel { grace_ms } = policy {
-                    *cancel_at = Some(clock::monotonic_ms() + grace_ms);
-                }
+            if let Word::Left { policy: OnDisconnect::Cancel { grace_ms } } = &word {
+                *cancel_at = Some(clock::monotonic_ms() + grace_ms);
             }
             self.words.push(word);
         }
@@ -273,7 +277,8 @@ impl Keeper {
     fn keep_workers(&mut self) -> Result<(), KeeperError> {
         for attempt in 0..=RESUMES_MAX {
             let end = self.keep_worker(attempt > 0)?;
-            let swept = process::kill_tree(self.spec.tag, &[]).map_err(|error| KeeperError::Os("sweep", error))?;
+            let swept =
+                process::kill_tree(self.spec.tag, &[]).map_err(|error| KeeperError::Os("sweep", error))?;
             self.reap_leftovers();
             if self.dir.ending()?.is_some() {
                 return Ok(());
@@ -287,10 +292,17 @@ impl Keeper {
             let outcome = match end {
                 WorkerEnd::Hung => Outcome::Interrupted { lost: Lost::HungWorker },
                 WorkerEnd::Exited(Exit::Code(worker::EXIT_STORAGE)) => {
-                    let reason = "the worker could not record what happened; its worker.log tells more".to_owned();
+                    let reason =
+                        "the worker could not record what happened; its worker.log tells more".to_owned();
                     Outcome::Failed { failure: Failure::Storage { reason } }
                 }
-                WorkerEnd::Exited(Exit::Code(_) | Exit::Signal(_)) => Outcome::Interrupted { lost: Lost::Worker },
+                WorkerEnd::Exited(Exit::Code(worker::EXIT_BUG)) => {
+                    let reason = "the worker panicked; its worker.log tells where".to_owned();
+                    Outcome::Failed { failure: Failure::Bug { reason } }
+                }
+                WorkerEnd::Exited(Exit::Code(_) | Exit::Signal(_)) => {
+                    Outcome::Interrupted { lost: Lost::Worker }
+                }
             };
             worker::end_lost(&self.dir, &self.lock, &self.spec, outcome, swept.count)?;
             return Ok(());
@@ -301,7 +313,8 @@ impl Keeper {
     fn keep_worker(&mut self, resumed: bool) -> Result<WorkerEnd, KeeperError> {
         let flags = rustix::pipe::PipeFlags::CLOEXEC | rustix::pipe::PipeFlags::NONBLOCK;
         let pipe = rustix::pipe::pipe_with(flags);
-        let (deadline, deadline_writer) = pipe.map_err(|error| KeeperError::Os("make a pipe", error.into()))?;
+        let (deadline, deadline_writer) =
+            pipe.map_err(|error| KeeperError::Os("make a pipe", error.into()))?;
         let keeper_pid = std::process::id();
         match process::fork_worker().map_err(|error| KeeperError::Os("fork the worker", error))? {
             Forked::Keeper(worker) => {
@@ -310,7 +323,8 @@ impl Keeper {
             }
             Forked::Worker => {
                 drop(deadline);
-                let leash = self.leash.try_clone().map_err(|error| KeeperError::Os("keep the leash", error))?;
+                let leash =
+                    self.leash.try_clone().map_err(|error| KeeperError::Os("keep the leash", error))?;
                 let listener = self.listener.try_clone();
                 let assignment = Assignment {
                     dir: self.dir.clone(),
@@ -324,7 +338,10 @@ impl Keeper {
                     keeper_pid,
                     resumed,
                 };
-                process::exit_worker(worker::carry_out(assignment))
+                // Nothing of the worker may unwind into what is the keeper's.
+                let carried =
+                    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| worker::carry_out(assignment)));
+                process::exit_worker(carried.unwrap_or(worker::EXIT_BUG))
             }
         }
     }
@@ -397,7 +414,8 @@ fn read_deadline(pipe: &OwnedFd, known: Option<u64>) -> Option<u64> {
 }
 
 fn wait_readable(fds: &[std::os::fd::BorrowedFd<'_>], timeout_ms: u64) {
-    let mut polled: Vec<PollFd<'_>> = fds.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+    let mut polled: Vec<PollFd<'_>> =
+        fds.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
     let timeout = rustix::time::Timespec {
         tv_sec: i64::try_from(timeout_ms / 1_000).unwrap_or(i64::MAX),
         tv_nsec: i64::try_from(timeout_ms % 1_000 * 1_000_000).unwrap_or(0),

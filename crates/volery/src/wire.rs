@@ -36,11 +36,17 @@ pub enum Word {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "tell", rename_all = "snake_case")]
 pub enum Tell {
-    Progress { progress: Progress },
+    Progress {
+        progress: Progress,
+    },
     /// The outcome is on disk.
     Ended,
-    Answer { value: serde_json::Value },
-    Refused { error: AppError },
+    Answer {
+        value: serde_json::Value,
+    },
+    Refused {
+        error: AppError,
+    },
 }
 
 /// Returns a message as one line.
@@ -137,5 +143,8 @@ impl Saying {
 /// Splits a connection into its two sides.
 pub fn split(stream: UnixStream, inbound: Inbound) -> (Hearing, Saying) {
     let (reading, writing) = stream.into_split();
-    (Hearing { stream: reading, inbound, ready: std::collections::VecDeque::new() }, Saying { stream: writing, dangling: false })
+    (
+        Hearing { stream: reading, inbound, ready: std::collections::VecDeque::new() },
+        Saying { stream: writing, dangling: false },
+    )
 }

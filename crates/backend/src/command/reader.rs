@@ -94,7 +94,8 @@ fn conclude_document(shape: &Document, document: &Value, exit_end: AgentEnd) -> 
     let session = shape.session.as_deref().and_then(|pointer| document.pointer(pointer)).map(as_text);
     let mut conclusion = if !shape.error.is_empty() && matches(document, &shape.error) {
         let message = answer.clone().unwrap_or_else(|| "the terminal event says so".to_owned());
-        let end = AgentEnd::Failed(Failure::Agent { message: domain::size::head(&message, 2_000).to_owned() });
+        let end =
+            AgentEnd::Failed(Failure::Agent { message: domain::size::head(&message, 2_000).to_owned() });
         Conclusion::new(end, answer.map_or(Answer::Nothing, Answer::Text))
     } else if let Some(answer) = answer {
         Conclusion::new(exit_end, Answer::Text(answer))

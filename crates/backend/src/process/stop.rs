@@ -62,35 +62,23 @@ pub fn kill_tree(tag: u64, also: &[Pid]) -> io::Result<Killed> {
     let mut killed = HashSet::new();
     // The first round looks before it kills: a death hands children to another parent, and thereby hides those who
     // are recognised only by theirs. Later rounds kill at sight, or a chain of short-lived processes would escape.
+    let mut found = members.survey(&mut proc, |_, _| {})?;
     let mut dying = Vec::new();
-    for member in members.survey(&mut proc, |_, _| {})? {
-        dying.extend(kill(&members, &mut proc, &member, &mut killed));
+    for member in &found {
+        dying.extend(kill(&members, &mut proc, member, &mut killed));
     }
-    if dying.is_empty() {
-        return Ok(Killed::default());
-    }
-    let mut quiet = false;
-    loop {
+    while found.iter().any(|member| !member.stat.is_dead()) && Instant::now() < deadline {
         wait_for(&dying, ROUND);
         dying.clear();
-        let found = members.survey(&mut proc, |proc, member| {
+        found = members.survey(&mut proc, |proc, member| {
             dying.extend(kill(&members, proc, member, &mut killed));
         })?;
-        for member in &found {
+        for member in found.iter().filter(|member| member.is_below_another) {
             dying.extend(kill(&members, &mut proc, member, &mut killed));
         }
-        let left: Vec<Left> =
-            found.into_iter().filter(|member| !member.stat.is_dead()).map(Left::from).collect();
-        let count = u32::try_from(killed.len()).unwrap_or(u32::MAX);
-        // A second empty look: one walk can miss a process that is born behind it, after the numbers have wrapped.
-        if left.is_empty() && quiet {
-            return Ok(Killed { count, left });
-        }
-        quiet = left.is_empty();
-        if Instant::now() > deadline {
-            return Ok(Killed { count, left });
-        }
     }
+    let left = found.into_iter().filter(|member| !member.stat.is_dead()).map(Left::from).collect();
+    Ok(Killed { count: u32::try_from(killed.len()).unwrap_or(u32::MAX), left })
 }
 
 /// Whether nothing of a run can be left: the agent is collected, and nobody but this process is a child of whoever

@@ -49,8 +49,13 @@ pub fn tag_of(pid: Pid) -> Option<u64> {
 pub fn tagged_processes(tag: u64) -> io::Result<Vec<Process>> {
     let mut proc = Proc::open()?;
     let members = Members::new(tag, &[]);
-    let found = members.survey(&mut proc, |_, _| {})?;
-    Ok(found.iter().filter_map(|member| members.confirm(&mut proc, member)).collect())
+    // At once, since some do not live until the end of the walk.
+    let mut processes = Vec::new();
+    let found = members.survey(&mut proc, |proc, member| processes.extend(members.confirm(proc, member)))?;
+    for member in found.iter().filter(|member| member.is_below_another) {
+        processes.extend(members.confirm(&mut proc, member));
+    }
+    Ok(processes)
 }
 
 /// Returns the value of the variable for a tag.
@@ -63,7 +68,7 @@ pub(super) fn hex(tag: u64) -> String {
 enum Mark {
     /// By a mark that it carries.
     Carried,
-    /// Named by the caller, adopted by the keeper, or below one that was recognised.
+    /// By being named by the caller, adopted by the keeper, or below one that was recognised.
     Related,
 }
 
@@ -72,6 +77,8 @@ enum Mark {
 pub(super) struct Member {
     pub(super) stat: Stat,
     mark: Mark,
+    /// Recognised only at the end of a walk.
+    pub(super) is_below_another: bool,
 }
 
 /// Decides who belongs to a run.
@@ -98,7 +105,7 @@ impl Members {
     }
 
     /// Walks over all processes once and returns those that belong to the run. `at_sight` sees each one as soon as
-    /// it is recognised by a mark; those recognised by their relatives are known only at the end.
+    /// it is recognised, except for those below another, who are known only at the end.
     pub(super) fn survey(
         &self,
         proc: &mut Proc,
@@ -107,20 +114,19 @@ impl Members {
         let mut members = Vec::new();
         let mut others = Vec::new();
         let ancestors = self.ancestors(proc);
-        for pid in proc.pids()? {
-            let Some(stat) = proc.stat(pid) else { continue };
-            if stat.kernel || ancestors.contains(&pid) {
-                continue;
+        proc.visit_all(|proc, stat| {
+            if stat.kernel || ancestors.contains(&stat.pid) {
+                return;
             }
             match self.recognise(proc, &stat) {
                 Some(mark) => {
-                    let member = Member { stat, mark };
+                    let member = Member { stat, mark, is_below_another: false };
                     at_sight(proc, &member);
                     members.push(member);
                 }
                 None => others.push(stat),
             }
-        }
+        })?;
         add_descendants(&mut members, others);
         Ok(members)
     }
@@ -173,7 +179,11 @@ fn add_descendants(members: &mut Vec<Member>, others: Vec<Stat>) {
     let mut next = 0;
     while let Some(member) = members.get(next) {
         let below = children.remove(&member.stat.pid.as_raw_nonzero().get()).unwrap_or_default();
-        members.extend(below.into_iter().map(|stat| Member { stat, mark: Mark::Related }));
+        members.extend(below.into_iter().map(|stat| Member {
+            stat,
+            mark: Mark::Related,
+            is_below_another: true,
+        }));
         next += 1;
     }
 }

@@ -10,6 +10,8 @@ use rustix::process::Pid;
 
 /// The most of an environment that is searched. The kernel allows more, but no sensible agent has it.
 const ENVIRONMENT_BYTES_MAX: usize = 1 << 20;
+/// How often a walk looks for those who were born while it looked.
+const CATCH_UP_ROUNDS: usize = 64;
 /// Of the flags in `stat`: a thread of the kernel.
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
@@ -69,8 +71,55 @@ impl Proc {
         Ok(Self { root: openat(CWD, c"/proc", flags, Mode::empty())?, buffer: Vec::with_capacity(4096) })
     }
 
+    /// Calls `visit` for every process, also for those that are born meanwhile.
+    ///
+    /// A plain listing would be outrun by processes that live for less time than it takes: what is born behind it
+    /// is found by the numbers that the kernel has given out since. So whoever sees nobody has seen that there is
+    /// nobody, unless the numbers wrap around at that very moment.
+    pub(super) fn visit_all(&mut self, mut visit: impl FnMut(&mut Self, Stat)) -> io::Result<()> {
+        let mut newest = self.newest_number();
+        for pid in self.pids()? {
+            if let Some(stat) = self.stat(pid) {
+                visit(self, stat);
+            }
+        }
+        for _ in 0..CATCH_UP_ROUNDS {
+            let now = self.newest_number();
+            let (Some(before), Some(after)) = (newest, now) else { return Ok(()) };
+            if before == after {
+                return Ok(());
+            }
+            for number in (before + 1)..=after {
+                // Threads have numbers too, and can be looked up, but are not listed.
+                if let Some(pid) = Pid::from_raw(number)
+                    && let Some(stat) = self.stat(pid)
+                    && self.is_process(pid)
+                {
+                    visit(self, stat);
+                }
+            }
+            newest = now;
+        }
+        Ok(())
+    }
+
+    /// Returns the number that was given to a process or thread last.
+    fn newest_number(&mut self) -> Option<i32> {
+        self.read("loadavg", 4096)?;
+        std::str::from_utf8(&self.buffer).ok()?.split_whitespace().last()?.parse().ok()
+    }
+
+    /// Whether a number is that of a whole process and not of one of its further threads.
+    fn is_process(&mut self, pid: Pid) -> bool {
+        self.read(&format!("{pid}/status"), 8192).is_some()
+            && std::str::from_utf8(&self.buffer).is_ok_and(|text| {
+                let group = text.lines().find_map(|line| line.strip_prefix("Tgid:"));
+                group.and_then(|group| group.trim().parse().ok()) == Some(pid.as_raw_nonzero().get())
+            })
+    }
+
     /// Returns the numbers of all processes, in rising order.
-    pub(super) fn pids(&self) -> io::Result<Vec<Pid>> {
+    fn pids(&self) -> io::Result<Vec<Pid>> {
         let mut pids = Vec::with_capacity(256);
         for entry in rustix::fs::Dir::read_from(&self.root)? {
             let entry = entry?;
@@ -82,19 +131,19 @@ impl Proc {
 
     /// Returns the process, unless it is gone.
     pub(super) fn stat(&mut self, pid: Pid) -> Option<Stat> {
-        self.read(pid, "stat", 4096)?;
+        self.read(&format!("{pid}/stat"), 4096)?;
         parse_stat(pid, &self.buffer)
     }
 
     /// Returns the limit on file locks.
     pub(super) fn lock_limit(&mut self, pid: Pid) -> Option<LockLimit> {
-        self.read(pid, "limits", 8192)?;
+        self.read(&format!("{pid}/limits"), 8192)?;
         parse_lock_limit(&self.buffer)
     }
 
     /// Whether the process started with this `NAME=value` in its environment, as far as we may look.
     pub(super) fn has_variable(&mut self, pid: Pid, variable: &[u8]) -> bool {
-        if self.read(pid, "environ", ENVIRONMENT_BYTES_MAX).is_none() {
+        if self.read(&format!("{pid}/environ"), ENVIRONMENT_BYTES_MAX).is_none() {
             return false;
         }
         self.buffer.split(|byte| *byte == 0).any(|entry| entry == variable)
@@ -102,7 +151,7 @@ impl Proc {
 
     /// Returns the share of memory that the process uses: what it shares is divided among the sharers.
     pub(super) fn proportional_bytes(&mut self, pid: Pid) -> Option<u64> {
-        self.read(pid, "smaps_rollup", 8192)?;
+        self.read(&format!("{pid}/smaps_rollup"), 8192)?;
         let text = std::str::from_utf8(&self.buffer).ok()?;
         let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
         line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1024)
@@ -112,7 +161,7 @@ impl Proc {
     ///
     /// A list that others change meanwhile may lack some, but is never empty when there are any.
     pub(super) fn children(&mut self, pid: Pid) -> Option<Vec<Pid>> {
-        self.read(pid, &format!("task/{pid}/children"), 65536)?;
+        self.read(&format!("{pid}/task/{pid}/children"), 65536)?;
         let text = std::str::from_utf8(&self.buffer).ok()?;
         Some(
             text.split_whitespace()
@@ -121,8 +170,7 @@ impl Proc {
         )
     }
 
-    fn read(&mut self, pid: Pid, file: &str, bytes_max: usize) -> Option<()> {
-        let path = format!("{pid}/{file}");
+    fn read(&mut self, path: &str, bytes_max: usize) -> Option<()> {
         let file = openat(&self.root, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
         self.buffer.clear();
         loop {

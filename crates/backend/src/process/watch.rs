@@ -8,7 +8,7 @@ use super::cgroup::Cgroup;
 use super::limits::ResourceLimits;
 use super::os::{page_bytes, ticks_per_second};
 use super::reap;
-use super::tags::Members;
+use super::tags::{Member, Members};
 use super::walk::Proc;
 use domain::run::LimitName;
 
@@ -56,13 +56,8 @@ impl TreeWatch {
             ticks += proc.stat(pid).map_or(0, |stat| stat.collected_ticks.saturating_sub(before));
         }
         if self.limits.memory_bytes.is_some_and(|limit| memory_bytes > limit) {
-            memory_bytes = members
-                .iter()
-                .map(|member| {
-                    let resident = member.stat.resident_pages * page_bytes();
-                    proc.proportional_bytes(member.stat.pid).map_or(resident, |share| share.min(resident))
-                })
-                .sum();
+            // Shares are read one by one while processes come and go, which can only make the sum too high.
+            memory_bytes = shared_bytes(&mut proc, &members).min(shared_bytes(&mut proc, &members));
         }
         let walked_ms = ticks * 1000 / ticks_per_second();
         let cpu_ms = cgroup.and_then(Cgroup::cpu_ms).unwrap_or(walked_ms);
@@ -101,6 +96,17 @@ impl TreeWatch {
             (LimitName::Processes, used.processes, processes, "processes"),
         ]))
     }
+}
+
+/// Returns the sum of what each process has to itself and its share of what it shares.
+fn shared_bytes(proc: &mut Proc, members: &[Member]) -> u64 {
+    let pids = members.iter().map(|member| member.stat.pid);
+    pids.map(|pid| match proc.proportional_bytes(pid) {
+        Some(bytes) => bytes,
+        // One that may not be looked into counts in full, one that has gone meanwhile not at all.
+        None => proc.stat(pid).map_or(0, |stat| stat.resident_pages * page_bytes()),
+    })
+    .sum()
 }
 
 fn first_passed(measured: [(LimitName, u64, Option<u64>, &str); 3]) -> Option<(LimitName, String)> {

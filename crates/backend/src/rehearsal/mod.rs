@@ -72,7 +72,9 @@ impl Rehearsed {
                 (CallKind::Tool, CallClass::Effect, "append", action)
             }
             // The same question keeps its id, so asking again finds the answer that was given.
-            Step::Ask(text) => (CallKind::Tool, CallClass::Idempotent, "ask", Action::Ask { text: fill(text) }),
+            Step::Ask(text) => {
+                (CallKind::Tool, CallClass::Idempotent, "ask", Action::Ask { text: fill(text) })
+            }
             // The child carries an idempotency key made of run and call, so asking again finds the same child.
             Step::Delegate { agent, prompt } => {
                 let action = Action::Delegate { agent: agent.to_string(), prompt: fill(prompt) };

@@ -55,7 +55,7 @@ pub(crate) fn read_yaml(yaml: YamlText<'_>, findings: &mut Findings<'_>) -> Opti
 
 impl YamlText<'_> {
     fn place(&self, line: u32, column: u32) -> Place {
-        Place { line: line.max(1), column: column.max(1) }
+        Place { line: self.lines_before.saturating_add(line.max(1)), column: column.max(1) }
     }
 
     fn at(&self, location: Location) -> Place {

@@ -88,10 +88,12 @@ fn rubbish_is_ignored_with_a_reason_and_gives_way_to_a_letter() {
     let test = TestHome::new();
     let dir = test.run().dir;
     let path = dir.inbox_dir().join("cancel");
+    let elsewhere = dir.path().join("elsewhere");
+    fs::write(&elsewhere, serde_json::to_vec(&order("eve")).unwrap()).unwrap();
     let plant: [&dyn Fn(); 4] = [
         &|| fs::write(&path, "{\"by\":").unwrap(),
         &|| fs::write(&path, vec![b' '; 1 << 20]).unwrap(),
-        &|| symlink("/etc/passwd", &path).unwrap(),
+        &|| symlink(&elsewhere, &path).unwrap(),
         &|| rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RWXU).unwrap(),
     ];
     for (number, plant) in plant.iter().enumerate() {
@@ -131,11 +133,11 @@ fn letters_are_bounded_and_need_a_run() {
     assert_eq!(read_cancel(&nowhere), Letter::Nothing);
 }
 
-proptest! {
-    #[test]
-    fn any_bytes_are_read_without_panic(bytes: Vec<u8>) {
-        let test = TestHome::new();
-        let dir = test.run().dir;
+#[test]
+fn any_bytes_are_read_without_panic() {
+    let test = TestHome::new();
+    let dir = test.run().dir;
+    proptest!(|(bytes: Vec<u8>)| {
         for name in ["cancel", "cancel-now", "answer-q-1"] {
             fs::write(dir.inbox_dir().join(name), &bytes).unwrap();
         }
@@ -143,5 +145,5 @@ proptest! {
         prop_assert!(ignored);
         let ignored = matches!(read_answer(&dir, &question()), Letter::Ignored { .. });
         prop_assert!(ignored);
-    }
+    });
 }

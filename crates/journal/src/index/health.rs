@@ -3,7 +3,7 @@
 use domain::Timestamp;
 use domain::id::{AgentName, BackendName, RunId};
 use domain::run::OutcomeKind;
-use rusqlite::{Connection, Row};
+use rusqlite::{Connection, Row, params_from_iter};
 
 use super::ended::{amount_at, name_at, run_at, time_at};
 use super::key::Key;
@@ -12,6 +12,18 @@ use super::open::{Index, IndexError};
 const COLUMNS: &str = "project, agent, backend, runs, succeeded, partial, failed, timed_out, cancelled, over_budget, \
      refused, interrupted, duration_sum_ms, duration_max_ms, cost_runs, cost_sum_microusd, input_tokens_sum, \
      output_tokens_sum, last_ended_at_ms, last_error, last_error_at_ms, last_error_run";
+
+/// The most rows that one question returns.
+pub const HEALTH_ROWS_MAX: u32 = 1000;
+
+/// The sums of those agents that were at work last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Health {
+    /// Sorted by project, agent and backend; at most [`HEALTH_ROWS_MAX`].
+    pub rows: Vec<HealthRow>,
+    /// How many were at work earlier and are not in `rows`.
+    pub left_out: u64,
+}
 
 /// How an agent did on a backend in a project.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,18 +68,36 @@ impl OutcomeCounts {
 }
 
 impl Index {
-    /// Returns the sums of a project, or of all, sorted by project, agent and backend.
-    pub fn health(&self, project: Option<&str>) -> Result<Vec<HealthRow>, IndexError> {
+    /// Returns the sums of a project, or of all.
+    pub fn health(&self, project: Option<&str>) -> Result<Health, IndexError> {
         health(self.current()?, project).map_err(|error| self.error("read the sums", error))
     }
 }
 
-fn health(connection: &Connection, project: Option<&str>) -> rusqlite::Result<Vec<HealthRow>> {
-    let filter = project.map_or("", |_| "WHERE project = ?1");
-    let sql = format!("SELECT {COLUMNS} FROM rollup {filter} ORDER BY project, agent, backend");
-    let mut statement = connection.prepare(&sql)?;
-    let rows = statement.query_map(rusqlite::params_from_iter(project), from_row)?;
-    rows.collect()
+/// Returns the questions for the latest rows and for the number of all.
+pub(super) fn statements(project: Option<&str>) -> [String; 2] {
+    let (from, count) = match project {
+        Some(_) => ("rollup WHERE project = ?1", "SELECT count(*) FROM rollup WHERE project = ?1"),
+        None => ("rollup INDEXED BY rollup_by_end", "SELECT rollups FROM total"),
+    };
+    let latest =
+        format!("SELECT {COLUMNS} FROM {from} ORDER BY last_ended_at_ms DESC LIMIT {HEALTH_ROWS_MAX}");
+    [latest, count.to_owned()]
+}
+
+fn health(connection: &Connection, project: Option<&str>) -> rusqlite::Result<Health> {
+    let [latest, count] = statements(project);
+    // One view for both: a row must not go between them.
+    let transaction = connection.unchecked_transaction()?;
+    let mut statement = transaction.prepare(&latest)?;
+    let rows = statement.query_map(params_from_iter(project), from_row)?;
+    let mut rows = rows.collect::<rusqlite::Result<Vec<HealthRow>>>()?;
+    rows.sort_by(|one, other| {
+        (&one.project, &one.agent, &one.backend).cmp(&(&other.project, &other.agent, &other.backend))
+    });
+    let count = transaction.query_row(&count, params_from_iter(project), |row| amount_at(row, 0))?;
+    let left_out = count.saturating_sub(rows.len() as u64);
+    Ok(Health { rows, left_out })
 }
 
 fn from_row(row: &Row<'_>) -> rusqlite::Result<HealthRow> {

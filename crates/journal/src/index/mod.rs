@@ -16,7 +16,7 @@ mod tests;
 
 pub use ended::{ERROR_CHARS_MAX, EndedRun, PROMPT_HEAD_CHARS_MAX};
 pub use ending::ENDING_MATCHES_MAX;
-pub use health::{HealthRow, LastError, OutcomeCounts};
+pub use health::{HEALTH_ROWS_MAX, Health, HealthRow, LastError, OutcomeCounts};
 pub use list::{LIST_ROWS_MAX, ListQuery};
-pub use open::{INDEX_VERSION, Index, IndexError, Opened, State};
+pub use open::{INDEX_VERSION, Index, IndexError, Opened, State, path};
 pub use write::Written;

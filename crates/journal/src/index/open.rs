@@ -24,6 +24,11 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(10);
 /// A log is copied back at this many pages, so that whoever opens the file first has little to read.
 const CHECKPOINT_PAGES: u32 = 256;
+/// The memory for pages of the file; what SQLite takes if it is not told.
+const CACHE_KIB: i32 = 2000;
+/// Both while everything is inserted.
+const REBUILD_CHECKPOINT_PAGES: u32 = 16_384;
+const REBUILD_CACHE_KIB: i32 = 256 << 10;
 /// How many damaged files are kept for whoever wants to know.
 const CORRUPT_KEPT: u32 = 3;
 
@@ -94,7 +99,7 @@ impl State {
 impl Index {
     /// Opens the index of a home; makes one when there is none, or none that can be used.
     pub fn open(home: &Path) -> Result<Opened, IndexError> {
-        let path = file(home);
+        let path = self::path(home);
         match usable(&path) {
             Ok(Some(opened)) => Ok(opened),
             Ok(None) | Err(IndexError::Corrupt { .. }) => make(home, Doubt::Trusted),
@@ -105,6 +110,26 @@ impl Index {
     /// Opens the index after it answered [`IndexError::Corrupt`]: checks all of it, and replaces it if need be.
     pub fn recover(home: &Path) -> Result<Opened, IndexError> {
         make(home, Doubt::Checked)
+    }
+
+    /// Makes ready for many rows: more memory, and fewer copies of the log. Until [`Index::mark_complete`].
+    pub fn begin_rebuild(&mut self) -> Result<(), IndexError> {
+        // A negative size counts KiB instead of pages.
+        self.set_sizes(REBUILD_CHECKPOINT_PAGES, -REBUILD_CACHE_KIB)
+    }
+
+    pub(super) fn end_rebuild(&mut self) -> Result<(), IndexError> {
+        let copied = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        copied.map_err(|error| self.error("copy the log back", error))?;
+        self.set_sizes(CHECKPOINT_PAGES, -CACHE_KIB)
+    }
+
+    fn set_sizes(&self, checkpoint_pages: u32, cache: i32) -> Result<(), IndexError> {
+        let connection = self.current()?;
+        let set = connection
+            .pragma_update(None, "wal_autocheckpoint", checkpoint_pages)
+            .and_then(|()| connection.pragma_update(None, "cache_size", cache));
+        set.map_err(|error| self.error("set the sizes of cache and log", error))
     }
 
     /// Returns the connection, if it still leads to the file that others see.
@@ -127,7 +152,8 @@ enum Doubt {
     Checked,
 }
 
-fn file(home: &Path) -> PathBuf {
+/// Returns where the index of a home is.
+pub fn path(home: &Path) -> PathBuf {
     home.join(format!("index-v{INDEX_VERSION}.db"))
 }
 
@@ -176,7 +202,7 @@ fn probe(connection: &Connection) -> rusqlite::Result<Option<bool>> {
 
 /// Makes the index while nobody else does. Whoever was first has made it for all.
 fn make(home: &Path, doubt: Doubt) -> Result<Opened, IndexError> {
-    let path = file(home);
+    let path = self::path(home);
     let fail = |source| IndexError::Io { path: path.clone(), source };
     std::fs::create_dir_all(home).map_err(fail)?;
     let _lock = lock(home).map_err(fail)?;

@@ -113,12 +113,12 @@ fn everything(limit: usize) -> ListQuery<'static> {
 }
 
 /// The sums, computed the slow way.
-fn summed(runs: &[EndedRun]) -> Vec<HealthRow> {
+fn summed(runs: &[EndedRun]) -> Health {
     let mut groups: BTreeMap<(&str, &str, &str), Vec<&EndedRun>> = BTreeMap::new();
     for run in runs {
         groups.entry((&run.project, run.agent.as_str(), run.backend.as_str())).or_default().push(run);
     }
-    groups.into_values().map(|group| sum(&group)).collect()
+    Health { rows: groups.into_values().map(|group| sum(&group)).collect(), left_out: 0 }
 }
 
 fn sum(group: &[&EndedRun]) -> HealthRow {
@@ -248,7 +248,26 @@ fn health_covers_a_project_or_all() {
     assert_eq!(index.health(None).unwrap(), summed(&runs));
     let of_one: Vec<EndedRun> = runs.into_iter().filter(|run| run.project == PROJECTS[1]).collect();
     assert_eq!(index.health(Some(PROJECTS[1])).unwrap(), summed(&of_one));
-    assert_eq!(index.health(Some("/nowhere")).unwrap(), []);
+    assert_eq!(index.health(Some("/nowhere")).unwrap(), summed(&[]));
+}
+
+#[test]
+fn health_of_very_many_is_that_of_the_latest_and_says_so() {
+    let home = tempfile::tempdir().unwrap();
+    let mut index = open(home.path());
+    let mut runs: Vec<EndedRun> = Vec::new();
+    for (number, mut run) in (0..1005).zip(hundred().into_iter().cycle()) {
+        run.id = id(number);
+        run.project = format!("/work/{number}");
+        run.ended_at = time(i64::try_from(number).unwrap());
+        runs.push(run);
+    }
+    index.begin_rebuild().unwrap();
+    done(index.insert(&runs));
+    done(index.mark_complete());
+    let health = index.health(None).unwrap();
+    assert_eq!(health, Health { left_out: 5, ..summed(&runs[5..]) });
+    assert_eq!(index.count().unwrap(), 1005);
 }
 
 proptest! {
@@ -288,7 +307,7 @@ fn clearing_leaves_an_empty_index_that_asks_for_a_rebuild() {
     done(index.mark_complete());
     assert_eq!(Index::open(home.path()).unwrap().state, State::Existing);
     assert_eq!(done(index.clear()), 100);
-    assert_eq!((index.count().unwrap(), index.health(None).unwrap()), (0, vec![]));
+    assert_eq!((index.count().unwrap(), index.health(None).unwrap()), (0, summed(&[])));
     assert_eq!(other.list(&everything(5)).unwrap(), [], "connections that were open see it too");
     assert_eq!(Index::open(home.path()).unwrap().state, State::Incomplete);
     assert_eq!(done(index.insert(&runs)), 100);
@@ -573,8 +592,10 @@ fn every_question_is_answered_from_an_index() {
         assert_eq!(plan(&walks[0].sql), format!("SEARCH run USING INDEX {along}\n"));
     }
     assert_eq!(plan(ending::SQL), "SEARCH run USING COVERING INDEX run_by_ending (ending>? AND ending<?)\n");
-    assert_eq!(
-        plan("SELECT * FROM rollup WHERE project = ?1 ORDER BY project, agent, backend"),
-        "SEARCH rollup USING PRIMARY KEY (project=?)\n"
-    );
+    let [latest, _] = health::statements(None);
+    assert_eq!(plan(&latest), "SCAN rollup USING INDEX rollup_by_end\n", "in order, up to the limit");
+    let [latest, count] = health::statements(Some("p"));
+    let of_project = "SEARCH rollup USING PRIMARY KEY (project=?)\n";
+    assert_eq!(plan(&latest), format!("{of_project}USE TEMP B-TREE FOR ORDER BY\n"));
+    assert_eq!(plan(&count), of_project);
 }

@@ -60,7 +60,9 @@ impl Index {
         self.write("remove all runs", |transaction| {
             let rows = count_of(transaction)?;
             // Dropping is one step where deleting would take the triggers through a million rows.
-            transaction.execute_batch("DROP TABLE run; DROP TABLE rollup; DROP TABLE completeness;")?;
+            transaction.execute_batch(
+                "DROP TABLE run; DROP TABLE rollup; DROP TABLE total; DROP TABLE completeness;",
+            )?;
             apply_migrations(transaction)?;
             Ok(rows)
         })
@@ -68,6 +70,9 @@ impl Index {
 
     /// Says that all ended runs have been inserted.
     pub fn mark_complete(&mut self) -> Written {
+        if let Err(error) = self.end_rebuild() {
+            return Written::NotDone(error);
+        }
         self.write("mark the index complete", |transaction| {
             let rows = transaction.execute("UPDATE completeness SET complete = 1", [])?;
             Ok(rows as u64)
@@ -116,5 +121,5 @@ fn is_busy(error: &rusqlite::Error) -> bool {
 }
 
 fn count_of(connection: &Connection) -> rusqlite::Result<u64> {
-    connection.query_row("SELECT coalesce(sum(runs), 0) FROM rollup", [], |row| amount_at(row, 0))
+    connection.query_row("SELECT runs FROM total", [], |row| amount_at(row, 0))
 }

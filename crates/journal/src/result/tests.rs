@@ -124,27 +124,29 @@ fn a_result_that_is_not_durable_is_an_error() {
     }
 }
 
-proptest! {
-    #[test]
-    fn pages_of_text_join_to_the_text(text in "\\PC{0,60}", max in 0_usize..20) {
-        let test = TestHome::new();
-        let dir = test.run().dir;
+#[test]
+fn pages_of_text_join_to_the_text() {
+    let test = TestHome::new();
+    let dir = test.run().dir;
+    proptest!(|(text in "\\PC{0,60}", max in 0_usize..20)| {
         let inline = ResultText::Inline(text.clone());
         prop_assert_eq!(read_pages(&dir, &inline, max), text.clone());
         fs::write(dir.result_path(), &text).unwrap();
         let file = ResultText::File { bytes: text.len() as u64 };
         prop_assert_eq!(read_pages(&dir, &file, max), text);
-    }
+    });
+}
 
-    #[test]
-    fn any_bytes_and_offsets_are_read_without_panic(bytes: Vec<u8>, offset: u64, max in 0_usize..50) {
-        let test = TestHome::new();
-        let dir = test.run().dir;
+#[test]
+fn any_bytes_and_offsets_are_read_without_panic() {
+    let test = TestHome::new();
+    let dir = test.run().dir;
+    proptest!(|(bytes: Vec<u8>, offset: u64, max in 0_usize..50)| {
         fs::write(dir.result_path(), &bytes).unwrap();
         for bytes in [bytes.len() as u64, u64::MAX] {
             let result = ResultText::File { bytes };
             read_result(&dir, &result, offset, max).unwrap();
             read_pages(&dir, &result, max);
         }
-    }
+    });
 }

@@ -15,4 +15,4 @@ mod watch;
 mod tests;
 
 pub use pool::{Acquire, Slot, SlotError, Slots, slots_in_use};
-pub use queue::{RECHECK, Ticket, position};
+pub use queue::{RECHECK, Ticket, position, queued};

@@ -171,6 +171,12 @@ pub fn position(home: &Path, run: RunId) -> Option<u64> {
     u64::try_from(before.count()).ok().map(|count| count + 1)
 }
 
+/// Returns how many runs wait.
+pub fn queued(home: &Path) -> u64 {
+    let entries = entries(&Room::of(home)).unwrap_or_default();
+    entries.iter().filter(|entry| room::is_held(&entry.path).unwrap_or(false)).count() as u64
+}
+
 /// Looks at the queue for a newcomer, and removes the dead that it meets.
 pub(super) fn waiting(room: &Room, queue_max: u32) -> io::Result<Waiting> {
     let mut entries = entries(room)?;

@@ -218,17 +218,16 @@ fn a_reader_beside_the_writer_sees_true_bytes_only() {
     });
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
-
-    #[test]
-    fn whatever_is_written_the_spool_is_bounded_and_true(
+#[test]
+fn whatever_is_written_the_spool_is_bounded_and_true() {
+    let test = TestHome::new();
+    let run = test.run();
+    let pieces = prop::collection::vec((0_u64..9_000, any::<bool>()), 0..20);
+    proptest!(ProptestConfig::with_cases(64), |(
         bound in 4096_u64..20_000,
-        pieces in prop::collection::vec((0_u64..9_000, any::<bool>()), 0..20),
-        page_bytes in 1_usize..5_000,
-    ) {
-        let test = TestHome::new();
-        let run = test.run();
+        pieces in pieces,
+        page_bytes in 100_usize..5_000,
+    )| {
         let mut spool = SpoolWriter::create(&run.dir, Stream::Stdout, bound).unwrap();
         let reader = SpoolReader::new(&run.dir, Stream::Stdout);
         let mut began = 0;
@@ -249,5 +248,5 @@ proptest! {
         if omitted > 0 {
             prop_assert!(kept >= bound / 2 + bound / 4 - 1);
         }
-    }
+    });
 }

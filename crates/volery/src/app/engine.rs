@@ -41,8 +41,11 @@ impl Engine {
     /// Opens the state directory for a door outside all runs.
     pub fn open(context: AppContext) -> Result<Arc<Self>, AppError> {
         let Some(path) = env::state_home() else {
-            let message = "there is no place for the state: neither VOLERY_HOME nor HOME is set to an absolute path";
-            return Err(AppError::usage(message).hint("set VOLERY_HOME to a directory of yours on a local disk"));
+            let message =
+                "there is no place for the state: neither VOLERY_HOME nor HOME is set to an absolute path";
+            return Err(
+                AppError::usage(message).hint("set VOLERY_HOME to a directory of yours on a local disk")
+            );
         };
         let home = Home::open(&path).map_err(home_error)?;
         let AppContext { door, caller, directory } = context;
@@ -126,5 +129,9 @@ pub(super) fn home_error(error: HomeError) -> AppError {
 pub(super) fn store_error(error: journal::StoreError) -> AppError {
     let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
     let told = AppError::internal(format!("could not {error}{cause}"));
-    if error.is_full() { told.hint("free some space; `volery clean --older-than 1d` removes old runs") } else { told }
+    if error.is_full() {
+        told.hint("free some space; `volery clean --older-than 1d` removes old runs")
+    } else {
+        told
+    }
 }

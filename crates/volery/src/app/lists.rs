@@ -6,7 +6,7 @@ use std::sync::Arc;
 use domain::id::RunId;
 use domain::run::{OutcomeKind, Phase, RunSpec, State};
 use journal::RunDir;
-use journal::index::{EndedRun, HealthRow, Index, IndexError, ListQuery};
+use journal::index::{EndedRun, HealthRow, Index, IndexError, ListQuery, Written};
 
 use super::engine::{Engine, Scope, store_error};
 use super::{AppError, Health, HealthLine, HealthReport, ListRuns, ListScope, RunLine, RunList};
@@ -31,19 +31,25 @@ impl Engine {
 
     fn list_now(&self, ask: &ListRuns, project: Option<&str>) -> Result<RunList, AppError> {
         let limit = if ask.limit == 0 { LINES_DEFAULT } else { ask.limit.min(LINES_MAX) };
-        let newer_than_ms = ask.max_age_ms.map(|age| clock::now().as_millisecond() - i64::try_from(age).unwrap_or(0));
-        let before: Option<RunId> = ask.before.as_ref().map(|text| text.parse()).transpose().map_err(usage)?;
+        let newer_than_ms =
+            ask.max_age_ms.map(|age| clock::now().as_millisecond() - i64::try_from(age).unwrap_or(0));
+        let before: Option<RunId> =
+            ask.before.as_ref().map(|text| text.parse()).transpose().map_err(usage)?;
         let outcomes = outcomes_of(&ask.states)?;
         let open = self.open_now()?;
         let fits = |run: &OpenRun| {
             let spec = &run.spec;
             project.is_none_or(|project| spec.project == project)
                 && ask.agent.as_ref().is_none_or(|agent| spec.agent.as_str() == agent)
-                && ask.session.as_ref().is_none_or(|id| spec.session.as_ref().is_some_and(|known| known.as_str() == id))
+                && ask
+                    .session
+                    .as_ref()
+                    .is_none_or(|id| spec.session.as_ref().is_some_and(|known| known.as_str() == id))
                 && newer_than_ms.is_none_or(|at| spec.created_at.as_millisecond() >= at)
                 && before.is_none_or(|before| spec.id < before)
         };
-        let mut lines: Vec<RunLine> = open.iter().filter(|run| fits(run)).map(|run| self.line_of_open(run)).collect();
+        let mut lines: Vec<RunLine> =
+            open.iter().filter(|run| fits(run)).map(|run| self.line_of_open(run)).collect();
         if !ask.states.is_empty() {
             lines.retain(|line| ask.states.contains(&line.status));
         }
@@ -60,7 +66,9 @@ impl Engine {
                 limit: limit + 1,
             };
             let ended = self.indexed(|index| index.list(&query))?;
-            lines.extend(ended.iter().filter(|run| self.may_see(&self.home.run_dir(run.id))).map(line_of_ended));
+            lines.extend(
+                ended.iter().filter(|run| self.may_see(&self.home.run_dir(run.id))).map(line_of_ended),
+            );
         }
         lines.sort_by_key(|line| std::cmp::Reverse(line.run_id));
         lines.dedup_by_key(|line| line.run_id);
@@ -80,7 +88,8 @@ impl Engine {
                 .iter()
                 .filter(|run| project.as_deref().is_none_or(|project| run.spec.project == project))
                 .collect();
-            let waiting = open.iter().filter(|run| matches!(run.state.phase, Phase::Waiting(_))).count() as u64;
+            let waiting =
+                open.iter().filter(|run| matches!(run.state.phase, Phase::Waiting(_))).count() as u64;
             let rows = engine.indexed(|index| index.health(project.as_deref()))?;
             let agents = sum_by_agent(rows);
             Ok(HealthReport { running: open.len() as u64 - waiting, waiting, slots, agents })
@@ -156,7 +165,10 @@ impl Engine {
         self.with_index(|index| ask(index))
     }
 
-    pub(super) fn with_index<T>(&self, ask: impl Fn(&mut Index) -> Result<T, IndexError>) -> Result<T, AppError> {
+    pub(super) fn with_index<T>(
+        &self,
+        ask: impl Fn(&mut Index) -> Result<T, IndexError>,
+    ) -> Result<T, AppError> {
         let mut opened = Index::open(self.home.path()).map_err(index_error)?;
         if opened.state.needs_rebuild() {
             self.fill(&mut opened.index)?;
@@ -189,11 +201,11 @@ impl Engine {
             batch.push(EndedRun::new(&spec, &ending, at));
             read += 1;
             if batch.len() >= 1_000 {
-                index.insert(&std::mem::take(&mut batch));
+                written(index.insert(&std::mem::take(&mut batch)))?;
             }
         }
-        index.insert(&batch);
-        index.mark_complete();
+        written(index.insert(&batch))?;
+        written(index.mark_complete())?;
         Ok((read, damaged))
     }
 
@@ -300,7 +312,8 @@ fn outcomes_of(states: &[String]) -> Result<Vec<OutcomeKind>, AppError> {
             Some(kind) => outcomes.push(kind),
             None if OPEN.contains(&state.as_str()) => {}
             None => {
-                let known: Vec<&str> = OPEN.into_iter().chain(OutcomeKind::ALL.map(OutcomeKind::as_str)).collect();
+                let known: Vec<&str> =
+                    OPEN.into_iter().chain(OutcomeKind::ALL.map(OutcomeKind::as_str)).collect();
                 return Err(AppError::usage(format!("there is no state {state:?}"))
                     .hint(format!("states are: {}", known.join(", "))));
             }
@@ -311,6 +324,14 @@ fn outcomes_of(states: &[String]) -> Result<Vec<OutcomeKind>, AppError> {
 
 fn usage(error: impl std::fmt::Display) -> AppError {
     AppError::usage(error.to_string())
+}
+
+/// A rebuild is done when it is written; a list may go on without.
+pub(super) fn written(written: Written) -> Result<(), AppError> {
+    match written.is_done() {
+        true => Ok(()),
+        false => Err(AppError::internal("the index is busy or cannot be written").hint("try again")),
+    }
 }
 
 pub(super) fn index_error(error: IndexError) -> AppError {

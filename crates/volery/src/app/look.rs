@@ -45,11 +45,13 @@ impl Engine {
         if dir.ending().map_err(store_error)?.is_some() {
             return Ok(spec);
         }
-        let swept = process::kill_tree(spec.tag, &[])
-            .map_err(|error| AppError::internal(format!("could not look for leftovers of a dead run: {error}")))?;
+        let swept = process::kill_tree(spec.tag, &[]).map_err(|error| {
+            AppError::internal(format!("could not look for leftovers of a dead run: {error}"))
+        })?;
         let (state, _) = journal::read_state(dir).map_err(store_error)?;
         let lost = if state.next_seq == 0 { Lost::BeforeStart } else { Lost::KeeperAndWorker };
-        worker::end_lost(dir, &lock, &spec, Outcome::Interrupted { lost }, swept.count).map_err(store_error)?;
+        worker::end_lost(dir, &lock, &spec, Outcome::Interrupted { lost }, swept.count)
+            .map_err(store_error)?;
         // A stale address helps nobody; a failure to remove it harms nobody.
         let _ = std::fs::remove_file(sockets::path(&self.home, spec.tag));
         Ok(spec)

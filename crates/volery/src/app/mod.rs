@@ -7,6 +7,7 @@ mod error;
 mod leashes;
 mod lists;
 mod look;
+mod machine;
 mod owner;
 mod relay;
 mod request;
@@ -24,6 +25,7 @@ use domain::id::RunId;
 pub use engine::{AppContext, Engine};
 pub use error::{AppError, ErrorKind};
 pub use look::order_cancel;
+pub use machine::*;
 pub use request::*;
 pub use upkeep::*;
 pub use view::*;
@@ -81,7 +83,11 @@ impl App {
     }
 
     /// Waits for runs to end; calls `progress` at once and then with every sign of life.
-    pub async fn wait(&self, ask: Wait, progress: &mut (dyn FnMut(Progress) + Send)) -> Result<Waited, AppError> {
+    pub async fn wait(
+        &self,
+        ask: Wait,
+        progress: &mut (dyn FnMut(Progress) + Send),
+    ) -> Result<Waited, AppError> {
         match &self.way {
             Way::Own(engine) => engine.wait(ask, progress).await,
             Way::Relayed(relay) => relay.ask(Request::Wait(ask), progress).await,

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use domain::id::RunId;
 use journal::index::Index;
-use journal::retention::{self, Policy};
+use journal::retention::{self, Policy, Sweep, SweepLimits, SweepReport};
 
 use super::engine::{Engine, store_error};
-use super::lists::index_error;
+use super::lists::{index_error, written};
 use super::{
-    App, AppError, Clean, Cleaned, CleanedRun, ConfigFileView, IndexView, Reindexed, SlotsView, StateReport, TrustItem,
+    App, AppError, Clean, Cleaned, ConfigFileView, IndexView, Reindexed, SlotsView, StateReport, TrustItem,
     TrustList, TrustState, TrustView, TrustedProject, Way,
 };
 use crate::clock;
@@ -81,7 +82,7 @@ impl App {
         let total = u64::from(crate::slots::count(&catalogue.config));
         let trust = trust_view(&engine.trust(), &catalogue)?;
         let taken = journal::slots::slots_in_use(engine.home.path()).map_or(0, u64::from);
-        let queued = journal::slots::queue_length(engine.home.path());
+        let queued = journal::slots::queued(engine.home.path());
         let config = catalogue.config_files.iter().map(|found| ConfigFileView {
             path: found.file.clone(),
             layer: serde_json::json!(found.layer).as_str().unwrap_or_default().to_owned(),
@@ -101,7 +102,7 @@ impl App {
     pub fn sweep_if_due(&self) {
         let Way::Own(engine) = &self.way else { return };
         // Nobody asked for this sweep, so nobody is told when it fails; `volery clean` tells.
-        let _ = engine.sweep_if_due(self.retention());
+        let _ = engine.sweep_if_due(&self.retention());
     }
 
     fn retention(&self) -> Policy {
@@ -112,7 +113,9 @@ impl App {
     fn owned(&self) -> Result<&Arc<Engine>, AppError> {
         match &self.way {
             Way::Own(engine) => Ok(engine),
-            Way::Relayed(_) => Err(AppError::denied("this is for the owner of the machine, not from inside a run")),
+            Way::Relayed(_) => {
+                Err(AppError::denied("this is for the owner of the machine, not from inside a run"))
+            }
         }
     }
 }
@@ -120,48 +123,42 @@ impl App {
 impl Engine {
     fn clean_now(&self, policy: Policy, dry_run: bool) -> Result<Cleaned, AppError> {
         self.ingest()?;
-        let how = if dry_run { retention::How::DryRun } else { retention::How::ForReal };
-        let report = retention::sweep(self.home.path(), policy, clock::now(), retention::Bounds::unlimited(), how)
-            .map_err(sweep_error)?;
-        if !dry_run {
-            self.forget(&report)?;
-        }
-        let named = report.runs.iter().take(CLEANED_MAX).map(|run| CleanedRun {
-            run_id: run.id,
-            agent: run.agent.clone().unwrap_or_default(),
-            created_at: run.id.created_at().to_string(),
-            bytes: run.bytes,
-            what: run.what().to_owned(),
-        });
+        let request =
+            Sweep { home: self.home.path(), policy: &policy, now: clock::now(), limits: SweepLimits::NONE };
+        let report = match dry_run {
+            true => retention::dry_run(&request),
+            false => retention::sweep(&request, &mut |runs| self.forget(runs)),
+        };
+        let SweepReport { deleted, outputs_dropped, bytes_freed, run_ids, problems, .. } =
+            report.map_err(sweep_error)?;
+        let problems =
+            problems.iter().map(|problem| format!("{}: {}", problem.path.display(), problem.reason));
         Ok(Cleaned {
             dry_run,
-            runs: named.collect(),
-            runs_total: report.runs.len() as u64,
-            bytes: report.bytes_freed,
+            deleted,
+            outputs_dropped,
+            bytes: bytes_freed,
+            runs: run_ids.into_iter().take(CLEANED_MAX).collect(),
+            problems: problems.collect(),
         })
     }
 
-    fn sweep_if_due(&self, policy: Policy) -> Result<(), AppError> {
-        let swept = retention::sweep_if_due(self.home.path(), policy, clock::now()).map_err(sweep_error)?;
-        if let Some(report) = swept {
-            self.forget(&report)?;
-        }
+    fn sweep_if_due(&self, policy: &Policy) -> Result<(), AppError> {
+        let limits = SweepLimits::AUTOMATIC;
+        let request = Sweep { home: self.home.path(), policy, now: clock::now(), limits };
+        retention::sweep_if_due(&request, &mut |runs| self.forget(runs)).map_err(sweep_error)?;
         Ok(())
     }
 
-    /// Removes deleted runs from the index and gives their keys back.
-    fn forget(&self, report: &retention::Report) -> Result<(), AppError> {
-        let deleted = report.deleted();
-        if !deleted.is_empty() {
-            self.with_index(|index| Ok(index.remove(&deleted).is_done()))?;
-        }
-        Ok(())
+    /// Removes runs that are being deleted from the index; tells whether that was done.
+    fn forget(&self, runs: &[RunId]) -> bool {
+        self.with_index(|index| Ok(index.remove(runs).is_done())).unwrap_or(false)
     }
 
     fn reindex_now(&self) -> Result<Reindexed, AppError> {
         let began = clock::monotonic_ms();
         let mut opened = Index::open(self.home.path()).map_err(index_error)?;
-        opened.index.clear();
+        written(opened.index.clear())?;
         let (runs, damaged) = self.fill(&mut opened.index)?;
         let open = self.home.open_runs().map_err(store_error)?.len() as u64;
         Ok(Reindexed { runs, open, damaged, duration_ms: clock::monotonic_ms() - began })
@@ -169,7 +166,7 @@ impl Engine {
 }
 
 fn index_view(engine: &Engine) -> IndexView {
-    let path = journal::index::file(engine.home.path()).display().to_string();
+    let path = journal::index::path(engine.home.path()).display().to_string();
     match engine.indexed(Index::count) {
         Ok(runs) => IndexView { path, runs, problem: None },
         Err(error) => IndexView { path, runs: 0, problem: Some(error.to_string()) },

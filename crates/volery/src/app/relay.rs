@@ -16,7 +16,8 @@ pub(super) struct Relay {
 impl Relay {
     /// Returns the way to the worker of the run that carries this tag.
     pub(super) fn new(tag: u64) -> Result<Self, AppError> {
-        let home = env::state_home().ok_or_else(|| unreachable_worker("neither VOLERY_HOME nor HOME is set"))?;
+        let home =
+            env::state_home().ok_or_else(|| unreachable_worker("neither VOLERY_HOME nor HOME is set"))?;
         Ok(Self { socket: sockets::path_in(&home, tag) })
     }
 
@@ -26,7 +27,8 @@ impl Relay {
         request: Request,
         progress: &mut (dyn FnMut(Progress) + Send),
     ) -> Result<T, AppError> {
-        let stream = sockets::connect(&self.socket).map_err(|error| unreachable_worker(&error.to_string()))?;
+        let stream =
+            sockets::connect(&self.socket).map_err(|error| unreachable_worker(&error.to_string()))?;
         let stream = stream.set_nonblocking(true).and_then(|()| tokio::net::UnixStream::from_std(stream));
         let stream = stream.map_err(|error| unreachable_worker(&error.to_string()))?;
         let (mut hearing, mut saying) = wire::split(stream, Inbound::default());
@@ -38,7 +40,8 @@ impl Relay {
                 Tell::Refused { error } => return Err(error),
                 Tell::Answer { value } => {
                     let answer = serde_json::from_value(value);
-                    return answer.map_err(|error| AppError::internal(format!("could not read the answer: {error}")));
+                    return answer
+                        .map_err(|error| AppError::internal(format!("could not read the answer: {error}")));
                 }
                 Tell::Ended => {}
             }
@@ -49,5 +52,6 @@ impl Relay {
 
 fn unreachable_worker(reason: &str) -> AppError {
     let message = format!("this process is inside a run, and the run's worker cannot be reached: {reason}");
-    AppError::denied(message).hint("child runs are started through the worker; VOLERY_HOME must be as it was outside")
+    AppError::denied(message)
+        .hint("child runs are started through the worker; VOLERY_HOME must be as it was outside")
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use domain::run::{Ending, Phase, RunSpec, State, Stream, WaitReason};
-use journal::result::read_result;
 use journal::inbox::{self, InboxAnswer, Posted};
+use journal::result::read_result;
 use journal::{RunDir, SpoolReader};
 
 use super::engine::{Engine, Scope, store_error};
@@ -46,7 +46,9 @@ impl Engine {
             Phase::Ended(ending) => add_ending(&mut view, dir, ending, (offset, max))?,
             Phase::Accepted | Phase::Running | Phase::Waiting(_) | Phase::Stopping => {
                 let said = match state.said.is_empty() {
-                    true => SpoolReader::new(dir, Stream::Stdout).tail(PARTIAL_BYTES).map(|bytes| lossy(&bytes)),
+                    true => {
+                        SpoolReader::new(dir, Stream::Stdout).tail(PARTIAL_BYTES).map(|bytes| lossy(&bytes))
+                    }
                     false => Ok(domain::size::tail(&state.said, PARTIAL_BYTES).to_owned()),
                 };
                 view.partial = said.ok().filter(|text| !text.is_empty());
@@ -75,6 +77,7 @@ impl Engine {
             backend: spec.backend.name.to_string(),
             status,
             ended: state.ending().is_some(),
+            outcome: state.ending().map(|ending| ending.outcome.clone()),
             explanation,
             waiting,
             result: None,
@@ -121,9 +124,7 @@ impl Engine {
                 };
                 ("waiting".to_owned(), format!("waiting for an answer: {text}"), Some(waiting))
             }
-            Phase::Ended(ending) => {
-                (ending.outcome.kind().to_string(), ending.outcome.to_string(), None)
-            }
+            Phase::Ended(ending) => (ending.outcome.kind().to_string(), ending.outcome.to_string(), None),
         }
     }
 

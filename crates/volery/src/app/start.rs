@@ -11,12 +11,11 @@ use domain::agent::{Agent, ScriptSource};
 use domain::id::{AgentName, IdempotencyKey, RunId};
 use domain::nearest::nearest;
 use domain::plan::{Order, Parent, Place, Refusal, plan};
-use domain::run::{BackendSpec, Caller, ContainmentDemand, Door, Idempotency, LimitName, OnDisconnect, RunSpec};
+use domain::run::{BackendSpec, Caller, ContainmentDemand, Idempotency, LimitName, OnDisconnect, RunSpec};
 use journal::NewRun;
 use journal::keys::{self, Claim, KeyScope};
 use serde_json::json;
 use sha2::{Digest, Sha256};
-use tokio::io::unix::AsyncFd;
 
 use super::engine::{Engine, store_error};
 use super::leashes;
@@ -24,6 +23,7 @@ use super::{AppError, Attachment, Start, Started};
 use crate::clock;
 use crate::keeper;
 use crate::point;
+use crate::readable::readable;
 use crate::registry::{Catalogue, Trust};
 use crate::wire::{self, Word};
 
@@ -43,7 +43,11 @@ impl Engine {
     }
 
     /// Starts a child run for the agent of the run that this engine works for.
-    pub async fn start_child(self: &Arc<Self>, ask: Start, mut parent: Parent) -> Result<StartedChild, AppError> {
+    pub async fn start_child(
+        self: &Arc<Self>,
+        ask: Start,
+        mut parent: Parent,
+    ) -> Result<StartedChild, AppError> {
         parent.line = self.line_of(&parent.spec);
         let agent = ask.agent.clone();
         let told = self.start_now(ask, Some(parent))?;
@@ -85,7 +89,9 @@ impl Engine {
     fn known_run(&self, spec: &RunSpec) -> Result<Option<Started>, AppError> {
         let Some(idempotency) = &spec.idempotency else { return Ok(None) };
         let scope = key_scope(spec, idempotency);
-        let Some((run, fingerprint)) = keys::known(&self.home, &scope).map_err(store_error)? else { return Ok(None) };
+        let Some((run, fingerprint)) = keys::known(&self.home, &scope).map_err(store_error)? else {
+            return Ok(None);
+        };
         if !self.home.run_dir(run).exists() {
             // Its run was removed by the retention; the key is free again.
             keys::release(&self.home, &scope, run).map_err(store_error)?;
@@ -94,7 +100,12 @@ impl Engine {
         same_request(idempotency, run, &fingerprint).map(Some)
     }
 
-    fn launch(&self, spec: RunSpec, catalogue: &Catalogue, attachment: Attachment) -> Result<Started, AppError> {
+    fn launch(
+        &self,
+        spec: RunSpec,
+        catalogue: &Catalogue,
+        attachment: Attachment,
+    ) -> Result<Started, AppError> {
         let new_run = self.home.create_run(&spec).map_err(store_error)?;
         point::reach("door_wrote_spec");
         if let Some(idempotency) = &spec.idempotency {
@@ -133,7 +144,12 @@ impl Engine {
         Ok(Started { run_id: spec.id, reused: false, warnings: spec.warnings })
     }
 
-    fn start_keeper(&self, new_run: &NewRun, leash: &impl AsFd, catalogue: &Catalogue) -> Result<(), AppError> {
+    fn start_keeper(
+        &self,
+        new_run: &NewRun,
+        leash: &impl AsFd,
+        catalogue: &Catalogue,
+    ) -> Result<(), AppError> {
         let program = std::env::current_exe().map_err(os_error("find this program"))?;
         let slots = crate::slots::count(&catalogue.config);
         let args: [OsString; 4] = [
@@ -157,10 +173,10 @@ impl Engine {
 
     /// Collects a keeper when it has ended, without waiting for it here.
     fn reap_later(&self, keeper: ProcessHandle) {
-        let Ok(waiting) = keeper.as_fd().try_clone_to_owned().and_then(AsyncFd::new) else { return };
+        let Ok(ended) = keeper.as_fd().try_clone_to_owned() else { return };
         tokio::spawn(async move {
             // If it cannot be awaited or collected, its entry stays until this door ends.
-            if waiting.readable().await.is_ok() {
+            if readable(ended).await.is_ok() {
                 let _ = keeper.try_reap();
             }
         });
@@ -195,7 +211,8 @@ impl Engine {
             );
             return Err(AppError::denied(message).hint(format!("look at them, then: volery trust {project}")));
         }
-        let options = serde_json::to_value(&configured.value).map_err(|error| AppError::internal(error.to_string()))?;
+        let options =
+            serde_json::to_value(&configured.value).map_err(|error| AppError::internal(error.to_string()))?;
         Ok(BackendSpec { name: agent.backend.clone(), kind: "command".to_owned(), options })
     }
 
@@ -226,7 +243,8 @@ impl Engine {
 }
 
 fn order_of(ask: Start, fingerprint: String) -> Result<Order, AppError> {
-    let parse = |text: String| text.parse::<IdempotencyKey>().map_err(|error| AppError::usage(error.to_string()));
+    let parse =
+        |text: String| text.parse::<IdempotencyKey>().map_err(|error| AppError::usage(error.to_string()));
     let idempotency = ask.idempotency_key.map(parse).transpose()?;
     let session = ask.session.map(|text| text.parse()).transpose();
     Ok(Order {
@@ -242,13 +260,17 @@ fn order_of(ask: Start, fingerprint: String) -> Result<Order, AppError> {
 
 /// Returns the agent of this name; else lists what there is, and the nearest.
 fn find_agent<'a>(catalogue: &'a Catalogue, typed: &str) -> Result<&'a Agent, AppError> {
-    let name: AgentName = typed.parse().map_err(|error: domain::id::IdError| AppError::usage(error.to_string()))?;
+    let name: AgentName =
+        typed.parse().map_err(|error: domain::id::IdError| AppError::usage(error.to_string()))?;
     if let Some(agent) = catalogue.agents.get(&name) {
         return Ok(agent);
     }
     let names: Vec<&str> = catalogue.agents.keys().map(|name| name.as_str()).collect();
     let message = format!("there is no agent {typed} in {}", catalogue.project);
-    let broken = catalogue.diagnostics.iter().find(|found| found.is_error() && found.file.ends_with(&format!("{typed}.md")));
+    let broken = catalogue
+        .diagnostics
+        .iter()
+        .find(|found| found.is_error() && found.file.ends_with(&format!("{typed}.md")));
     let hint = match (broken, nearest(typed, names.iter().copied()), names.is_empty()) {
         (Some(found), _, _) => format!("its file has a problem: {found}"),
         (None, _, true) => "no agents are defined here; put one into .volery/agents/NAME.md".to_owned(),
@@ -272,7 +294,9 @@ fn warnings(spec: &RunSpec) -> Vec<String> {
     warn(
         !spec.system_prompt.is_empty(),
         can.system_prompt,
-        format!("the system prompt does not reach the agent: the backend {name} has no {{system_file}} in its command"),
+        format!(
+            "the system prompt does not reach the agent: the backend {name} has no {{system_file}} in its command"
+        ),
     );
     warn(
         spec.model.is_some(),
@@ -287,7 +311,9 @@ fn warnings(spec: &RunSpec) -> Vec<String> {
     warn(
         spec.on_interrupt == domain::run::OnInterrupt::Resume,
         can.resume,
-        format!("on_interrupt: resume is not possible: the backend {name} cannot continue a run; it would end"),
+        format!(
+            "on_interrupt: resume is not possible: the backend {name} cannot continue a run; it would end"
+        ),
     );
     warnings
 }

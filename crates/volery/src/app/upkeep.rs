@@ -62,20 +62,16 @@ pub struct Clean {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Cleaned {
     pub dry_run: bool,
-    /// The first of them; `runs_total` counts all.
-    pub runs: Vec<CleanedRun>,
-    pub runs_total: u64,
+    /// Runs that went as a whole.
+    pub deleted: u64,
+    /// Runs that lost their spooled output and work files only.
+    pub outputs_dropped: u64,
     pub bytes: u64,
-}
-
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct CleanedRun {
-    pub run_id: RunId,
-    pub agent: String,
-    pub created_at: String,
-    pub bytes: u64,
-    /// `output` (spools and work files) or `run` (everything).
-    pub what: String,
+    /// The first of the deleted runs.
+    pub runs: Vec<RunId>,
+    /// What could not be removed, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<String>,
 }
 
 /// The index was rebuilt.

@@ -2,7 +2,7 @@
 
 use domain::diagnostic::Diagnostic;
 use domain::id::RunId;
-use domain::run::{Containment, Usage};
+use domain::run::{Containment, Outcome, Usage};
 use serde::{Deserialize, Serialize};
 
 /// An agent as it is offered.
@@ -54,6 +54,9 @@ pub struct RunView {
     /// `accepted`, `running`, `waiting`, `stopping`, or the name of the outcome.
     pub status: String,
     pub ended: bool,
+    /// How it ended, with cause and kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<Outcome>,
     /// The outcome or state in a sentence.
     pub explanation: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -113,8 +116,14 @@ pub struct ChildView {
 #[serde(tag = "for", rename_all = "snake_case")]
 pub enum WaitingView {
     /// A free slot; 1 is the next.
-    Slot { position: u64 },
-    Answer { question: String, text: String, until: String },
+    Slot {
+        position: u64,
+    },
+    Answer {
+        question: String,
+        text: String,
+        until: String,
+    },
 }
 
 /// A line of a list.

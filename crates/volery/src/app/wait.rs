@@ -33,7 +33,8 @@ impl Engine {
         if ask.runs.is_empty() || ask.runs.len() > RUNS_MAX {
             return Err(AppError::usage(format!("name between 1 and {RUNS_MAX} runs to wait for")));
         }
-        let dirs = ask.runs.iter().map(|typed| self.find(typed)).collect::<Result<Vec<RunDir>, AppError>>()?;
+        let dirs =
+            ask.runs.iter().map(|typed| self.find(typed)).collect::<Result<Vec<RunDir>, AppError>>()?;
         let deadline = ask.timeout_ms.map(|ms| tokio::time::Instant::now() + Duration::from_millis(ms));
         let (signs, mut heard) = mpsc::channel::<Progress>(64);
         let mut waits: FuturesUnordered<_> =
@@ -68,15 +69,17 @@ impl Engine {
         let ended = self.until_ended(dir.clone(), signs).await;
         let view = ended.and_then(|()| self.view(&dir, 0, 256 << 10));
         match (view, dir.ending()) {
-            (Ok(view), Ok(Some(ending))) => {
-                (ending.outcome.kind(), view.result.unwrap_or(view.explanation))
-            }
+            (Ok(view), Ok(Some(ending))) => (ending.outcome.kind(), view.result.unwrap_or(view.explanation)),
             (Err(error), _) => (OutcomeKind::Failed, error.to_string()),
             (Ok(view), _) => (OutcomeKind::Failed, view.explanation),
         }
     }
 
-    async fn until_ended(self: &Arc<Self>, dir: RunDir, signs: mpsc::Sender<Progress>) -> Result<(), AppError> {
+    async fn until_ended(
+        self: &Arc<Self>,
+        dir: RunDir,
+        signs: mpsc::Sender<Progress>,
+    ) -> Result<(), AppError> {
         let mut first = true;
         let mut following: Option<watch::Receiver<Heard>> = None;
         loop {
@@ -153,7 +156,7 @@ async fn hear(following: &mut Option<watch::Receiver<Heard>>, signs: &mpsc::Send
                 Heard::Closed => *following = None,
             }
             // What was said last before the end is in the journal, which the caller looks at now.
-            !matches!(following, None)
+            following.is_some()
         }
     }
 }

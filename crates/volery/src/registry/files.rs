@@ -70,7 +70,11 @@ pub fn load(project: &str) -> Catalogue {
     Catalogue { project: project.to_owned(), agents, config, config_files, diagnostics }
 }
 
-fn read_config(layer: Layer, path: &Path, diagnostics: &mut Vec<Diagnostic>) -> Option<(ConfigFound, ConfigLayer)> {
+fn read_config(
+    layer: Layer,
+    path: &Path,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Option<(ConfigFound, ConfigLayer)> {
     let file = path.display().to_string();
     let text = read_text(path, diagnostics)?;
     let built_in = backend::registry::built_in();
@@ -119,7 +123,9 @@ fn read_agents(
         if let Some(known) = agents.get(&agent.name) {
             let file = &agent.source.file;
             let message = match known.source.layer == layer {
-                true => format!("agent {} is also defined in {}; this one is used", agent.name, known.source.file),
+                true => {
+                    format!("agent {} is also defined in {}; this one is used", agent.name, known.source.file)
+                }
                 false => format!("agent {} hides the one in {}", agent.name, known.source.file),
             };
             diagnostics.push(Diagnostic::warning(file, message));
@@ -142,14 +148,16 @@ fn resolve_script(agent: &mut Agent, folder: &Path, diagnostics: &mut Vec<Diagno
     let Some(ScriptSource::File(relative)) = &agent.script else { return };
     let path = folder.join(relative);
     let script = if leaves_folder(&path, folder) {
-        diagnostics.push(Diagnostic::error(&agent.source.file, format!("the script {relative} leaves its folder")));
+        diagnostics
+            .push(Diagnostic::error(&agent.source.file, format!("the script {relative} leaves its folder")));
         None
     } else if let Some(text) = read_text(&path, diagnostics) {
         let (script, found) = definition::script::read(&text, &path.display().to_string());
         diagnostics.extend(found);
         script
     } else {
-        diagnostics.push(Diagnostic::error(&agent.source.file, format!("the script {relative} cannot be read")));
+        diagnostics
+            .push(Diagnostic::error(&agent.source.file, format!("the script {relative} cannot be read")));
         None
     };
     agent.script = Some(ScriptSource::Inline(script.unwrap_or_else(|| unreadable(relative))));
@@ -193,7 +201,8 @@ fn read_text(path: &Path, diagnostics: &mut Vec<Diagnostic>) -> Option<String> {
     match String::from_utf8(bytes) {
         Ok(text) => Some(text),
         Err(error) => {
-            let line = error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|byte| **byte == b'\n');
+            let line =
+                error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|byte| **byte == b'\n');
             let line = u32::try_from(line.count() + 1).unwrap_or(u32::MAX);
             diagnostics.push(Diagnostic::error(&shown, "it is not valid UTF-8").at(line, 1));
             None

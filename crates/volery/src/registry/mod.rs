@@ -5,9 +5,6 @@ mod files;
 mod project;
 mod trust;
 
-pub use files::{Catalogue, ConfigFound, load};
-pub use project::{ProjectError, find_project, resolve_directory};
-pub use trust::{Trust, TrustError, TrustRecord};
-
-#[cfg(test)]
-mod tests;
+pub use files::{Catalogue, load};
+pub use project::{find_project, resolve_directory};
+pub use trust::{Trust, TrustError};

@@ -22,6 +22,7 @@ use super::{agent, peers};
 use crate::app::{Engine, Progress, Request};
 use crate::clock;
 use crate::point;
+use crate::readable::readable;
 use crate::wire::{self, Inbound, Saying, Tell, Word};
 
 /// What a keeper gives its worker.
@@ -61,11 +62,13 @@ const SEEN_MAX: usize = 8;
 
 /// The exit code of a worker that could not write the journal.
 pub const EXIT_STORAGE: i32 = 74;
+/// The exit code of a worker that panicked.
+pub const EXIT_BUG: i32 = 70;
 
 /// Carries out a run and returns the worker's exit code.
 pub fn carry_out(assignment: Assignment<'_>) -> i32 {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let Ok(runtime) = runtime else { return 70 };
+    let Ok(runtime) = runtime else { return EXIT_BUG };
     let local = tokio::task::LocalSet::new();
     match local.block_on(&runtime, Desk::carry_out(assignment)) {
         Ok(()) => 0,
@@ -84,8 +87,18 @@ fn report(error: &StoreError) {
 
 /// How the agent is driven, and how far it is.
 pub(super) enum Driven {
-    Process { agent: Box<Agent>, output: Output, exit: Option<Exit>, open_streams: u32, drained_by: u64 },
-    Loop { steps: Box<dyn Loop>, question: Option<OpenQuestion>, under_way: Option<tokio::task::AbortHandle> },
+    Process {
+        agent: Box<Agent>,
+        output: Box<Output>,
+        exit: Option<Exit>,
+        open_streams: u32,
+        drained_by: u64,
+    },
+    Loop {
+        steps: Box<dyn Loop>,
+        question: Option<OpenQuestion>,
+        under_way: Option<tokio::task::AbortHandle>,
+    },
     /// It could not be started.
     Nothing,
 }
@@ -196,7 +209,8 @@ impl Desk {
                 Ok(started) => {
                     point::reach("worker_spawned_agent");
                     for name in agent::missing(&self.spec, &drive) {
-                        let message = format!("the environment variable {name} is not set, so the agent has none");
+                        let message =
+                            format!("the environment variable {name} is not set, so the agent has none");
                         self.append(Event::Warned { message })?;
                     }
                     self.append(agent::started(&drive, &started))?;
@@ -214,9 +228,13 @@ impl Desk {
     async fn hold(&mut self, started: Started, drive: ProcessDrive) -> Result<(), StoreError> {
         let Started { agent, stdin, stdout, stderr } = started;
         let path = self.dir.path().to_owned();
-        let io = |error| StoreError::Io { attempt: "read the agent's output for", path: path.clone(), source: error };
+        let io = |error| StoreError::Io {
+            attempt: "read the agent's output for",
+            path: path.clone(),
+            source: error,
+        };
         let redactor = agent::redactor(&self.spec, Some(&drive));
-        let output = Output::create(&self.dir, &self.spec, &redactor, drive.reader)?;
+        let output = Box::new(Output::create(&self.dir, &self.spec, &redactor, drive.reader)?);
         let stdout = tokio::net::unix::pipe::Receiver::from_owned_fd(stdout).map_err(io)?;
         let stderr = tokio::net::unix::pipe::Receiver::from_owned_fd(stderr).map_err(io)?;
         tokio::task::spawn_local(output::pump(Stream::Stdout, stdout, self.to_desk.clone()));
@@ -226,18 +244,22 @@ impl Desk {
             tokio::task::spawn_local(output::feed(stdin, prompt));
         }
         let exit = agent.exit_fd().try_clone_to_owned().map_err(io)?;
-        let exit = tokio::io::unix::AsyncFd::with_interest(exit, tokio::io::Interest::READABLE).map_err(io)?;
         let to_desk = self.to_desk.clone();
         tokio::task::spawn_local(async move {
             // An error here is found by `try_exit`, which the desk calls in any case.
-            let _ = exit.readable().await;
+            let _ = readable(exit).await;
             let _ = to_desk.send(Seen::AgentExited).await;
         });
         if agent.is_watched() {
             self.next_sample = Some(clock::monotonic_ms() + SAMPLE_EVERY_MS);
         }
-        self.driven =
-            Driven::Process { agent: Box::new(agent), output, exit: None, open_streams: 2, drained_by: u64::MAX };
+        self.driven = Driven::Process {
+            agent: Box::new(agent),
+            output,
+            exit: None,
+            open_streams: 2,
+            drained_by: u64::MAX,
+        };
         self.started_ms = clock::monotonic_ms();
         self.step(Input::Started).await
     }
@@ -367,7 +389,8 @@ impl Desk {
     }
 
     async fn conclude_if_drained(&mut self) -> Result<(), StoreError> {
-        let Driven::Process { output, exit: Some(exit), open_streams, drained_by, .. } = &mut self.driven else {
+        let Driven::Process { output, exit: Some(exit), open_streams, drained_by, .. } = &mut self.driven
+        else {
             return Ok(());
         };
         if *open_streams > 0 && clock::monotonic_ms() < *drained_by {
@@ -388,7 +411,7 @@ impl Desk {
         self.perform(effects, answer).await
     }
 
-    async fn step(&mut self, input: Input) -> Result<(), StoreError> {
+    pub(super) async fn step(&mut self, input: Input) -> Result<(), StoreError> {
         let effects = self.machine.step(clock::monotonic_ms(), input);
         let answer = match &self.driven {
             Driven::Loop { .. } => Answer::Text(self.log.state().said.clone()),
@@ -420,7 +443,8 @@ impl Desk {
 /// Asks the run's backend how to carry it out.
 fn prepare(dir: &RunDir, spec: &RunSpec) -> Result<Drive, String> {
     let kind = &spec.backend.kind;
-    let backend = backend::registry::by_kind(kind).ok_or_else(|| format!("there is no backend of the kind {kind}"))?;
+    let backend =
+        backend::registry::by_kind(kind).ok_or_else(|| format!("there is no backend of the kind {kind}"))?;
     backend.prepare(spec, &dir.work_dir()).map_err(|error| error.to_string())
 }
 

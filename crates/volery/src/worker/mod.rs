@@ -13,4 +13,4 @@ mod questions;
 mod tree;
 
 pub use conclude::{end_lost, finish_unstarted};
-pub use desk::{Assignment, EXIT_STORAGE, carry_out};
+pub use desk::{Assignment, EXIT_BUG, EXIT_STORAGE, carry_out};

@@ -49,7 +49,9 @@ async fn attend(stream: UnixStream, tag: u64, desk: mpsc::Sender<Seen>) {
                 let tell = if inside {
                     ask(*request, &mut out, &desk).await
                 } else {
-                    Tell::Refused { error: AppError::denied("only a process of this run may ask it for something") }
+                    Tell::Refused {
+                        error: AppError::denied("only a process of this run may ask it for something"),
+                    }
                 };
                 if out.say(&tell).await.is_err() {
                     return;

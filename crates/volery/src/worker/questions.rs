@@ -23,7 +23,8 @@ impl OpenQuestion {
         let wait_ms = spec.limits.answer_timeout_ms;
         let now = clock::now();
         let signed = i64::try_from(wait_ms).unwrap_or(i64::MAX);
-        let until = Timestamp::from_millisecond(now.as_millisecond().saturating_add(signed)).unwrap_or(Timestamp::MAX);
+        let until = Timestamp::from_millisecond(now.as_millisecond().saturating_add(signed))
+            .unwrap_or(Timestamp::MAX);
         Self {
             call,
             id: format!("q{call}").parse().expect("a letter and digits"),

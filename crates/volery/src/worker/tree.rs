@@ -35,7 +35,11 @@ impl Desk {
         let left = match &swept {
             Ok(killed) => {
                 self.killed += killed.count;
-                killed.left.iter().map(|left| format!("{} ({}, state {})", left.pid, left.comm, left.state)).collect()
+                killed
+                    .left
+                    .iter()
+                    .map(|left| format!("{} ({}, state {})", left.pid, left.comm, left.state))
+                    .collect()
             }
             Err(error) => vec![format!("the sweep failed: {error}")],
         };
@@ -43,7 +47,9 @@ impl Desk {
         if left.is_empty() {
             return Ok(());
         }
-        self.append(Event::Warned { message: format!("processes that could not be killed: {}", left.join(", ")) })
+        self.append(Event::Warned {
+            message: format!("processes that could not be killed: {}", left.join(", ")),
+        })
     }
 
     /// Stops the agent: asks it, or kills all that belongs to the run.
@@ -114,7 +120,12 @@ impl Desk {
     }
 
     /// Answers a request of the run's own agent in a task of its own.
-    pub(super) fn take_ask(&mut self, request: Request, reply: oneshot::Sender<Tell>, signs: mpsc::Sender<Progress>) {
+    pub(super) fn take_ask(
+        &mut self,
+        request: Request,
+        reply: oneshot::Sender<Tell>,
+        signs: mpsc::Sender<Progress>,
+    ) {
         let engine = std::sync::Arc::clone(&self.engine);
         let to_desk = self.to_desk.clone();
         let Request::Start(start) = request else {
@@ -163,8 +174,14 @@ impl Desk {
 
     /// Child runs do not outlive their parent: they are cancelled and awaited for as long as their grace.
     async fn end_children(&mut self) {
-        let open: Vec<_> =
-            self.log.state().children.iter().filter(|(_, child)| child.outcome.is_none()).map(|(run, _)| *run).collect();
+        let open: Vec<_> = self
+            .log
+            .state()
+            .children
+            .iter()
+            .filter(|(_, child)| child.outcome.is_none())
+            .map(|(run, _)| *run)
+            .collect();
         if open.is_empty() {
             return;
         }

@@ -124,9 +124,9 @@ pub(in crate::process) fn launch(launch: &Launch<'_>) -> Result<Launched, Launch
 fn plain_started(report: &OwnedFd, agent: ProcessHandle) -> Result<Launched, LaunchError> {
     match receive(report)? {
         None => Ok(Launched { agent, init: None }),
-        Some((stage, errno)) => {
+        Some((stage, source)) => {
             agent.reap()?;
-            Err(LaunchError::Child { stage, source: errno.into() })
+            Err(LaunchError::Child { stage, source })
         }
     }
 }
@@ -135,7 +135,7 @@ fn plain_started(report: &OwnedFd, agent: ProcessHandle) -> Result<Launched, Lau
 fn namespace_started(report: &OwnedFd, init: Init) -> Result<Launched, LaunchError> {
     let started = namespace_agent(report).and_then(|agent| match receive(report)? {
         None => Ok(agent),
-        Some((stage, errno)) => Err(LaunchError::Child { stage, source: errno.into() }),
+        Some((stage, source)) => Err(LaunchError::Child { stage, source }),
     });
     match started {
         Ok(agent) => {
@@ -167,7 +167,7 @@ fn namespace_agent(report: &OwnedFd) -> Result<ProcessHandle, LaunchError> {
     }
     match decode(message) {
         Some((Stage::Ready, _)) => {}
-        Some((stage, errno)) => return Err(LaunchError::Child { stage, source: errno.into() }),
+        Some((stage, source)) => return Err(LaunchError::Child { stage, source }),
         None => return Err(LaunchError::Lost),
     }
     let sender = control.drain().find_map(|message| match message {
@@ -179,7 +179,7 @@ fn namespace_agent(report: &OwnedFd) -> Result<ProcessHandle, LaunchError> {
 }
 
 /// Returns the failure that the child reports, or `None` when it executes its program.
-fn receive(report: &OwnedFd) -> Result<Option<(Stage, Errno)>, LaunchError> {
+fn receive(report: &OwnedFd) -> Result<Option<(Stage, io::Error)>, LaunchError> {
     let mut message = [0_u8; 8];
     let mut filled = 0;
     while let Some(rest) = message.get_mut(filled..)
@@ -194,10 +194,10 @@ fn receive(report: &OwnedFd) -> Result<Option<(Stage, Errno)>, LaunchError> {
     decode(message).map(Some).ok_or(LaunchError::Lost)
 }
 
-fn decode(message: [u8; 8]) -> Option<(Stage, Errno)> {
+fn decode(message: [u8; 8]) -> Option<(Stage, io::Error)> {
     let [a, b, c, d, e, f, g, h] = message;
     let stage = Stage::from_number(u32::from_ne_bytes([a, b, c, d]))?;
-    Some((stage, Errno::from_raw_os_error(i32::from_ne_bytes([e, f, g, h]))))
+    Some((stage, io::Error::from_raw_os_error(i32::from_ne_bytes([e, f, g, h]))))
 }
 
 #[cfg(target_os = "linux")]

@@ -25,7 +25,23 @@ CREATE TABLE rollup (
     PRIMARY KEY (project, agent, backend)
 ) STRICT, WITHOUT ROWID;
 
+-- Who was at work last.
+CREATE INDEX rollup_by_end ON rollup (last_ended_at_ms);
+
+-- How many rows the two tables have: counting them would read them all.
+CREATE TABLE total (runs INTEGER NOT NULL, rollups INTEGER NOT NULL) STRICT;
+INSERT INTO total VALUES (0, 0);
+
+CREATE TRIGGER rollup_added AFTER INSERT ON rollup BEGIN
+    UPDATE total SET rollups = rollups + 1;
+END;
+
+CREATE TRIGGER rollup_removed AFTER DELETE ON rollup BEGIN
+    UPDATE total SET rollups = rollups - 1;
+END;
+
 CREATE TRIGGER run_added AFTER INSERT ON run BEGIN
+    UPDATE total SET runs = runs + 1;
     INSERT INTO rollup VALUES (
         new.project, new.agent, new.backend, 1,
         new.outcome = 'succeeded', new.outcome = 'partial', new.outcome = 'failed', new.outcome = 'timed_out',
@@ -59,6 +75,7 @@ CREATE TRIGGER run_added AFTER INSERT ON run BEGIN
 END;
 
 CREATE TRIGGER run_removed AFTER DELETE ON run BEGIN
+    UPDATE total SET runs = runs - 1;
     UPDATE rollup SET
         runs              = runs - 1,
         succeeded         = succeeded - (old.outcome = 'succeeded'),

@@ -152,6 +152,7 @@ fn blank(run_id: RunId, agent: &str) -> RunView {
         backend: "rehearsal".into(),
         status: "running".into(),
         ended: false,
+        outcome: None,
         explanation: "running".into(),
         waiting: None,
         result: None,

@@ -1,0 +1,33 @@
+//! Known exceptions. The list may only shrink: a new finding is mended, and an exception that is no longer
+//! needed is itself a finding.
+
+/// The list: one finding per line, without its line number; `#` begins a comment.
+const LIST: &str = include_str!("exceptions.txt");
+
+/// The most exceptions that there may be. Lower it with the list.
+pub const EXCEPTIONS_MAX: usize = 1;
+
+/// Returns the known exceptions.
+pub fn known() -> Vec<&'static str> {
+    LIST.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')).collect()
+}
+
+/// Splits findings into those that nobody knew of, and exceptions that no finding needs any more.
+pub fn compare(findings: &[String], known: &[&str]) -> (Vec<String>, Vec<String>) {
+    let found: Vec<String> = findings.iter().map(|finding| without_line(finding)).collect();
+    let new = findings.iter().zip(&found).filter(|(_, plain)| !known.contains(&plain.as_str()));
+    let new = new.map(|(finding, _)| finding.clone()).collect();
+    let stale = known.iter().filter(|exception| !found.iter().any(|plain| plain == *exception));
+    (new, stale.map(|exception| (*exception).to_owned()).collect())
+}
+
+/// Takes the number out of `path:12: message`, so that an exception survives edits above it.
+fn without_line(finding: &str) -> String {
+    match finding.split_once(':') {
+        Some((path, rest)) => {
+            let message = rest.trim_start_matches(|letter: char| letter.is_ascii_digit());
+            format!("{path}:{}", message.strip_prefix(':').unwrap_or(message))
+        }
+        None => finding.to_owned(),
+    }
+}

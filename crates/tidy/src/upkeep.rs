@@ -1,0 +1,76 @@
+//! The files around the code: the lock file's size, the changelog, and nothing that belongs to one machine only.
+
+use crate::tree::{File, Tree};
+
+/// The most packages in `Cargo.lock`. Raising it is allowed, deliberately: say in the commit what the new ones replace.
+pub const PACKAGES_MAX: usize = 165;
+
+const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
+
+/// Folders that exist on somebody's machine. In two pieces each, so that this file passes its own check.
+const HOMES: [&str; 3] = [concat!("/ro", "ot/"), concat!("/Us", "ers/"), concat!("/ho", "me/")];
+/// Words in the names of hosts that packages are fetched from.
+const HOSTS: [&str; 6] = ["registry", "artifactory", "nexus", "npmjs", "pypi", "mirror"];
+
+/// Returns a finding if there are too many dependencies.
+pub fn dependencies(tree: &Tree) -> Vec<String> {
+    let Some(lock) = tree.get("Cargo.lock") else { return vec!["Cargo.lock: missing".to_owned()] };
+    let packages = lock.text.lines().filter(|line| line.trim() == "[[package]]").count();
+    if packages > PACKAGES_MAX {
+        return vec![format!("Cargo.lock: {packages} packages are more than {PACKAGES_MAX}")];
+    }
+    Vec::new()
+}
+
+/// Returns a finding if users cannot read what changed.
+pub fn changelog(tree: &Tree) -> Vec<String> {
+    let unreleased = |line: &str| matches!(line.trim(), "## Unreleased" | "## [Unreleased]");
+    match tree.get("CHANGELOG.md") {
+        Some(file) if file.text.lines().any(unreleased) => Vec::new(),
+        Some(_) => vec!["CHANGELOG.md: has no section \"## Unreleased\"".to_owned()],
+        None => vec!["CHANGELOG.md: missing".to_owned()],
+    }
+}
+
+/// Returns paths of the machine that the files were written on. `root` is where the repository is checked out.
+pub fn machine_paths(tree: &Tree, root: &str) -> Vec<String> {
+    let mut findings = Vec::new();
+    for file in &tree.files {
+        for (line, text) in numbered(file) {
+            // A checkout at the top of the file system has a name that any text may contain.
+            let own = root.matches('/').count() > 1 && text.contains(root);
+            // Tests make up homes of people.
+            let home = !file.is_test() && HOMES.iter().any(|home| text.contains(home));
+            if own || home {
+                findings.push(format!("{}:{line}: a path of somebody's machine", file.path));
+            }
+        }
+    }
+    findings
+}
+
+/// Returns addresses of package registries: which one is used is the machine's choice, not the project's.
+pub fn registries(tree: &Tree) -> Vec<String> {
+    let mut findings = Vec::new();
+    for file in &tree.files {
+        let lock = file.path == "Cargo.lock";
+        for (line, text) in numbered(file) {
+            let text = if lock { text.replace(REGISTRY, "") } else { text.to_owned() };
+            let named = hosts(&text).any(|host| HOSTS.iter().any(|word| host.contains(word)));
+            let foreign = lock && text.starts_with("source = ") && text != "source = \"\"";
+            if named || foreign {
+                findings.push(format!("{}:{line}: the address of a package registry", file.path));
+            }
+        }
+    }
+    findings
+}
+
+fn numbered(file: &File) -> impl Iterator<Item = (usize, &str)> {
+    file.text.lines().enumerate().map(|(number, line)| (number + 1, line))
+}
+
+/// Returns the hosts of the addresses in a line.
+fn hosts(line: &str) -> impl Iterator<Item = &str> {
+    line.split("://").skip(1).filter_map(|rest| rest.split(['/', '"', '\'', ' ', ')', '>']).next())
+}

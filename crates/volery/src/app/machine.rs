@@ -1,0 +1,130 @@
+//! What this machine allows: found by trying, with the means that a run would use. Leaves nothing behind.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use backend::process::{self, AgentRequest, CgroupUse, ResourceLimits, Stdin};
+use domain::run::{Containment, ContainmentDemand};
+
+/// The facts that the examination goes by. A probe that failed says why.
+#[derive(Debug, Clone)]
+pub struct Machine {
+    pub state: Result<StateDirectory, String>,
+    /// What an ordinary run would be contained by.
+    pub ordinary: Result<Containment, String>,
+    /// Whether a run that demands `containment: strict` would be accepted.
+    pub strict: Result<(), String>,
+    pub pidfd: Result<(), String>,
+    pub surroundings: Surroundings,
+}
+
+/// The directory that all runs are kept in, or would be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StateDirectory {
+    pub path: PathBuf,
+    pub exists: bool,
+    /// The type of its filesystem, as the kernel names it.
+    pub filesystem: Option<String>,
+    pub free_bytes: Option<u64>,
+    pub owned: bool,
+    pub writable: bool,
+}
+
+/// What a run of this shell could not outlive.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Surroundings {
+    pub is_init: bool,
+    pub in_container: bool,
+    /// This shell was started by an agent of a run.
+    pub inside_run: bool,
+    /// The service whose end would kill everything in it.
+    pub service: Option<String>,
+}
+
+impl Machine {
+    /// Looks at this machine.
+    pub fn probe() -> Self {
+        let pid = rustix::process::getpid();
+        Self {
+            state: probe_state(),
+            ordinary: try_containment(ContainmentDemand::Auto),
+            strict: try_containment(ContainmentDemand::Strict).map(|_| ()),
+            pidfd: rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())
+                .map(|_| ())
+                .map_err(|error| error.to_string()),
+            surroundings: probe_surroundings(),
+        }
+    }
+}
+
+/// Starts this program as an agent would be started, and ends it at once.
+fn try_containment(demand: ContainmentDemand) -> Result<Containment, String> {
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let request = AgentRequest {
+        argv: vec![program.into_os_string(), "--version".into()],
+        env: Vec::new(),
+        directory: PathBuf::from("/"),
+        stdin: Stdin::Null,
+        tag: crate::clock::new_tag(),
+        // Limits for which a control group is made, if one can be.
+        limits: ResourceLimits {
+            memory_bytes: Some(1 << 30),
+            processes: Some(64),
+            ..ResourceLimits::default()
+        },
+        demand,
+        cgroup: CgroupUse::WhereUseful,
+    };
+    let mut started = process::spawn_agent(&request).map_err(|error| error.to_string())?;
+    started.agent.sweep().map_err(|error| format!("the probe could not be ended: {error}"))?;
+    Ok(started.agent.containment.clone())
+}
+
+fn probe_state() -> Result<StateDirectory, String> {
+    let path = crate::env::state_home().ok_or("neither VOLERY_HOME nor HOME is set")?;
+    // Before the first run there is none, and what counts is where it would be made.
+    let existing = path.ancestors().find(|ancestor| ancestor.exists()).unwrap_or(Path::new("/")).to_owned();
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let resolved = existing.canonicalize().unwrap_or_else(|_| existing.clone());
+    let owner = fs::metadata(&existing).map_err(|error| format!("{}: {error}", existing.display()))?.uid();
+    let space = rustix::fs::statvfs(&existing).ok();
+    Ok(StateDirectory {
+        exists: path.exists(),
+        filesystem: filesystem_of(&mounts, &resolved),
+        free_bytes: space.map(|space| space.f_bavail.saturating_mul(space.f_frsize)),
+        owned: existing != path || owner == rustix::process::geteuid().as_raw(),
+        writable: rustix::fs::access(&existing, rustix::fs::Access::WRITE_OK).is_ok(),
+        path,
+    })
+}
+
+/// Returns the type of the filesystem that a path is on, from `/proc/self/mountinfo`.
+pub fn filesystem_of(mountinfo: &str, path: &Path) -> Option<String> {
+    let mounts = mountinfo.lines().filter_map(|line| {
+        let (place, kind) = line.split_once(" - ")?;
+        let point = place.split(' ').nth(4)?.replace("\\040", " ");
+        Some((point, kind.split(' ').next()?))
+    });
+    // The last of several mounts on one point is the one that is seen.
+    let on_path = mounts.filter(|(point, _)| path.starts_with(point));
+    on_path.max_by_key(|(point, _)| point.len()).map(|(_, kind)| kind.to_owned())
+}
+
+fn probe_surroundings() -> Surroundings {
+    let cgroup = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    Surroundings {
+        is_init: std::process::id() == 1,
+        in_container: ["/.dockerenv", "/run/.containerenv"].iter().any(|mark| Path::new(mark).exists()),
+        inside_run: process::own_tag().is_some(),
+        service: service_of(&cgroup),
+    }
+}
+
+/// Returns the service at the end of the control group path. A service above it, as `user@1000.service` over a
+/// terminal's scope, does not end with the terminal.
+pub fn service_of(cgroup: &str) -> Option<String> {
+    let paths = cgroup.lines().filter_map(|line| line.splitn(3, ':').nth(2));
+    let last_parts = paths.filter_map(|path| path.rsplit('/').next());
+    last_parts.into_iter().find(|part| part.ends_with(".service")).map(str::to_owned)
+}

@@ -1,0 +1,200 @@
+//! From facts to findings. Pure.
+
+use domain::run::Containment;
+use domain::size::display_bytes;
+
+use crate::app::{AppError, Machine, StateDirectory, StateReport, Surroundings, TrustState};
+use crate::report::{Check, Grade, count};
+
+/// Filesystems on which locks or fsync cannot be relied on.
+const NETWORK: [&str; 9] = ["nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "ceph", "fuse.sshfs", "afs"];
+/// Less free space than this is too little for a run's output.
+const SPACE_NEEDED: u64 = 128 << 20;
+
+/// Returns everything that can be said about the machine and the state.
+pub(crate) fn examine(machine: &Machine, state: Result<&StateReport, &AppError>) -> Vec<Check> {
+    let mut checks = vec![state_directory(&machine.state)];
+    if let Ok(directory) = &machine.state {
+        checks.push(space(directory));
+    }
+    match &machine.ordinary {
+        Ok(contained) => {
+            checks.push(pid_namespace(contained, &machine.strict));
+            checks.push(cgroup(contained));
+        }
+        Err(reason) => checks.push(Check::new("starting an agent", Grade::Missing, reason)),
+    }
+    checks.push(pidfd(&machine.pidfd));
+    checks.push(surroundings(&machine.surroundings));
+    match state {
+        Ok(report) => checks.extend(engine(report)),
+        // From inside a run the engine tells nothing about itself.
+        Err(_) if machine.surroundings.inside_run => {}
+        Err(error) => {
+            let check = Check::new("engine", Grade::Missing, &error.message);
+            checks.push(match &error.hint {
+                Some(hint) => check.advice(hint),
+                None => check,
+            });
+        }
+    }
+    checks
+}
+
+fn state_directory(state: &Result<StateDirectory, String>) -> Check {
+    const NAME: &str = "state directory";
+    let directory = match state {
+        Ok(directory) => directory,
+        Err(reason) => return Check::new(NAME, Grade::Missing, reason).advice("set VOLERY_HOME"),
+    };
+    let path = directory.path.display();
+    let filesystem = directory.filesystem.as_deref().unwrap_or("an unknown filesystem");
+    if NETWORK.contains(&filesystem) {
+        return Check::new(
+            NAME,
+            Grade::Missing,
+            format!("{path} is on {filesystem}, where locks cannot be trusted"),
+        )
+        .advice("set VOLERY_HOME to a directory on a local disk");
+    }
+    if !directory.owned {
+        return Check::new(NAME, Grade::Missing, format!("{path} belongs to another user"))
+            .advice("set VOLERY_HOME to a directory of your own");
+    }
+    if !directory.writable {
+        return Check::new(NAME, Grade::Missing, format!("{path} cannot be written"))
+            .advice("make it writable, or set VOLERY_HOME to another directory");
+    }
+    let made = if directory.exists { "" } else { ", made with the first run" };
+    match filesystem {
+        "tmpfs" | "ramfs" => {
+            Check::new(NAME, Grade::Weak, format!("{path} on {filesystem}: gone after a reboot"))
+                .advice("set VOLERY_HOME to a directory on a disk")
+        }
+        _ => Check::new(NAME, Grade::Ok, format!("{path} on {filesystem}{made}")),
+    }
+}
+
+fn space(directory: &StateDirectory) -> Check {
+    const NAME: &str = "free space";
+    match directory.free_bytes {
+        None => Check::new(NAME, Grade::Weak, "not known"),
+        Some(bytes) if bytes < SPACE_NEEDED => {
+            Check::new(NAME, Grade::Missing, format!("{} only", display_bytes(bytes)))
+                .advice("volery clean --older-than 1d, or make room on that disk")
+        }
+        Some(bytes) => Check::new(NAME, Grade::Ok, display_bytes(bytes)),
+    }
+}
+
+fn pid_namespace(contained: &Containment, strict: &Result<(), String>) -> Check {
+    const NAME: &str = "pid namespaces";
+    if contained.pid_namespace {
+        return Check::new(NAME, Grade::Ok, "every process of a run dies with it, whatever is killed");
+    }
+    let later = "what a killed keeper leaves is found at the next look";
+    match strict {
+        Ok(()) => {
+            Check::new(NAME, Grade::Weak, format!("only for agents with containment: strict; else {later}"))
+                .advice("write containment: strict into the agents that must not leave anything")
+        }
+        Err(reason) => Check::new(NAME, Grade::Weak, format!("{reason}; {later}"))
+            .advice("allow unprivileged user namespaces, or run with CAP_SYS_ADMIN"),
+    }
+}
+
+fn cgroup(contained: &Containment) -> Check {
+    const NAME: &str = "cgroups";
+    match &contained.cgroup {
+        Some(version) => {
+            Check::new(NAME, Grade::Ok, format!("{version}: limits hold for a run's whole tree"))
+        }
+        None => {
+            let reasons: Vec<&str> = contained.missing.iter().map(String::as_str).collect();
+            let reasons = reasons.into_iter().filter(|reason| reason.contains("group"));
+            let reasons = reasons.collect::<Vec<_>>().join("; ");
+            let reason = if reasons.is_empty() { "none can be written" } else { reasons.as_str() };
+            let found = format!("{reason}; limits are kept by rlimits and by watching the tree");
+            Check::new(NAME, Grade::Weak, found).advice(
+                "delegate a cgroup, for example: systemd-run --user --scope -p Delegate=yes volery serve",
+            )
+        }
+    }
+}
+
+fn pidfd(found: &Result<(), String>) -> Check {
+    const NAME: &str = "pidfd";
+    match found {
+        Ok(()) => Check::new(NAME, Grade::Ok, "a process is never mistaken for another with its number"),
+        Err(reason) => {
+            Check::new(NAME, Grade::Missing, reason).advice("a kernel of version 5.3 or later has it")
+        }
+    }
+}
+
+fn surroundings(found: &Surroundings) -> Check {
+    const NAME: &str = "surroundings";
+    if found.inside_run {
+        let found = "inside a run: this shell sees and ends only that run's own child runs";
+        return Check::new(NAME, Grade::Weak, found).advice("ask again from a shell outside of all runs");
+    }
+    if found.is_init {
+        return Check::new(NAME, Grade::Weak, "this is process 1: when it ends, every run ends with it")
+            .advice("start the container with an init (docker run --init), and volery below it");
+    }
+    if let Some(service) = &found.service {
+        let found = format!("inside {service}: stopping it kills every run in it");
+        return Check::new(NAME, Grade::Weak, found).advice("set KillMode=process in the unit");
+    }
+    if found.in_container {
+        return Check::new(NAME, Grade::Ok, "a container: runs outlive their client, not the container");
+    }
+    Check::new(NAME, Grade::Ok, "runs outlive whoever asked for them")
+}
+
+fn engine(report: &StateReport) -> Vec<Check> {
+    let mut checks = Vec::new();
+    checks.push(match &report.index.problem {
+        None => Check::new("index", Grade::Ok, format!("{} runs", count(report.index.runs))),
+        Some(problem) => Check::new("index", Grade::Weak, problem).advice("volery reindex"),
+    });
+    let slots = &report.slots;
+    let found = format!("{} of {} taken, {} waiting", slots.taken, slots.total, slots.queued);
+    checks.push(Check::new("slots", Grade::Ok, found));
+    checks.push(configuration(report));
+    checks.push(trust(report));
+    checks
+}
+
+fn configuration(report: &StateReport) -> Check {
+    const NAME: &str = "configuration";
+    let files: Vec<String> =
+        report.config.iter().map(|file| format!("{} ({})", file.path, file.layer)).collect();
+    let found = if files.is_empty() { "no files, only defaults".to_owned() } else { files.join(", ") };
+    let findings = report.config.iter().map(|file| file.diagnostics.len()).sum::<usize>();
+    let wrong = report.config.iter().flat_map(|file| &file.diagnostics).any(|finding| finding.is_error());
+    match (findings, wrong) {
+        (0, _) => Check::new(NAME, Grade::Ok, found),
+        (_, true) => {
+            Check::new(NAME, Grade::Missing, found).advice("volery agents check tells what is wrong")
+        }
+        (_, false) => Check::new(NAME, Grade::Weak, found).advice("volery agents check tells the warnings"),
+    }
+}
+
+fn trust(report: &StateReport) -> Check {
+    const NAME: &str = "trust";
+    let project = &report.trust.project;
+    match report.trust.state {
+        TrustState::NothingToTrust => Check::new(NAME, Grade::Ok, format!("{project} executes nothing")),
+        TrustState::Trusted => Check::new(NAME, Grade::Ok, format!("{project} is trusted")),
+        TrustState::Untrusted => {
+            Check::new(NAME, Grade::Weak, format!("{project} names programs and is not trusted"))
+                .advice("volery trust shows them and asks")
+        }
+        TrustState::Changed => {
+            Check::new(NAME, Grade::Weak, format!("{project} has changed since it was trusted"))
+                .advice("volery trust shows what it names now, and asks")
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Facts in, findings out.
+
+use std::path::{Path, PathBuf};
+
+use domain::run::Containment;
+
+use super::examine::examine;
+use crate::app::{
+    AppError, ConfigFileView, IndexView, Machine, SlotsView, StateDirectory, StateReport, Surroundings,
+    TrustState, TrustView, filesystem_of, service_of,
+};
+use crate::report::{Check, Grade, Look, Paint, doctor};
+
+fn machine() -> Machine {
+    Machine {
+        state: Ok(StateDirectory {
+            path: PathBuf::from("/home/a/.local/state/volery"),
+            exists: true,
+            filesystem: Some("ext4".into()),
+            free_bytes: Some(5 << 30),
+            owned: true,
+            writable: true,
+        }),
+        ordinary: Ok(Containment {
+            pid_namespace: true,
+            cgroup: Some("v2".into()),
+            ..Containment::default()
+        }),
+        strict: Ok(()),
+        pidfd: Ok(()),
+        surroundings: Surroundings::default(),
+    }
+}
+
+fn report() -> StateReport {
+    StateReport {
+        home: "/home/a/.local/state/volery".into(),
+        index: IndexView { path: "index-v1.db".into(), runs: 1_234, problem: None },
+        slots: SlotsView { total: 8, taken: 2, queued: 0 },
+        config: vec![ConfigFileView {
+            path: "/src/api/.volery/config.toml".into(),
+            layer: "project".into(),
+            diagnostics: Vec::new(),
+        }],
+        trust: TrustView {
+            project: "/src/api".into(),
+            state: TrustState::Trusted,
+            fingerprint: String::new(),
+            items: Vec::new(),
+        },
+        inside_run: None,
+    }
+}
+
+fn grades(checks: &[Check]) -> Vec<(&'static str, Grade)> {
+    let not_ok = checks.iter().filter(|check| check.grade != Grade::Ok);
+    not_ok.map(|check| (check.name, check.grade)).collect()
+}
+
+fn with_state(change: impl FnOnce(&mut StateDirectory)) -> Vec<Check> {
+    let mut machine = machine();
+    if let Ok(state) = &mut machine.state {
+        change(state);
+    }
+    examine(&machine, Ok(&report()))
+}
+
+#[test]
+fn a_good_machine_is_ok_throughout() {
+    assert_eq!(grades(&examine(&machine(), Ok(&report()))), []);
+}
+
+#[test]
+fn what_weakens_a_promise_is_weak_and_has_advice() {
+    let mut weak = machine();
+    weak.ordinary = Ok(Containment::default());
+    weak.strict = Err("not permitted".into());
+    weak.surroundings.service = Some("editor.service".into());
+    let mut state = report();
+    state.trust.state = TrustState::Changed;
+    state.index.problem = Some("it is damaged".into());
+    let checks = examine(&weak, Ok(&state));
+    let expected = ["pid namespaces", "cgroups", "surroundings", "index", "trust"];
+    assert_eq!(grades(&checks), expected.map(|name| (name, Grade::Weak)));
+    assert!(checks.iter().all(|check| check.grade == Grade::Ok || check.advice.is_some()), "{checks:#?}");
+}
+
+#[test]
+fn a_state_directory_that_cannot_keep_a_run_is_missing() {
+    let state = |checks: &[Check]| grades(checks).first().copied();
+    let missing = Some(("state directory", Grade::Missing));
+    assert_eq!(state(&with_state(|state| state.filesystem = Some("nfs4".into()))), missing);
+    assert_eq!(state(&with_state(|state| state.owned = false)), missing);
+    assert_eq!(state(&with_state(|state| state.writable = false)), missing);
+    let volatile = with_state(|state| state.filesystem = Some("tmpfs".into()));
+    assert_eq!(state(&volatile), Some(("state directory", Grade::Weak)));
+    let full = with_state(|state| state.free_bytes = Some(1 << 20));
+    assert_eq!(state(&full), Some(("free space", Grade::Missing)));
+}
+
+#[test]
+fn an_engine_that_does_not_open_is_a_finding_among_others() {
+    let error = AppError::denied("the state directory is read-only").hint("set VOLERY_HOME");
+    let checks = examine(&machine(), Err(&error));
+    assert_eq!(grades(&checks), [("engine", Grade::Missing)]);
+    assert_eq!(checks.last().and_then(|check| check.advice.as_deref()), Some("set VOLERY_HOME"));
+}
+
+#[test]
+fn a_machine_on_which_no_agent_starts_is_useless() {
+    let mut broken = machine();
+    broken.ordinary = Err("a process for the agent could not be made".into());
+    assert_eq!(grades(&examine(&broken, Ok(&report()))), [("starting an agent", Grade::Missing)]);
+}
+
+#[test]
+fn inside_a_run_the_engine_is_not_missing() {
+    let mut inside = machine();
+    inside.surroundings.inside_run = true;
+    let error = AppError::denied("this is for the owner of the machine");
+    assert_eq!(grades(&examine(&inside, Err(&error))), [("surroundings", Grade::Weak)]);
+}
+
+#[test]
+fn findings_are_a_table_with_hints_below() {
+    let mut weak = machine();
+    weak.ordinary = Ok(Containment {
+        missing: vec!["pid namespace: no".into(), "control group, version 2: read-only".into()],
+        ..Containment::default()
+    });
+    let look = Look { width: Some(80), paint: Paint::Plain, now: domain::Timestamp::UNIX_EPOCH };
+    insta::assert_snapshot!(doctor(&examine(&weak, Ok(&report())), &look), @r"
+    state directory  ok       /home/a/.local/state/volery on ext4
+    free space       ok       5.0 GiB
+    pid namespaces   weak     only for agents with containment: strict; else what a
+                              killed keeper leaves is found at the next look
+                              hint: write containment: strict into the agents that
+                              must not leave anything
+    cgroups          weak     control group, version 2: read-only; limits are kept
+                              by rlimits and by watching the tree
+                              hint: delegate a cgroup, for example: systemd-run
+                              --user --scope -p Delegate=yes volery serve
+    pidfd            ok       a process is never mistaken for another with its
+                              number
+    surroundings     ok       runs outlive whoever asked for them
+    index            ok       1,234 runs
+    slots            ok       2 of 8 taken, 0 waiting
+    configuration    ok       /src/api/.volery/config.toml (project)
+    trust            ok       /src/api is trusted
+    ");
+}
+
+#[test]
+fn the_deepest_mount_decides_the_filesystem() {
+    let mounts = "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
+                  30 22 0:40 / /home/a\\040b rw shared:1 - nfs4 server:/home rw\n\
+                  31 22 0:41 / /tmp rw - tmpfs tmpfs rw\n";
+    let of = |path: &str| filesystem_of(mounts, Path::new(path));
+    assert_eq!(of("/home/a b/state").as_deref(), Some("nfs4"));
+    assert_eq!(of("/tmp/x").as_deref(), Some("tmpfs"));
+    assert_eq!(of("/tmpfoo").as_deref(), Some("ext4"));
+    assert_eq!(filesystem_of("nonsense", Path::new("/")), None);
+}
+
+#[test]
+fn only_a_service_of_our_own_would_take_runs_with_it() {
+    let terminal = "0::/user.slice/user-1000.slice/user@1000.service/app.slice/app-terminal.scope\n";
+    assert_eq!(service_of(terminal), None);
+    assert_eq!(service_of("0::/system.slice/editor.service\n").as_deref(), Some("editor.service"));
+    assert_eq!(service_of("1:name=systemd:/system.slice/a.service\n0::/\n").as_deref(), Some("a.service"));
+    assert_eq!(service_of(""), None);
+}

@@ -1,0 +1,37 @@
+//! The shell door: what was typed into a typed request, the answer into text or JSON. One file per command.
+
+mod entry;
+
+mod agents;
+mod answer;
+mod approve;
+mod cancel;
+mod clean;
+mod completions;
+mod demo;
+mod deny;
+mod doctor;
+mod health;
+mod logs;
+mod ps;
+mod reindex;
+mod run;
+mod serve;
+mod show;
+mod trust;
+mod wait;
+
+mod context;
+mod error;
+mod exit;
+mod live;
+mod out;
+mod prompt;
+mod result;
+mod signals;
+mod watch;
+
+pub(crate) use entry::main;
+
+#[cfg(test)]
+mod tests;

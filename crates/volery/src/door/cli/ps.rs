@@ -1,0 +1,128 @@
+//! `volery ps`: what runs, and what ended lately.
+
+use std::path::PathBuf;
+
+use domain::run::OutcomeKind;
+
+use super::context::Context;
+use super::error::CommandError;
+use super::exit::Exit;
+use super::out::{Format, Out};
+use crate::app::{App, AppError, ListRuns, ListScope, RunList};
+use crate::report::{run_table, runs_in_order};
+
+/// The states of a run that has not ended.
+const OPEN_STATES: [&str; 4] = ["accepted", "running", "waiting", "stopping"];
+/// Ended runs shown when nothing else was asked for.
+const ENDED_SHOWN: usize = 10;
+/// Runs that have not ended, at most.
+const OPEN_SHOWN: usize = 1_000;
+/// Runs shown for a filter.
+const FILTERED_SHOWN: usize = 50;
+
+/// List runs: those that go on, and the last that ended
+///
+/// Covers the project of the working directory, or every project with --all.
+/// Without a filter it shows every run that has not ended and the last 10 that
+/// have. STATE is accepted, running, waiting or stopping, or an outcome:
+/// succeeded, partial, failed, timed_out, cancelled, over_budget, refused,
+/// interrupted.
+///
+/// Examples:
+///   volery ps
+///   volery ps --all --state running
+///   volery ps --agent reviewer --limit 100
+///   volery ps --json | jq -r '.runs[] | select(.status == "failed") | .run_id'
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Args {
+    /// Runs of every project
+    #[arg(long, short)]
+    pub(crate) all: bool,
+
+    /// Only runs of this agent
+    #[arg(long, value_name = "AGENT")]
+    pub(crate) agent: Option<String>,
+
+    /// Only runs in this state; may be repeated
+    #[arg(long, value_name = "STATE", value_delimiter = ',')]
+    pub(crate) state: Vec<String>,
+
+    /// Only runs of this session
+    #[arg(long, value_name = "SESSION")]
+    pub(crate) session: Option<String>,
+
+    /// At most so many [default: 50 with a filter, else 10 that have ended]
+    #[arg(long, short = 'n', value_name = "N")]
+    pub(crate) limit: Option<usize>,
+
+    /// The project of this directory
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath, conflicts_with = "all")]
+    pub(crate) dir: Option<PathBuf>,
+}
+
+pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<Exit, CommandError> {
+    check_states(&args.state)?;
+    let scope = if args.all { ListScope::All } else { ListScope::Project };
+    let directory = context.absolute(args.dir.as_ref())?;
+    let app = context.open()?;
+    let ask = ListRuns {
+        directory,
+        scope,
+        agent: args.agent,
+        session: args.session,
+        states: args.state,
+        ..ListRuns::default()
+    };
+    let filtered = ask.agent.is_some() || ask.session.is_some() || !ask.states.is_empty();
+    let list = match filtered {
+        true => app.list_runs(ListRuns { limit: args.limit.unwrap_or(FILTERED_SHOWN), ..ask }).await?,
+        false => open_and_recent(&app, ask, args.limit.unwrap_or(ENDED_SHOWN)).await?,
+    };
+    match out.format() {
+        Format::Json => out.json(&list)?,
+        Format::Text if list.runs.is_empty() => explain_nothing(scope, filtered, out),
+        Format::Text => {
+            let table = run_table(&list.runs, scope, &out.look());
+            out.page(&table)?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+async fn open_and_recent(app: &App, ask: ListRuns, ended: usize) -> Result<RunList, AppError> {
+    let open = OPEN_STATES.map(str::to_owned).to_vec();
+    let open = app.list_runs(ListRuns { states: open, limit: OPEN_SHOWN, ..ask.clone() }).await?;
+    let outcomes = OutcomeKind::ALL.map(|kind| kind.to_string()).to_vec();
+    let recent = app.list_runs(ListRuns { states: outcomes, limit: ended, ..ask }).await?;
+    // A run that ended between the two questions is in both answers.
+    let runs = runs_in_order(recent.runs.into_iter().chain(open.runs).collect());
+    Ok(RunList { runs, before: recent.before })
+}
+
+fn check_states(states: &[String]) -> Result<(), CommandError> {
+    let outcomes = OutcomeKind::ALL.map(OutcomeKind::as_str);
+    let known = || OPEN_STATES.into_iter().chain(outcomes);
+    for state in states {
+        if !known().any(|name| name == state) {
+            let near = domain::nearest::nearest(state, known());
+            let hint = match near {
+                Some(near) => format!("did you mean {near}?"),
+                None => format!("states are {}", known().collect::<Vec<_>>().join(", ")),
+            };
+            return Err(AppError::usage(format!("there is no state {state:?}")).hint(hint).into());
+        }
+    }
+    Ok(())
+}
+
+fn explain_nothing(scope: ListScope, filtered: bool, out: &mut Out) {
+    match (filtered, scope) {
+        (true, _) => out.note("no run is like that"),
+        (false, ListScope::All) => out.note("there are no runs"),
+        (false, ListScope::Project) => {
+            out.note("this project has no runs");
+            out.hint("volery ps --all lists those of every project");
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! `volery run`: one run, and its answer.
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use domain::budget::AskedLimits;
+use domain::duration::parse_ms;
+use domain::id::RunId;
+use domain::run::OnDisconnect;
+
+use super::context::Context;
+use super::error::CommandError;
+use super::exit::Exit;
+use super::out::{Format, Out};
+use super::signals::{Response, Signals};
+use super::watch::{Watched, watch};
+use super::{prompt, result};
+use crate::app::{App, Attachment, Start, Started, Wait, WaitUntil};
+use crate::report::summary;
+
+/// Between the leaving of this command and the cancel of its run.
+const DISCONNECT_GRACE_MS: u64 = 30_000;
+
+/// Run an agent and wait for its answer
+///
+/// The answer goes to standard output, what happened to standard error. On a
+/// terminal you see what the agent does. The first Ctrl-C asks the run to stop
+/// and waits for its end, the second kills it now. When the terminal goes away
+/// the run goes on: find it with `volery ps`.
+///
+/// Examples:
+///   volery run reviewer "review the last commit"
+///   git diff | volery run reviewer
+///   volery run fixer - --dir ../api --timeout 20m < task.md
+///   id=$(volery run fixer "mend the build" --background); volery wait $id
+///   volery run reporter "nightly" --idempotency-key "nightly-$(date +%F)"
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Args {
+    /// The agent to run; `volery agents` lists them
+    pub(crate) agent: String,
+
+    /// What to do; `-`, or nothing with text piped in, reads standard input (up to 1 MiB)
+    pub(crate) prompt: Option<String>,
+
+    /// Where the agent works [default: the project of the working directory]
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    pub(crate) dir: Option<PathBuf>,
+
+    /// Print the run's id and return at once
+    #[arg(long, short)]
+    pub(crate) background: bool,
+
+    /// End the run after this time, such as 90s, 5m or 1h30m
+    #[arg(long, value_name = "TIME", value_parser = parse_ms)]
+    pub(crate) timeout: Option<u64>,
+
+    /// End the run after this time without output
+    #[arg(long, value_name = "TIME", value_parser = parse_ms)]
+    pub(crate) idle_timeout: Option<u64>,
+
+    /// Continue this conversation, or begin it
+    #[arg(long, value_name = "SESSION")]
+    pub(crate) session: Option<String>,
+
+    /// Ask for this model instead of the agent's own
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) model: Option<String>,
+
+    /// Background that is put before the prompt
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) context: Option<String>,
+
+    /// Your own name for this request: the same key again gives the same run
+    #[arg(long, value_name = "KEY")]
+    pub(crate) idempotency_key: Option<String>,
+
+    /// What becomes of the run when this command is told to end (SIGTERM)
+    #[arg(long, value_name = "WHAT")]
+    pub(crate) on_disconnect: Option<OnDisconnectChoice>,
+}
+
+/// What was typed for `--on-disconnect`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnDisconnectChoice {
+    /// It is cancelled after 30 s
+    Cancel,
+    /// It goes on
+    Continue,
+}
+
+pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<Exit, CommandError> {
+    let start = into_start(args, context, out)?;
+    let attachment = start.attachment;
+    // From before the run exists, so that no Ctrl-C falls between its start and the wait.
+    let mut signals = match attachment {
+        Attachment::Attached => Signals::listen()?,
+        Attachment::Detached => Signals::default_actions(),
+    };
+    let app = context.open()?;
+    let started = app.start(start).await?;
+    for warning in &started.warnings {
+        out.warning(warning);
+    }
+    match attachment {
+        Attachment::Detached => announce(&started, out),
+        Attachment::Attached => follow(&app, &started, &mut signals, out).await,
+    }
+}
+
+fn into_start(args: Args, context: &Context, out: &mut Out) -> Result<Start, CommandError> {
+    let prompt = prompt::read(args.prompt, "prompt", out)?;
+    let limits = AskedLimits {
+        timeout_ms: args.timeout,
+        idle_timeout_ms: args.idle_timeout,
+        ..AskedLimits::default()
+    };
+    let on_disconnect = args.on_disconnect.map(|choice| match choice {
+        OnDisconnectChoice::Cancel => OnDisconnect::Cancel { grace_ms: DISCONNECT_GRACE_MS },
+        OnDisconnectChoice::Continue => OnDisconnect::Continue,
+    });
+    Ok(Start {
+        agent: args.agent,
+        prompt,
+        directory: context.absolute(args.dir.as_ref())?,
+        context: args.context,
+        session: args.session,
+        model: args.model,
+        limits,
+        idempotency_key: args.idempotency_key,
+        on_disconnect,
+        attachment: if args.background { Attachment::Detached } else { Attachment::Attached },
+    })
+}
+
+fn announce(started: &Started, out: &mut Out) -> Result<Exit, CommandError> {
+    match out.format() {
+        Format::Json => out.json(started)?,
+        Format::Text => out.line(&started.run_id.to_string())?,
+    }
+    let short = started.run_id.short();
+    if started.reused {
+        out.hint("the idempotency key was known: this is the run of the earlier request");
+    }
+    out.hint(&format!("volery wait {short} fetches the answer, volery logs -f {short} follows the output"));
+    Ok(Exit::Done)
+}
+
+async fn follow(
+    app: &App,
+    started: &Started,
+    signals: &mut Signals,
+    out: &mut Out,
+) -> Result<Exit, CommandError> {
+    let run = started.run_id;
+    if started.reused {
+        out.note(&format!("the idempotency key was known: this is the earlier run {}", run.short()));
+    }
+    let ask = Wait { runs: vec![run.to_string()], until: WaitUntil::All, timeout_ms: None };
+    match watch(app, ask, Some(run), signals, out).await? {
+        Watched::Left(response) => Ok(leave(app, run, response, out)),
+        Watched::Waited { interrupted, .. } => {
+            let exit = show_end(app, run, out).await?;
+            app.sweep_if_due();
+            // Whoever pressed Ctrl-C is told so, whatever the run could still hand back.
+            Ok(if interrupted && exit != Exit::Done { Exit::Interrupted } else { exit })
+        }
+    }
+}
+
+async fn show_end(app: &App, run: RunId, out: &mut Out) -> Result<Exit, CommandError> {
+    let run = run.to_string();
+    let detail = match out.format() {
+        Format::Json => {
+            let detail = result::whole(app, &run).await?;
+            out.json(&detail)?;
+            out.flush()?;
+            detail
+        }
+        Format::Text => result::print(app, &run, out).await?,
+    };
+    let view = &detail.run;
+    out.note(&summary(view));
+    let exit = Exit::of_run(view);
+    if exit != Exit::Done {
+        out.hint(&format!("volery show {} tells all that is known about it", view.short_id));
+    }
+    Ok(exit)
+}
+
+fn leave(app: &App, run: RunId, response: Response, out: &mut Out) -> Exit {
+    if response == Response::Detach {
+        app.detach(run);
+    }
+    app.leave();
+    let fate = match response {
+        Response::Detach => "goes on",
+        Response::Leave => "is left to its on_disconnect",
+        Response::Cancel | Response::CancelNow | Response::GiveUp => "is being killed",
+    };
+    let short = run.short();
+    out.note(&format!("left; the run {short} {fate}"));
+    out.hint(&format!("volery wait {short} fetches its answer"));
+    Exit::Interrupted
+}

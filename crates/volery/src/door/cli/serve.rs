@@ -1,0 +1,33 @@
+//! `volery serve`: the MCP door.
+
+use domain::run::Door;
+
+use super::context::Context;
+use super::error::CommandError;
+use super::exit::Exit;
+use crate::app::AppError;
+use crate::door::mcp::{Options, serve};
+
+/// Serve MCP clients over standard input and output
+///
+/// Add this command to an MCP client, and its agent can delegate to any agent
+/// that `volery agents` lists. The client starts and ends it; runs that were
+/// begun outlive it as their on_disconnect says.
+///
+/// Examples:
+///   claude mcp add volery -- volery serve
+///   codex mcp add volery -- volery serve
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Args {}
+
+pub(crate) async fn run(_args: Args, context: &Context) -> Result<Exit, CommandError> {
+    let app = context.open_as(Door::Mcp)?;
+    app.sweep_if_due();
+    let options = Options::from(app.config());
+    // However the client ends it, leaving in good order is no failure.
+    serve(app, options).await.map_err(|error| {
+        AppError::internal(format!("could not serve on standard input and output: {error}"))
+    })?;
+    Ok(Exit::Done)
+}

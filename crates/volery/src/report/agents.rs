@@ -1,0 +1,61 @@
+//! The agents of a directory, and what is wrong with their files.
+
+use domain::diagnostic::{Diagnostic, Severity};
+
+use super::look::{Look, Tone};
+use super::table::{Cell, Column, Table};
+use super::text::one_line;
+use crate::app::AgentList;
+
+/// Returns the table of agents, and below it the reasons why some cannot run.
+pub(crate) fn agents(list: &AgentList, look: &Look) -> String {
+    let mut table = Table::new(&[
+        Column::left("AGENT"),
+        Column::left("BACKEND"),
+        Column::left("MODEL"),
+        Column::left("FROM"),
+        Column::left("STATE"),
+        Column::flexible("DESCRIPTION"),
+    ]);
+    for agent in &list.agents {
+        let state = match agent.problem {
+            None => Cell::toned("ready", Tone::Good),
+            Some(_) => Cell::toned("blocked", Tone::Bad),
+        };
+        table.push(vec![
+            Cell::toned(&agent.name, Tone::Strong),
+            Cell::new(&agent.backend),
+            Cell::new(agent.model.as_deref().unwrap_or("-")),
+            Cell::new(&agent.layer),
+            state,
+            Cell::new(&agent.description),
+        ]);
+    }
+    let mut text = table.render(look);
+    for agent in &list.agents {
+        if let Some(problem) = &agent.problem {
+            text.push_str(&format!("\n{} cannot run: {}\n", one_line(&agent.name), one_line(problem)));
+        }
+    }
+    text
+}
+
+/// Returns each finding as `file:line:column: error: message`, with its hint on its own line.
+pub(crate) fn diagnostics(found: &[Diagnostic], look: &Look) -> String {
+    let mut text = String::new();
+    for diagnostic in found {
+        let (word, tone) = match diagnostic.severity {
+            Severity::Warning => ("warning", Tone::Careful),
+            Severity::Error => ("error", Tone::Bad),
+        };
+        let line = diagnostic.line.map(|line| format!(":{line}")).unwrap_or_default();
+        let column = diagnostic.column.map(|column| format!(":{column}")).unwrap_or_default();
+        let place = format!("{}{line}{column}", one_line(&diagnostic.file));
+        let message = one_line(&diagnostic.message);
+        text.push_str(&format!("{place}: {}: {message}\n", look.paint.apply(tone, word)));
+        if let Some(hint) = &diagnostic.hint {
+            text.push_str(&format!("  hint: {}\n", one_line(hint)));
+        }
+    }
+    text
+}

@@ -1,0 +1,70 @@
+//! What this machine can enforce, a line each.
+
+use serde::Serialize;
+
+use super::look::{Look, Tone};
+use super::text::{one_line, width, wrap};
+
+/// On a very narrow terminal the text is still this wide.
+const MIN_COLUMNS: usize = 30;
+
+/// How good a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Grade {
+    Ok,
+    /// Works, with a weaker guarantee.
+    Weak,
+    /// Does not work, or is not there.
+    Missing,
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Check {
+    pub(crate) name: &'static str,
+    pub(crate) grade: Grade,
+    pub(crate) found: String,
+    /// What can be done about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) advice: Option<String>,
+}
+
+impl Check {
+    pub(crate) fn new(name: &'static str, grade: Grade, found: impl Into<String>) -> Self {
+        Self { name, grade, found: found.into(), advice: None }
+    }
+
+    #[must_use]
+    pub(crate) fn advice(mut self, advice: impl Into<String>) -> Self {
+        self.advice = Some(advice.into());
+        self
+    }
+}
+
+/// Returns the checks as lines, each with its advice below it.
+pub(crate) fn doctor(checks: &[Check], look: &Look) -> String {
+    let names = checks.iter().map(|check| width(check.name)).max().unwrap_or(0);
+    let indent = names + "missing".len() + 4;
+    let mut text = String::new();
+    for check in checks {
+        let (word, tone) = match check.grade {
+            Grade::Ok => ("ok", Tone::Good),
+            Grade::Weak => ("weak", Tone::Careful),
+            Grade::Missing => ("missing", Tone::Bad),
+        };
+        let word = look.paint.apply(tone, &format!("{word:<7}"));
+        text.push_str(&format!("{:<names$}  {word}  ", check.name));
+        let advice = check.advice.iter().map(|advice| format!("hint: {}", one_line(advice)));
+        let lines: Vec<String> = std::iter::once(one_line(&check.found))
+            .chain(advice)
+            .flat_map(|part| match look.width {
+                Some(columns) => wrap(&part, columns.saturating_sub(indent).max(MIN_COLUMNS)),
+                None => vec![part],
+            })
+            .collect();
+        text.push_str(&lines.join(&format!("\n{}", " ".repeat(indent))));
+        text.push('\n');
+    }
+    text
+}

@@ -1,0 +1,59 @@
+//! How agents and backends have been doing.
+
+use super::figures::{age, count, money, span};
+use super::look::{Look, Tone};
+use super::table::{Cell, Column, Table};
+use crate::app::HealthReport;
+
+/// The success rate from which an agent counts as well.
+const RATE_GOOD: f64 = 0.9;
+
+/// Returns the slots in use and a line per agent.
+pub(crate) fn health(report: &HealthReport, look: &Look) -> String {
+    let mut text = format!(
+        "{} running, {} waiting, {} slots\n\n",
+        count(report.running),
+        count(report.waiting),
+        count(report.slots)
+    );
+    let mut table = Table::new(&[
+        Column::left("AGENT"),
+        Column::left("BACKEND"),
+        Column::right("RUNS"),
+        Column::right("OK"),
+        Column::right("PARTIAL"),
+        Column::right("FAILED"),
+        Column::right("RATE"),
+        Column::right("MEAN"),
+        Column::right("MAX"),
+        Column::right("COST"),
+        Column::right("LAST"),
+        Column::flexible("LAST ERROR"),
+    ]);
+    for line in &report.agents {
+        let rate = match line.success_rate {
+            None => Cell::new("-"),
+            Some(rate) => {
+                let tone = if rate >= RATE_GOOD { Tone::Good } else { Tone::Bad };
+                Cell::toned(&format!("{:.0}%", rate * 100.0), tone)
+            }
+        };
+        let last = line.last_ended_at.as_ref().map_or_else(|| "-".to_owned(), |at| age(look.now, at));
+        table.push(vec![
+            Cell::new(&line.agent),
+            Cell::new(&line.backend),
+            Cell::new(&count(line.runs)),
+            Cell::new(&count(line.succeeded)),
+            Cell::new(&count(line.partial)),
+            Cell::new(&count(line.failed)),
+            rate,
+            Cell::new(&line.mean_ms.map_or_else(|| "-".to_owned(), span)),
+            Cell::new(&span(line.max_ms)),
+            Cell::new(&money(line.cost_microusd)),
+            Cell::new(&last),
+            Cell::new(line.last_error.as_deref().unwrap_or("-")),
+        ]);
+    }
+    text.push_str(&table.render(look));
+    text
+}

@@ -1,0 +1,30 @@
+//! Values into text for people: tables, pages and live frames. Pure: no clock, no terminal, no printing.
+
+mod agents;
+mod doctor;
+mod events;
+mod figures;
+mod health;
+mod live;
+mod look;
+mod run_page;
+mod run_table;
+mod table;
+mod text;
+mod upkeep;
+
+pub(crate) use agents::{agents, diagnostics};
+pub(crate) use doctor::{Check, Grade, doctor};
+pub(crate) use events::event_line;
+pub(crate) use figures::{count, money, span};
+pub(crate) use health::health;
+pub(crate) use live::{LiveRow, frame};
+pub(crate) use look::{Look, Paint, Tone};
+pub(crate) use run_page::{run_page, summary};
+pub(crate) use run_table::{run_table, runs_in_order, view_table};
+pub(crate) use table::{Cell, Column, Table};
+pub(crate) use text::{neutralise, one_line};
+pub(crate) use upkeep::{cleaned, reindexed, trust_list, trust_page};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,185 @@
+//! Everything that is known about one run, laid out for people.
+
+use domain::run::{Containment, Enforcer};
+use domain::size::display_bytes;
+
+use super::figures::{age, count, money, span};
+use super::look::{Look, Tone};
+use super::text::{neutralise, one_line, wrap};
+use crate::app::{RunView, WaitingView};
+
+/// Columns that the labels of a page take.
+const LABEL: usize = 12;
+
+/// Returns a run's outcome, duration, cost and id in a line.
+pub(crate) fn summary(run: &RunView) -> String {
+    let time = span(run.duration_ms);
+    let what = one_line(&run.explanation);
+    let mut parts = match (run.ended, run.status.as_str()) {
+        (true, "succeeded") => vec![format!("{} {what} in {time}", run.short_id)],
+        (true, _) => vec![format!("{} {what}", run.short_id), format!("after {time}")],
+        (false, _) => vec![format!("{} {what}", run.short_id), format!("for {time} so far")],
+    };
+    if let Some(cost) = run.usage.cost {
+        parts.push(money(Some(cost.microusd)));
+    }
+    if run.usage.input_tokens + run.usage.output_tokens > 0 {
+        let (input, output) = (count(run.usage.input_tokens), count(run.usage.output_tokens));
+        parts.push(format!("{input} tokens in, {output} out"));
+    }
+    parts.join(", ")
+}
+
+/// Returns why a run stands where it does, without repeating its status; nothing if that says it all.
+pub(super) fn reason(run: &RunView) -> String {
+    let explanation = one_line(&run.explanation);
+    match explanation.strip_prefix(&run.status) {
+        Some(rest) => rest.trim_start_matches([':', ' ']).to_owned(),
+        None => explanation,
+    }
+}
+
+/// Returns the page of `show`, without events.
+pub(crate) fn run_page(run: &RunView, look: &Look) -> String {
+    let mut page = Page { text: String::new(), look };
+    page.facts(run);
+    page.waiting(run);
+    page.relations(run);
+    page.containment(run.containment.as_ref());
+    for warning in &run.warnings {
+        page.fact("warning", &one_line(warning));
+    }
+    if run.damaged_lines > 0 {
+        page.fact("warning", &format!("{} lines of the journal could not be read", run.damaged_lines));
+    }
+    page.block("error stream, last lines", &run.stderr_tail);
+    page.block("so far", run.partial.as_deref().unwrap_or_default());
+    let title = format!("result ({})", display_bytes(run.result_bytes));
+    page.block(&title, run.result.as_deref().unwrap_or_default());
+    page.text
+}
+
+struct Page<'a> {
+    text: String,
+    look: &'a Look,
+}
+
+impl Page<'_> {
+    fn fact(&mut self, label: &str, value: &str) {
+        let padded = format!("{label:<LABEL$}");
+        let label = self.look.paint.apply(Tone::Faint, &padded);
+        let lines = match self.look.width {
+            // A painted value is not broken: its escape codes have no width.
+            Some(width) if !value.contains('\x1b') => wrap(value, width.saturating_sub(LABEL).max(20)),
+            Some(_) | None => vec![value.to_owned()],
+        };
+        let value = lines.join(&format!("\n{}", " ".repeat(LABEL)));
+        self.text.push_str(&format!("{label}{value}\n"));
+    }
+
+    fn block(&mut self, title: &str, body: &str) {
+        if body.is_empty() {
+            return;
+        }
+        let title = self.look.paint.apply(Tone::Faint, title);
+        self.text.push_str(&format!("\n{title}\n"));
+        for line in neutralise(body).lines() {
+            self.text.push_str(&format!("  {line}\n"));
+        }
+    }
+
+    fn facts(&mut self, run: &RunView) {
+        let paint = self.look.paint;
+        let status = paint.apply(Tone::of_status(&run.status), &run.status);
+        let reason = reason(run);
+        let explained = if reason.is_empty() { status } else { format!("{status}: {reason}") };
+        self.fact("run", &run.run_id.to_string());
+        self.fact("short id", &run.short_id);
+        self.fact("agent", &format!("{} (backend {})", one_line(&run.agent), one_line(&run.backend)));
+        self.fact("status", &explained);
+        if run.stalled {
+            self.fact("", "stalled: no output for two minutes");
+        }
+        self.fact("asked by", &one_line(&run.caller));
+        self.fact("created", &self.moment(&run.created_at));
+        if let Some(started) = &run.started_at {
+            self.fact("started", &self.moment(started));
+        }
+        if let Some(ended) = &run.ended_at {
+            self.fact("ended", &self.moment(ended));
+        }
+        self.fact("time", &span(run.duration_ms));
+        let (input, output) = (count(run.usage.input_tokens), count(run.usage.output_tokens));
+        self.fact("tokens", &format!("{input} in, {output} out"));
+        let cost = run.usage.cost.map(|cost| cost.microusd);
+        self.fact("cost", &cost.map_or_else(|| "not known".to_owned(), |micro| money(Some(micro))));
+        if let Some(code) = run.exit_code {
+            self.fact("exit code", &code.to_string());
+        }
+        self.fact("directory", &one_line(&run.directory));
+        if run.project != run.directory {
+            self.fact("project", &one_line(&run.project));
+        }
+    }
+
+    fn moment(&self, moment: &str) -> String {
+        format!("{moment} ({} ago)", age(self.look.now, moment))
+    }
+
+    fn waiting(&mut self, run: &RunView) {
+        match &run.waiting {
+            None => {}
+            Some(WaitingView::Slot { position }) => {
+                self.fact("waits for", &format!("a free slot, place {position} in the queue"));
+            }
+            Some(WaitingView::Answer { question, text, until }) => {
+                self.fact("waits for", &format!("an answer to {question}: {}", one_line(text)));
+                self.fact("", &format!("until {until}, then it is denied"));
+                self.fact("", &format!("volery approve|deny {0}, or volery answer {0} TEXT", run.short_id));
+            }
+        }
+    }
+
+    fn relations(&mut self, run: &RunView) {
+        if let Some(session) = &run.session {
+            self.fact("session", session);
+        }
+        if let Some(parent) = run.parent {
+            self.fact("parent", &parent.short());
+        }
+        for (index, child) in run.children.iter().enumerate() {
+            let label = if index == 0 { "children" } else { "" };
+            let status = self.look.paint.apply(Tone::of_status(&child.status), &child.status);
+            self.fact(label, &format!("{} {} {status}", child.run_id.short(), one_line(&child.agent)));
+        }
+    }
+
+    fn containment(&mut self, containment: Option<&Containment>) {
+        let Some(containment) = containment else { return };
+        let mut held = Vec::new();
+        if containment.subreaper {
+            held.push("subreaper".to_owned());
+        }
+        if containment.pid_namespace {
+            held.push("pid namespace".to_owned());
+        }
+        if let Some(version) = &containment.cgroup {
+            held.push(format!("cgroup {version}"));
+        }
+        if !containment.tags.is_empty() {
+            held.push(format!("tags {}", containment.tags.join(" and ")));
+        }
+        self.fact("contained", &if held.is_empty() { "by nothing".to_owned() } else { held.join(", ") });
+        for (limit, enforcer) in &containment.limits {
+            let by = match enforcer {
+                Enforcer::Cgroup => "by its cgroup",
+                Enforcer::Rlimit => "by an rlimit",
+                Enforcer::Watch => "by watching the tree",
+            };
+            self.fact("", &format!("limit on {limit}: {by}"));
+        }
+        for missing in &containment.missing {
+            self.fact("", &format!("missing: {}", one_line(missing)));
+        }
+    }
+}

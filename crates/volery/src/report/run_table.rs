@@ -1,0 +1,73 @@
+//! Runs, a line each.
+
+use super::figures::{age, count, money, span};
+use super::look::Look;
+use super::run_page::reason;
+use super::table::{Cell, Column, Table};
+use crate::app::{ListScope, RunLine, RunView};
+
+/// Returns the table of `ps`. With runs of all projects, each line names its own.
+pub(crate) fn run_table(runs: &[RunLine], scope: ListScope, look: &Look) -> String {
+    let mut columns = vec![
+        Column::left("ID"),
+        Column::left("AGENT"),
+        Column::left("STATUS"),
+        Column::right("AGE"),
+        Column::right("TIME"),
+        Column::right("COST"),
+    ];
+    if scope == ListScope::All {
+        columns.push(Column::left("PROJECT"));
+    }
+    columns.push(Column::flexible("PROMPT"));
+    let mut table = Table::new(&columns);
+    for run in runs {
+        let mut row = vec![
+            Cell::new(&run.short_id),
+            Cell::new(&run.agent),
+            Cell::status(&run.status),
+            Cell::new(&age(look.now, &run.created_at)),
+            Cell::new(&span(run.duration_ms)),
+            Cell::new(&money(run.cost_microusd)),
+        ];
+        if scope == ListScope::All {
+            row.push(Cell::new(&run.project));
+        }
+        row.push(Cell::new(&run.prompt));
+        table.push(row);
+    }
+    table.render(look)
+}
+
+/// Returns the runs with those that have not ended first, the newest first within each part.
+pub(crate) fn runs_in_order(mut runs: Vec<RunLine>) -> Vec<RunLine> {
+    runs.sort_by_key(|run| (run.ended, std::cmp::Reverse(run.run_id)));
+    runs.dedup_by_key(|run| run.run_id);
+    runs
+}
+
+/// Returns the table of several runs that were waited for, with tokens and cost.
+pub(crate) fn view_table(runs: &[RunView], look: &Look) -> String {
+    let mut table = Table::new(&[
+        Column::left("ID"),
+        Column::left("AGENT"),
+        Column::left("STATUS"),
+        Column::right("TIME"),
+        Column::right("TOKENS"),
+        Column::right("COST"),
+        Column::flexible("REASON"),
+    ]);
+    for run in runs {
+        let tokens = run.usage.input_tokens.saturating_add(run.usage.output_tokens);
+        table.push(vec![
+            Cell::new(&run.short_id),
+            Cell::new(&run.agent),
+            Cell::status(&run.status),
+            Cell::new(&span(run.duration_ms)),
+            Cell::new(&count(tokens)),
+            Cell::new(&money(run.usage.cost.map(|cost| cost.microusd))),
+            Cell::new(&reason(run)),
+        ]);
+    }
+    table.render(look)
+}

@@ -1,0 +1,401 @@
+//! What people see, as it is seen.
+
+use std::collections::BTreeMap;
+
+use domain::diagnostic::Diagnostic;
+use domain::run::{Containment, Cost, CostBasis, Enforcer, Usage};
+use proptest::prelude::*;
+
+use super::figures::age;
+use super::text::{fit, width, wrap};
+use super::*;
+use crate::app::{
+    AgentList, AgentView, ChildView, HealthLine, HealthReport, ListScope, RunLine, RunView, WaitingView,
+};
+
+const NOW: &str = "2026-11-15T12:00:00Z";
+
+fn look(width: Option<usize>) -> Look {
+    Look { width, paint: Paint::Plain, now: NOW.parse().expect("a valid moment") }
+}
+
+fn line(number: u8, status: &str, ended: bool) -> RunLine {
+    RunLine {
+        run_id: format!("0199a8c0-1234-7abc-8def-0123456789{number:02x}").parse().expect("a valid id"),
+        short_id: format!("456789{number:02x}"),
+        agent: "reviewer".into(),
+        status: status.into(),
+        ended,
+        created_at: "2026-11-15T11:57:30Z".into(),
+        duration_ms: 2_345,
+        cost_microusd: Some(12_345),
+        session: None,
+        parent: None,
+        project: "/src/api".into(),
+        caller: "main".into(),
+        prompt: "review the last commit\nand say what could go wrong".into(),
+    }
+}
+
+fn view() -> RunView {
+    RunView {
+        run_id: line(7, "running", false).run_id,
+        short_id: "45678907".into(),
+        agent: "reviewer".into(),
+        backend: "rehearsal".into(),
+        status: "partial".into(),
+        ended: true,
+        outcome: None,
+        explanation: "partial: timed out, the total time-out passed, with usable output so far".into(),
+        waiting: None,
+        result: Some("Line one\nLine \x1b[31mtwo\x1b[0m\x07".into()),
+        result_bytes: 18,
+        result_next_offset: None,
+        partial: None,
+        stalled: false,
+        created_at: "2026-11-15T11:57:30Z".into(),
+        started_at: Some("2026-11-15T11:57:31Z".into()),
+        ended_at: Some("2026-11-15T11:59:31Z".into()),
+        duration_ms: 120_000,
+        usage: Usage {
+            input_tokens: 12_345,
+            output_tokens: 678,
+            cost: Some(Cost { microusd: 1_234_567, basis: CostBasis::Reported }),
+        },
+        exit_code: Some(7),
+        stderr_tail: "warning: slow\n".into(),
+        directory: "/src/api/web".into(),
+        project: "/src/api".into(),
+        caller: "main".into(),
+        session: Some("nightly".into()),
+        parent: None,
+        children: vec![ChildView {
+            run_id: line(9, "", true).run_id,
+            agent: "scout".into(),
+            status: "succeeded".into(),
+        }],
+        warnings: vec!["the backend cannot honour model".into()],
+        containment: Some(Containment {
+            subreaper: true,
+            pid_namespace: false,
+            cgroup: Some("v2".into()),
+            tags: vec!["RLIMIT_LOCKS".into()],
+            limits: BTreeMap::from([("memory".to_owned(), Enforcer::Cgroup)]),
+            missing: vec!["pid namespace: not permitted".into()],
+        }),
+        damaged_lines: 0,
+    }
+}
+
+proptest! {
+    #[test]
+    fn nothing_that_commands_a_terminal_gets_through(text in any::<String>()) {
+        let safe = neutralise(&text);
+        prop_assert!(!safe.chars().any(commands_a_terminal), "{safe:?}");
+    }
+
+    #[test]
+    fn nothing_gets_through_from_dense_control_text(text in "[\\x00-\\x1f\\x7f-\\x{9f}\\[\\]0-9;m\\x{202a}-\\x{202e}\\x{2066}-\\x{2069}\\x{200e}\\x{200f}\\x{61c}a]{0,40}") {
+        let safe = neutralise(&text);
+        prop_assert!(!safe.chars().any(commands_a_terminal), "{safe:?}");
+        prop_assert!(!one_line(&text).contains(['\n', '\t', '\r']));
+    }
+
+    #[test]
+    fn harmless_text_stays_as_it_is(text in "[a-zA-Zäöü漢字 \n\t.,;:!?]{0,60}") {
+        prop_assert_eq!(neutralise(&text).into_owned(), text);
+    }
+
+    #[test]
+    fn wrapped_text_loses_no_word(text in any::<String>(), max in 1_usize..40) {
+        let lines = wrap(&text, max);
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        prop_assert_eq!(words(&lines.join(" ")), words(&text));
+        prop_assert!(lines.iter().all(|line| width(line) <= max || !line.contains(' ')));
+    }
+
+    #[test]
+    fn fitted_text_fits(text in any::<String>(), max in 0_usize..40) {
+        prop_assert!(width(&fit(&text, max)) <= max.max(1));
+    }
+}
+
+/// Written apart from the code under test, from the lists of Unicode.
+fn commands_a_terminal(character: char) -> bool {
+    let code = u32::from(character);
+    let control = (code < 0x20 && !matches!(character, '\n' | '\t')) || (0x7f..=0x9f).contains(&code);
+    let bidi = [0x061c, 0x200e, 0x200f].contains(&code)
+        || (0x202a..=0x202e).contains(&code)
+        || (0x2066..=0x2069).contains(&code);
+    control || bidi
+}
+
+#[test]
+fn control_characters_become_visible_and_colours_vanish() {
+    let hostile = "a\x1b[31mred\x1b[0m\x1b]0;title\x07\r\nb\rc\u{202e}d\u{9b}2J\x7f";
+    assert_eq!(neutralise(hostile), "ared␛]0;title␇\nb␍c\\u{202e}d\\u{9b}2J␡");
+}
+
+#[test]
+fn figures_are_short() {
+    let now = NOW.parse().expect("a valid moment");
+    let ages =
+        ["2026-11-15T11:59:48Z", "2026-11-15T11:55:00Z", "2026-11-15T02:00:00Z", "2026-11-01T12:00:00Z"];
+    assert_eq!(ages.map(|moment| age(now, moment)), ["12s", "5m", "10h", "14d"]);
+    assert_eq!(age(now, "2026-11-15T12:00:09Z"), "0s", "a clock that is ahead is no negative age");
+    assert_eq!(age(now, "yesterday"), "?");
+    let amounts =
+        [None, Some(0), Some(183), Some(12_345), Some(999_999), Some(1_000_000), Some(1_234_567_890)];
+    let shown = ["-", "$0.0000", "$0.0002", "$0.0123", "$1.0000", "$1.00", "$1,234.57"];
+    assert_eq!(amounts.map(money), shown);
+    assert_eq!([0, 999, 1_000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
+}
+
+#[test]
+fn a_list_shows_what_goes_on_first_and_each_run_once() {
+    let runs = vec![line(3, "failed", true), line(7, "running", false), line(9, "succeeded", true)];
+    let runs = runs_in_order([runs.clone(), runs].concat());
+    insta::assert_snapshot!(run_table(&runs, ListScope::Project, &look(None)), @r"
+    ID        AGENT     STATUS     AGE  TIME     COST  PROMPT
+    45678907  reviewer  running     2m  2.3s  $0.0123  review the last commit and say what could go wrong
+    45678909  reviewer  succeeded   2m  2.3s  $0.0123  review the last commit and say what could go wrong
+    45678903  reviewer  failed      2m  2.3s  $0.0123  review the last commit and say what could go wrong
+    ");
+}
+
+#[test]
+fn a_list_of_all_projects_fits_a_narrow_terminal() {
+    let table = run_table(&[line(7, "running", false)], ListScope::All, &look(Some(80)));
+    assert!(table.lines().all(|line| width(line) <= 80), "{table}");
+    insta::assert_snapshot!(table, @r"
+    ID        AGENT     STATUS   AGE  TIME     COST  PROJECT   PROMPT
+    45678907  reviewer  running   2m  2.3s  $0.0123  /src/api  review the last comm…
+    ");
+}
+
+#[test]
+fn wide_characters_keep_columns_straight() {
+    let mut table = Table::new(&[Column::left("A"), Column::right("B")]);
+    table.push(vec![Cell::new("漢字"), Cell::new("1")]);
+    table.push(vec![Cell::new("ab"), Cell::new("22")]);
+    insta::assert_snapshot!(table.render(&look(None)), @r"
+    A      B
+    漢字   1
+    ab    22
+    ");
+}
+
+#[test]
+fn colours_only_add_to_the_words() {
+    let painted = Look { paint: Paint::Ansi, ..look(None) };
+    let runs = [line(7, "running", false), line(3, "failed", true)];
+    let table = run_table(&runs, ListScope::Project, &painted);
+    assert!(table.contains("\x1b[31mfailed\x1b[0m"), "{table:?}");
+    assert_eq!(neutralise(&table), run_table(&runs, ListScope::Project, &look(None)));
+}
+
+#[test]
+fn a_page_shows_all_that_is_known() {
+    insta::assert_snapshot!(run_page(&view(), &look(None)), @r"
+    run         0199a8c0-1234-7abc-8def-012345678907
+    short id    45678907
+    agent       reviewer (backend rehearsal)
+    status      partial: timed out, the total time-out passed, with usable output so far
+    asked by    main
+    created     2026-11-15T11:57:30Z (2m ago)
+    started     2026-11-15T11:57:31Z (2m ago)
+    ended       2026-11-15T11:59:31Z (29s ago)
+    time        2m00s
+    tokens      12,345 in, 678 out
+    cost        $1.23
+    exit code   7
+    directory   /src/api/web
+    project     /src/api
+    session     nightly
+    children    45678909 scout succeeded
+    contained   subreaper, cgroup v2, tags RLIMIT_LOCKS
+                limit on memory: by its cgroup
+                missing: pid namespace: not permitted
+    warning     the backend cannot honour model
+
+    error stream, last lines
+      warning: slow
+
+    result (18 B)
+      Line one
+      Line two␇
+    ");
+}
+
+#[test]
+fn a_page_of_a_waiting_run_says_how_to_answer() {
+    let waiting = RunView {
+        status: "waiting".into(),
+        ended: false,
+        explanation: "waiting for an answer".into(),
+        waiting: Some(WaitingView::Answer {
+            question: "deploy".into(),
+            text: "Deploy to production?".into(),
+            until: "2026-11-15T13:00:00Z".into(),
+        }),
+        result: None,
+        partial: Some("I have built it.".into()),
+        containment: None,
+        children: Vec::new(),
+        warnings: Vec::new(),
+        stderr_tail: String::new(),
+        exit_code: None,
+        ended_at: None,
+        session: None,
+        ..view()
+    };
+    insta::assert_snapshot!(run_page(&waiting, &look(Some(90))), @r"
+    run         0199a8c0-1234-7abc-8def-012345678907
+    short id    45678907
+    agent       reviewer (backend rehearsal)
+    status      waiting: for an answer
+    asked by    main
+    created     2026-11-15T11:57:30Z (2m ago)
+    started     2026-11-15T11:57:31Z (2m ago)
+    time        2m00s
+    tokens      12,345 in, 678 out
+    cost        $1.23
+    directory   /src/api/web
+    project     /src/api
+    waits for   an answer to deploy: Deploy to production?
+                until 2026-11-15T13:00:00Z, then it is denied
+                volery approve|deny 45678907, or volery answer 45678907 TEXT
+
+    so far
+      I have built it.
+    ");
+}
+
+#[test]
+fn a_summary_is_one_line() {
+    insta::assert_snapshot!(summary(&view()), @"45678907 partial: timed out, the total time-out passed, with usable output so far, after 2m00s, $1.23, 12,345 tokens in, 678 out");
+}
+
+#[test]
+fn several_runs_are_summed_up_in_a_table() {
+    insta::assert_snapshot!(view_table(&[view()], &look(Some(100))), @r"
+    ID        AGENT     STATUS    TIME  TOKENS   COST  REASON
+    45678907  reviewer  partial  2m00s  13,023  $1.23  timed out, the total time-out passed, with usabl…
+    ");
+}
+
+#[test]
+fn agents_that_cannot_run_say_why() {
+    let agent = |name: &str, problem: Option<&str>| AgentView {
+        name: name.into(),
+        description: "Turns text into capitals.".into(),
+        backend: "upper".into(),
+        model: None,
+        use_when: Vec::new(),
+        avoid_when: Vec::new(),
+        file: format!("/src/api/.volery/agents/{name}.md"),
+        format: "volery".into(),
+        layer: "project".into(),
+        problem: problem.map(str::to_owned),
+    };
+    let agents_found = vec![agent("shout", None), agent("whisper", Some("not trusted: run volery trust"))];
+    let list = AgentList { project: "/src/api".into(), agents: agents_found, diagnostics: Vec::new() };
+    insta::assert_snapshot!(agents(&list, &look(None)), @r"
+    AGENT    BACKEND  MODEL  FROM     STATE    DESCRIPTION
+    shout    upper    -      project  ready    Turns text into capitals.
+    whisper  upper    -      project  blocked  Turns text into capitals.
+
+    whisper cannot run: not trusted: run volery trust
+    ");
+}
+
+#[test]
+fn findings_have_place_word_and_hint() {
+    let found = [
+        Diagnostic::error("a.md", "the timeout is not a duration").at(4, 10).hint("write for example 30s"),
+        Diagnostic::warning("b.md", "unknown key colour"),
+    ];
+    insta::assert_snapshot!(diagnostics(&found, &look(None)), @r"
+    a.md:4:10: error: the timeout is not a duration
+      hint: write for example 30s
+    b.md: warning: unknown key colour
+    ");
+}
+
+#[test]
+fn health_shows_rates_and_the_last_error() {
+    let well = HealthLine {
+        agent: "reviewer".into(),
+        backend: "rehearsal".into(),
+        runs: 1_200,
+        succeeded: 1_150,
+        partial: 10,
+        failed: 40,
+        success_rate: Some(0.958),
+        mean_ms: Some(12_345),
+        max_ms: 300_000,
+        last_ended_at: Some("2026-11-15T11:00:00Z".into()),
+        last_error: Some("failed: the agent exited with code 7".into()),
+        cost_microusd: Some(4_560_000),
+    };
+    let unused = HealthLine {
+        agent: "scout".into(),
+        runs: 0,
+        succeeded: 0,
+        partial: 0,
+        failed: 0,
+        success_rate: None,
+        mean_ms: None,
+        max_ms: 0,
+        last_ended_at: None,
+        last_error: None,
+        cost_microusd: None,
+        ..well.clone()
+    };
+    let report = HealthReport { running: 3, waiting: 1, slots: 8, agents: vec![well, unused] };
+    insta::assert_snapshot!(health(&report, &look(None)), @r"
+    3 running, 1 waiting, 8 slots
+
+    AGENT     BACKEND     RUNS     OK  PARTIAL  FAILED  RATE   MEAN    MAX   COST  LAST  LAST ERROR
+    reviewer  rehearsal  1,200  1,150       10      40   96%  12.3s  5m00s  $4.56    1h  failed: the agent exited with code 7
+    scout     rehearsal      0      0        0       0     -      -    0ms      -     -  -
+    ");
+}
+
+#[test]
+fn events_of_any_shape_are_a_line() {
+    let event = serde_json::json!({
+        "seq": 3, "epoch": 1, "at": "2026-11-15T11:57:31Z", "type": "said", "text": "two\nlines\x1b[2J"
+    });
+    insta::assert_snapshot!(event_line(&event, &look(None)), @"   3  2026-11-15T11:57:31Z  said              text=two lines␛[2J");
+    assert_eq!(event_line(&serde_json::json!("odd"), &look(None)), "   0  ?  ?\n");
+}
+
+#[test]
+fn a_live_picture_never_exceeds_the_terminal() {
+    let row = LiveRow {
+        name: "reviewer".into(),
+        status: "running".into(),
+        elapsed_ms: 12_345,
+        activity: "wrote 12 KiB of something rather long that does not fit".into(),
+        text_tail: "one\ntwo\nthree\n\nfour \x1b[2Jand a line that is much too long for this terminal\n"
+            .into(),
+        ended: false,
+    };
+    let alone = frame(std::slice::from_ref(&row), 1, &look(Some(50)));
+    assert!(alone.iter().all(|line| width(line) < 50), "{alone:#?}");
+    insta::assert_snapshot!(alone.join("\n"), @r"
+    ⠙ reviewer  running  12.3s  wrote 12 KiB of some…
+      │ two
+      │ three
+      │ four ␛[2Jand a line that is much too long fo…
+    ");
+    let ended = LiveRow { status: "failed".into(), ended: true, ..row.clone() };
+    insta::assert_snapshot!(frame(&[row.clone(), ended], 0, &look(Some(60))).join("\n"), @r"
+    ⠋ reviewer  running  12.3s  four ␛[2Jand a line that is mu…
+    ✗ reviewer  failed   12.3s  four ␛[2Jand a line that is mu…
+    ");
+    let many = frame(&vec![row; 40], 0, &look(Some(60)));
+    assert_eq!(many.len(), 13);
+    assert_eq!(many.last().map(String::as_str), Some("… and 28 more"));
+}
