@@ -14,7 +14,7 @@ use crate::{FILE_BYTES_MAX, frontmatter};
 /// The most steps of one script.
 pub const STEPS_MAX: usize = 10_000;
 
-const ACTIONS: [&str; 7] = ["say", "sleep", "write", "ask", "delegate", "usage", "fail"];
+const ACTIONS: [&str; 8] = ["say", "sleep", "write", "append", "ask", "delegate", "usage", "fail"];
 
 /// Reads a script file: a list of steps, or a map with the list under `steps`. There is a script exactly if
 /// no finding is an error.
@@ -89,7 +89,12 @@ fn read_action(entry: &Entry, findings: &mut Findings<'_>) -> Option<Step> {
     match entry.key.as_str() {
         "say" => text(node, "say", findings).map(Step::Say),
         "sleep" => duration_ms(node, "sleep", Bounds::from(0), findings).map(Step::Sleep),
-        "write" => read_write(node, findings),
+        "write" => {
+            read_file(node, "write", findings).map(|FileText { path, text }| Step::Write { path, text })
+        }
+        "append" => {
+            read_file(node, "append", findings).map(|FileText { path, text }| Step::Append { path, text })
+        }
         "ask" => text(node, "ask", findings).map(Step::Ask),
         "delegate" => read_delegate(node, findings),
         "usage" => read_usage(node, findings),
@@ -106,18 +111,24 @@ fn read_action(entry: &Entry, findings: &mut Findings<'_>) -> Option<Step> {
     }
 }
 
-fn read_write(node: &Node, findings: &mut Findings<'_>) -> Option<Step> {
-    let mut fields = Fields::open(node, "write", findings)?;
-    let path =
-        required(&mut fields, "path", findings).and_then(|node| relative_path(node, "write.path", findings));
+/// A file and what goes into it.
+struct FileText {
+    path: String,
+    text: String,
+}
+
+fn read_file(node: &Node, step: &'static str, findings: &mut Findings<'_>) -> Option<FileText> {
+    let mut fields = Fields::open(node, step, findings)?;
+    let path = required(&mut fields, "path", findings)
+        .and_then(|node| relative_path(node, &format!("{step}.path"), findings));
     // A file may well be empty or hold nothing but line breaks.
     let text = match fields.take("text") {
         None => Some(String::new()),
         Some(Node { shape: Shape::Text(text), .. }) => Some(text.clone()),
-        Some(node) => text(node, "write.text", findings),
+        Some(node) => text(node, &format!("{step}.text"), findings),
     };
     fields.close(findings);
-    Some(Step::Write { path: path?, text: text? })
+    Some(FileText { path: path?, text: text? })
 }
 
 fn read_delegate(node: &Node, findings: &mut Findings<'_>) -> Option<Step> {

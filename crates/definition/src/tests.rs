@@ -447,6 +447,7 @@ fn write_script(script: &Script) -> String {
             Step::Say(text) => json!({ "say": text }),
             Step::Sleep(ms) => json!({ "sleep": format!("{ms}ms") }),
             Step::Write { path, text } => json!({ "write": { "path": path, "text": text } }),
+            Step::Append { path, text } => json!({ "append": { "path": path, "text": text } }),
             Step::Ask(text) => json!({ "ask": text }),
             Step::Delegate { agent, prompt } => json!({ "delegate": { "agent": agent, "prompt": prompt } }),
             Step::Usage { input_tokens, output_tokens, cost_microusd } => {

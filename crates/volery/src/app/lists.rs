@@ -90,9 +90,10 @@ impl Engine {
                 .collect();
             let waiting =
                 open.iter().filter(|run| matches!(run.state.phase, Phase::Waiting(_))).count() as u64;
-            let rows = engine.indexed(|index| index.health(project.as_deref()))?;
-            let agents = sum_by_agent(rows);
-            Ok(HealthReport { running: open.len() as u64 - waiting, waiting, slots, agents })
+            let sums = engine.indexed(|index| index.health(project.as_deref()))?;
+            let agents = sum_by_agent(sums.rows);
+            let running = open.len() as u64 - waiting;
+            Ok(HealthReport { running, waiting, slots, agents, left_out: sums.left_out })
         })
         .await
     }

@@ -223,6 +223,9 @@ pub struct HealthReport {
     pub waiting: u64,
     pub slots: u64,
     pub agents: Vec<HealthLine>,
+    /// Agents that were at work earlier than all of these and are not listed.
+    #[serde(default)]
+    pub left_out: u64,
 }
 
 /// A sign of life of a run that somebody waits for.

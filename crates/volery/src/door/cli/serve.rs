@@ -24,8 +24,8 @@ pub(crate) struct Args {}
 pub(crate) async fn run(_args: Args, context: &Context) -> Result<Exit, CommandError> {
     let app = context.open_as(Door::Mcp)?;
     app.sweep_if_due();
-    let options = Options::from(app.config());
     // However the client ends it, leaving in good order is no failure.
+    let options = Options::from(app.config());
     serve(app, options).await.map_err(|error| {
         AppError::internal(format!("could not serve on standard input and output: {error}"))
     })?;

@@ -1,0 +1,29 @@
+//! The main job, through both doors: a prompt goes in, an answer comes out, and it stays.
+
+use serde_json::json;
+
+use crate::stage::{Stage, tagged};
+
+#[test]
+fn the_shell_gets_the_answer_and_it_can_be_fetched_again() {
+    let stage = Stage::new();
+    stage.backend("upper", &["tr", "a-z", "A-Z"]).agent("shout", "backend: upper");
+    let run = stage.volery(["run", "shout", "hello"]).ok();
+    assert_eq!(run.stdout, "HELLO");
+    let listed = stage.json(["ps"]);
+    let id = listed["runs"][0]["run_id"].as_str().unwrap();
+    let shown = stage.json(["show", &id[id.len() - 8..]]);
+    assert_eq!((&shown["result"], &shown["status"]), (&json!("HELLO"), &json!("succeeded")));
+    assert_eq!(tagged(stage.tag(id)), Vec::<u32>::new());
+}
+
+#[test]
+fn an_mcp_client_gets_the_answer() {
+    let stage = Stage::new();
+    stage.rehearsal("greeter", "- say: good day, {prompt}", "");
+    let mut client = stage.serve().initialize("it");
+    let directory = stage.project();
+    let answer =
+        client.call("run_agent", json!({"agent": "greeter", "prompt": "world", "directory": directory}));
+    assert_eq!((&answer["status"], &answer["result"]), (&json!("succeeded"), &json!("good day, world\n")));
+}
