@@ -33,6 +33,9 @@ pub(super) struct Output {
     /// How many runs this machine takes at a time.
     slots: u64,
     agents: Vec<AgentHealth>,
+    /// How many more agents there are than are shown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    more: Option<u64>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -70,7 +73,10 @@ impl NativeTool for Health {
     async fn call(call: &Call<'_>, input: Input) -> Result<Reply<Output>, AppError> {
         let scope = if input.all_projects == Some(true) { ListScope::All } else { ListScope::Project };
         let report = call.door.app.health(app::Health { directory: input.directory, scope }).await?;
+        let cut = report.agents.len().saturating_sub(AGENTS_MAX) as u64;
+        let more = report.left_out.saturating_add(cut);
         Ok(Reply::Done(Output {
+            more: (more > 0).then_some(more),
             running: report.running,
             waiting: report.waiting,
             slots: report.slots,
