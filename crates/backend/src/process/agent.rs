@@ -92,44 +92,52 @@ impl Agent {
     }
 
     /// Kills whatever is left of the run, the agent included, collects what is this process's own, and removes the
-    /// run's control groups.
+    /// run's control groups, unless somebody who cannot be killed is in them.
     pub fn sweep(&mut self) -> io::Result<Killed> {
-        let killed = if self.init.is_some() { self.sweep_namespace()? } else { self.sweep_tree()? };
-        if let Some(group) = self.cgroup.take() {
+        let killed = match &self.init {
+            Some(init) => {
+                let killed = self.sweep_namespace(init)?;
+                // How the agent itself ended may still be in the pipe.
+                self.try_exit()?;
+                killed
+            }
+            None => self.sweep_tree()?,
+        };
+        if killed.left.is_empty()
+            && let Some(group) = self.cgroup.take()
+        {
             group.remove()?;
         }
         Ok(killed)
     }
 
-    fn sweep_namespace(&mut self) -> io::Result<Killed> {
-        let Some(init) = &self.init else { return Ok(Killed::default()) };
-        let init_pid = init.handle.pid();
-        let mut proc = Proc::open()?;
-        let count = match proc.children(init_pid) {
-            Some(children) if children.is_empty() => 0,
-            _ => {
-                let members = Members::new(self.tag, &[]).survey(&mut proc, |_, _| {})?;
-                members.iter().filter(|member| member.stat.pid != init_pid && !member.stat.is_dead()).count()
-            }
-        };
+    fn sweep_namespace(&self, init: &Init) -> io::Result<Killed> {
+        // Counting is for the record; the kill does not depend on it.
+        let count = self.left_in_namespace(init.handle.pid()).unwrap_or(0);
         // It may have ended by itself; then there is only the collecting.
         let _ = init.handle.signal(Signal::KILL);
         // Its end is complete only when every process of the namespace is gone.
         if !stop::ends_in_time(&init.handle) {
-            return stop::kill_tree(self.tag, &[init_pid]);
+            return stop::kill_tree(self.tag, &[init.handle.pid()]);
         }
-        // How the agent itself ended may still be in the pipe.
-        self.try_exit()?;
-        if let Some(init) = &self.init {
-            match init.handle.try_reap() {
-                // Collected in an earlier sweep.
-                Err(error) if error.raw_os_error() == Some(libc::ECHILD) => {}
-                answer => {
-                    answer?;
-                }
+        match init.handle.try_reap() {
+            // Collected in an earlier sweep.
+            Err(error) if error.raw_os_error() == Some(libc::ECHILD) => {}
+            answer => {
+                answer?;
             }
         }
-        Ok(Killed { count: u32::try_from(count).unwrap_or(u32::MAX), left: Vec::new() })
+        Ok(Killed { count, left: Vec::new() })
+    }
+
+    fn left_in_namespace(&self, init: Pid) -> io::Result<u32> {
+        let mut proc = Proc::open()?;
+        if proc.children(init).is_some_and(|children| children.is_empty()) {
+            return Ok(0);
+        }
+        let members = Members::new(self.tag, &[]).survey(&mut proc, |_, _| {})?;
+        let left = members.iter().filter(|member| member.stat.pid != init && !member.stat.is_dead()).count();
+        Ok(u32::try_from(left).unwrap_or(u32::MAX))
     }
 
     fn sweep_tree(&mut self) -> io::Result<Killed> {
