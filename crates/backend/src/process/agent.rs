@@ -144,12 +144,9 @@ impl Agent {
         let killed = if self.try_exit()?.is_some() && stop::nothing_adopted() {
             Killed::default()
         } else {
-            let at_once = self.cgroup.as_ref().map_or(0, Cgroup::kill_counted);
             // An agent that was not collected keeps its number, so it can be named as one to kill.
             let own: &[Pid] = if self.has_exited() { &[] } else { &[self.handle.pid()] };
-            let mut killed = stop::kill_tree(self.tag, own)?;
-            killed.count = killed.count.max(at_once);
-            killed
+            stop::kill_tree(self.tag, own)?
         };
         if !self.has_exited() && killed.left.is_empty() {
             self.exit = Some(self.handle.reap()?);
