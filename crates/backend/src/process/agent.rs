@@ -23,7 +23,7 @@ use crate::contract::Exit;
 pub struct Agent {
     pub(super) handle: ProcessHandle,
     pub(super) init: Option<Init>,
-    /// The init was collected, so nothing can be left: looking for it would mean a walk over all processes.
+    /// The whole namespace is gone, so there is nothing to look for.
     pub(super) namespace_ended: bool,
     pub(super) tag: u64,
     pub(super) exit: Option<Exit>,
@@ -94,53 +94,63 @@ impl Agent {
     }
 
     /// Kills whatever is left of the run, the agent included, collects what is this process's own, and removes the
-    /// run's control groups.
+    /// run's control groups, unless somebody who cannot be killed is in them.
     pub fn sweep(&mut self) -> io::Result<Killed> {
-        let killed = if self.init.is_some() { self.sweep_namespace()? } else { self.sweep_tree()? };
-        if let Some(group) = self.cgroup.take() {
+        let killed = match &self.init {
+            Some(_) if self.namespace_ended => Killed::default(),
+            Some(init) => {
+                let killed = self.sweep_namespace(init)?;
+                // How the agent itself ended may still be in the pipe.
+                self.try_exit()?;
+                self.namespace_ended = killed.left.is_empty();
+                killed
+            }
+            None => self.sweep_tree()?,
+        };
+        if killed.left.is_empty()
+            && let Some(group) = self.cgroup.take()
+        {
             group.remove()?;
         }
         Ok(killed)
     }
 
-    fn sweep_namespace(&mut self) -> io::Result<Killed> {
-        let Some(init) = self.init.as_ref().filter(|_| !self.namespace_ended) else {
-            return Ok(Killed::default());
-        };
-        let init_pid = init.handle.pid();
-        let mut proc = Proc::open()?;
-        let count = match proc.children(init_pid) {
-            Some(children) if children.is_empty() => 0,
-            _ => {
-                let members = Members::new(self.tag, &[]).survey(&mut proc, |_, _| {})?;
-                members.iter().filter(|member| member.stat.pid != init_pid && !member.stat.is_dead()).count()
-            }
-        };
+    fn sweep_namespace(&self, init: &Init) -> io::Result<Killed> {
+        // Counting is for the record; the kill does not depend on it.
+        let count = self.left_in_namespace(init.handle.pid()).unwrap_or(0);
         // It may have ended by itself; then there is only the collecting.
         let _ = init.handle.signal(Signal::KILL);
         // Its end is complete only when every process of the namespace is gone.
         if !stop::ends_in_time(&init.handle) {
-            return stop::kill_tree(self.tag, &[init_pid]);
+            return stop::kill_tree(self.tag, &[init.handle.pid()]);
         }
-        // How the agent itself ended may still be in the pipe.
-        self.try_exit()?;
-        if let Some(init) = &self.init {
-            init.handle.try_reap()?;
+        match init.handle.try_reap() {
+            // Collected in an earlier sweep.
+            Err(error) if error.raw_os_error() == Some(libc::ECHILD) => {}
+            answer => {
+                answer?;
+            }
         }
-        self.namespace_ended = true;
-        Ok(Killed { count: u32::try_from(count).unwrap_or(u32::MAX), left: Vec::new() })
+        Ok(Killed { count, left: Vec::new() })
+    }
+
+    fn left_in_namespace(&self, init: Pid) -> io::Result<u32> {
+        let mut proc = Proc::open()?;
+        if proc.children(init).is_some_and(|children| children.is_empty()) {
+            return Ok(0);
+        }
+        let members = Members::new(self.tag, &[]).survey(&mut proc, |_, _| {})?;
+        let left = members.iter().filter(|member| member.stat.pid != init && !member.stat.is_dead()).count();
+        Ok(u32::try_from(left).unwrap_or(u32::MAX))
     }
 
     fn sweep_tree(&mut self) -> io::Result<Killed> {
         let killed = if self.try_exit()?.is_some() && stop::nothing_adopted() {
             Killed::default()
         } else {
-            let at_once = self.cgroup.as_ref().map_or(0, Cgroup::kill_counted);
             // An agent that was not collected keeps its number, so it can be named as one to kill.
             let own: &[Pid] = if self.has_exited() { &[] } else { &[self.handle.pid()] };
-            let mut killed = stop::kill_tree(self.tag, own)?;
-            killed.count = killed.count.max(at_once);
-            killed
+            stop::kill_tree(self.tag, own)?
         };
         if !self.has_exited() && killed.left.is_empty() {
             self.exit = Some(self.handle.reap()?);

@@ -94,6 +94,19 @@ pub fn remove(tag: u64) -> io::Result<()> {
 }
 
 impl Cgroup {
+    /// Returns the groups of a run that were made from where this process is, as its keeper finds those of its
+    /// worker. Costs a few small reads.
+    pub(super) fn existing(tag: u64) -> Option<Self> {
+        let hierarchies = Hierarchies::read();
+        let at = |parent: &Path| Some(parent.join(name(tag))).filter(|folder| folder.exists());
+        let unified = hierarchies
+            .unified
+            .and_then(|place| at(&place.own).or_else(|| place.delegated().and_then(|parent| at(&parent))));
+        let separate = hierarchies.separate.iter().filter_map(|(_, place)| at(&place.own));
+        let folders: Vec<PathBuf> = unified.iter().cloned().chain(separate).collect();
+        (!folders.is_empty()).then(|| Self { unified, folders, ..Self::default() })
+    }
+
     pub(super) fn version(&self) -> &'static str {
         if self.folders.iter().any(|folder| Some(folder) != self.unified.as_ref()) { "v1" } else { "v2" }
     }

@@ -12,7 +12,6 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use domain::run::{Containment, ContainmentDemand};
-use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::agent::Agent;
 use super::cgroup::{self, Cgroup};
@@ -225,12 +224,12 @@ struct Streams {
 
 impl Streams {
     fn new(stdin: Stdin) -> io::Result<Self> {
-        let (stdout, agent_stdout) = pipe_with(PipeFlags::CLOEXEC)?;
-        let (stderr, agent_stderr) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (stdout, agent_stdout) = os::pipe()?;
+        let (stderr, agent_stderr) = os::pipe()?;
         let (agent_stdin, stdin) = match stdin {
             Stdin::Null => (OpenOptions::new().read(true).open("/dev/null")?.into(), None),
             Stdin::Pipe => {
-                let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
+                let (reader, writer) = os::pipe()?;
                 (reader, Some(writer))
             }
         };
@@ -326,12 +325,12 @@ fn describe(
     };
     Agent {
         handle: agent,
-        init,
         namespace_ended: false,
         tag: request.tag,
         exit: None,
         limits: request.limits,
-        watch: TreeWatch::new(request.tag, request.limits),
+        watch: TreeWatch::new(request.tag, request.limits, init.as_ref().map(|init| init.handle.pid())),
+        init,
         cgroup,
         containment,
     }

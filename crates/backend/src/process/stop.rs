@@ -8,6 +8,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal};
 
 use super::agent::Agent;
+use super::cgroup::Cgroup;
 use super::os::ProcessHandle;
 use super::reap;
 use super::tags::{Member, Members};
@@ -54,8 +55,22 @@ pub fn ask(agent: &Agent) -> io::Result<()> {
 /// Kills every process of a run, until a look finds none.
 ///
 /// Works for the keeper, the worker, and anybody later who knows the tag. Never kills the caller or those above it.
-/// `also` names further roots: children of the caller that it has not collected.
+/// `also` names further roots: children of the caller that it has not collected. Control groups that were made from
+/// where this process is are used and removed; for others there is [`super::remove_cgroup`].
 pub fn kill_tree(tag: u64, also: &[Pid]) -> io::Result<Killed> {
+    let group = Cgroup::existing(tag);
+    let at_once = group.as_ref().map_or(0, Cgroup::kill_counted);
+    let mut killed = kill_by_marks(tag, also)?;
+    killed.count = killed.count.max(at_once);
+    if killed.left.is_empty()
+        && let Some(group) = group
+    {
+        group.remove()?;
+    }
+    Ok(killed)
+}
+
+fn kill_by_marks(tag: u64, also: &[Pid]) -> io::Result<Killed> {
     let mut proc = Proc::open()?;
     let members = Members::new(tag, also);
     let deadline = Instant::now() + SWEEP;

@@ -10,6 +10,8 @@ use rustix::process::Pid;
 
 /// The most of an environment that is searched. The kernel allows more, but no sensible agent has it.
 const ENVIRONMENT_BYTES_MAX: usize = 1 << 20;
+/// More than the kernel writes into any file about one process, except for those that are lists.
+const SMALL_FILE_BYTES: usize = 4096;
 /// How often a walk looks for those who were born while it looked.
 const CATCH_UP_ROUNDS: usize = 64;
 /// Of the flags in `stat`: a thread of the kernel.
@@ -105,13 +107,13 @@ impl Proc {
 
     /// Returns the number that was given to a process or thread last.
     fn newest_number(&mut self) -> Option<i32> {
-        self.read("loadavg", 4096)?;
+        self.read_small("loadavg")?;
         std::str::from_utf8(&self.buffer).ok()?.split_whitespace().last()?.parse().ok()
     }
 
     /// Whether a number is that of a whole process and not of one of its further threads.
     fn is_process(&mut self, pid: Pid) -> bool {
-        self.read(&format!("{pid}/status"), 8192).is_some()
+        self.read_small(&format!("{pid}/status")).is_some()
             && std::str::from_utf8(&self.buffer).is_ok_and(|text| {
                 let group = text.lines().find_map(|line| line.strip_prefix("Tgid:"));
                 group.and_then(|group| group.trim().parse().ok()) == Some(pid.as_raw_nonzero().get())
@@ -131,19 +133,19 @@ impl Proc {
 
     /// Returns the process, unless it is gone.
     pub(super) fn stat(&mut self, pid: Pid) -> Option<Stat> {
-        self.read(&format!("{pid}/stat"), 4096)?;
+        self.read_small(&format!("{pid}/stat"))?;
         parse_stat(pid, &self.buffer)
     }
 
     /// Returns the limit on file locks.
     pub(super) fn lock_limit(&mut self, pid: Pid) -> Option<LockLimit> {
-        self.read(&format!("{pid}/limits"), 8192)?;
+        self.read_small(&format!("{pid}/limits"))?;
         parse_lock_limit(&self.buffer)
     }
 
     /// Whether the process started with this `NAME=value` in its environment, as far as we may look.
     pub(super) fn has_variable(&mut self, pid: Pid, variable: &[u8]) -> bool {
-        if self.read(&format!("{pid}/environ"), ENVIRONMENT_BYTES_MAX).is_none() {
+        if self.read_long(&format!("{pid}/environ"), ENVIRONMENT_BYTES_MAX).is_none() {
             return false;
         }
         self.buffer.split(|byte| *byte == 0).any(|entry| entry == variable)
@@ -151,7 +153,7 @@ impl Proc {
 
     /// Returns the share of memory that the process uses: what it shares is divided among the sharers.
     pub(super) fn proportional_bytes(&mut self, pid: Pid) -> Option<u64> {
-        self.read(&format!("{pid}/smaps_rollup"), 8192)?;
+        self.read_small(&format!("{pid}/smaps_rollup"))?;
         let text = std::str::from_utf8(&self.buffer).ok()?;
         let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
         line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1024)
@@ -161,7 +163,7 @@ impl Proc {
     ///
     /// A list that others change meanwhile may lack some, but is never empty when there are any.
     pub(super) fn children(&mut self, pid: Pid) -> Option<Vec<Pid>> {
-        self.read(&format!("{pid}/task/{pid}/children"), 65536)?;
+        self.read_long(&format!("{pid}/task/{pid}/children"), 65536)?;
         let text = std::str::from_utf8(&self.buffer).ok()?;
         Some(
             text.split_whitespace()
@@ -170,24 +172,33 @@ impl Proc {
         )
     }
 
-    fn read(&mut self, path: &str, bytes_max: usize) -> Option<()> {
-        let file = openat(&self.root, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    /// Reads a file that the kernel hands over in one piece.
+    fn read_small(&mut self, path: &str) -> Option<()> {
+        let file = self.open_file(path)?;
+        self.buffer.resize(SMALL_FILE_BYTES, 0);
+        let count = rustix::io::retry_on_intr(|| rustix::io::read(&file, &mut self.buffer[..])).ok();
+        self.buffer.truncate(count.unwrap_or(0));
+        count.map(|_| ())
+    }
+
+    /// Reads a file to its end, or as much of it as is worth it.
+    fn read_long(&mut self, path: &str, bytes_max: usize) -> Option<()> {
+        let file = self.open_file(path)?;
         self.buffer.clear();
         loop {
             let used = self.buffer.len();
-            self.buffer.resize(used + 4096, 0);
+            self.buffer.resize(used + SMALL_FILE_BYTES, 0);
             let room = self.buffer.get_mut(used..).unwrap_or_default();
             let count = rustix::io::retry_on_intr(|| rustix::io::read(&file, &mut *room));
-            let Ok(count) = count else {
-                self.buffer.clear();
-                return None;
-            };
-            self.buffer.truncate(used + count);
-            // The kernel fills what it is given, except at the end of the file.
-            if count == 0 || self.buffer.len() >= bytes_max {
+            self.buffer.truncate(used + count.unwrap_or(0));
+            if count.ok()? == 0 || self.buffer.len() >= bytes_max {
                 return Some(());
             }
         }
+    }
+
+    fn open_file(&self, path: &str) -> Option<OwnedFd> {
+        openat(&self.root, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()
     }
 }
 

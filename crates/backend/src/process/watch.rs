@@ -27,25 +27,31 @@ pub struct TreeUse {
 pub(super) struct TreeWatch {
     tag: u64,
     limits: ResourceLimits,
+    /// The first process of the run's namespace, which is ours and not the agent's.
+    init: Option<Pid>,
     /// Who collects orphans, and the CPU time of collected children it had before the run.
     adopter: Option<(Pid, u64)>,
     cpu_ms: u64,
 }
 
 impl TreeWatch {
-    pub(super) fn new(tag: u64, limits: ResourceLimits) -> Self {
+    pub(super) fn new(tag: u64, limits: ResourceLimits, init: Option<Pid>) -> Self {
         let adopter =
             reap::adopter().and_then(|pid| Some((pid, Proc::open().ok()?.stat(pid)?.collected_ticks)));
-        Self { tag, limits, adopter, cpu_ms: 0 }
+        Self { tag, limits, init, adopter, cpu_ms: 0 }
     }
 
     /// Walks over the tree and returns what it uses.
     pub(super) fn sample(&mut self, cgroup: Option<&Cgroup>) -> io::Result<TreeUse> {
         let mut proc = Proc::open()?;
-        let members = Members::new(self.tag, &[]).survey(&mut proc, |_, _| {})?;
+        let mut members = Members::new(self.tag, &[]).survey(&mut proc, |_, _| {})?;
         let mut ticks = 0;
         let mut memory_bytes = 0;
         let mut processes = 0;
+        if let Some(index) = members.iter().position(|member| Some(member.stat.pid) == self.init) {
+            // It needs next to nothing itself, but has collected the time of the orphans.
+            ticks += members.swap_remove(index).stat.collected_ticks;
+        }
         for member in &members {
             // What a process has collected is in no other place, so nothing is counted twice.
             ticks += member.stat.own_ticks + member.stat.collected_ticks;

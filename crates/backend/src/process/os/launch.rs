@@ -6,11 +6,10 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, Resource, Rlimit};
 
 use super::ProcessHandle;
+use super::channel::{pipe, sockets};
 use super::child::{Above, Plan, Stage, become_agent};
 use super::signals;
 
@@ -85,7 +84,7 @@ pub(in crate::process) fn launch(launch: &Launch<'_>) -> Result<Launched, Launch
     let stdio = launch.stdio.map(above_stdio);
     let [stdin, stdout, stderr] = stdio;
     let (stdin, stdout, stderr) = (stdin?, stdout?, stderr?);
-    let (report, report_child) = socketpair(AddressFamily::UNIX, SocketType::STREAM, socket_flags(), None)?;
+    let (report, report_child) = sockets()?;
     let (parent_child, parent) = pipe()?;
     #[cfg(target_os = "linux")]
     let (status, status_child) = pipe()?;
@@ -268,12 +267,4 @@ fn pointers(strings: &[CString]) -> Vec<*const c_char> {
 /// Returns a copy that is none of 0, 1 and 2, so that dup2 onto those cannot overwrite it.
 fn above_stdio(fd: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     Ok(rustix::io::fcntl_dupfd_cloexec(fd, 3)?)
-}
-
-fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
-    Ok(rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?)
-}
-
-fn socket_flags() -> SocketFlags {
-    SocketFlags::CLOEXEC
 }

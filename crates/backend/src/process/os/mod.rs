@@ -3,6 +3,7 @@
 //! Linux is served in full. Elsewhere a process is followed by a kernel queue instead of a pidfd, and there are no
 //! namespaces, no signal descriptors and no tag in the resource limits.
 
+mod channel;
 mod child;
 mod fork;
 mod handle;
@@ -19,6 +20,7 @@ pub use handle::ProcessHandle;
 pub use inherit::{exit_worker, inherited_fd};
 pub use signals::SignalFd;
 
+pub(super) use channel::pipe;
 pub(super) use child::Stage;
 pub(super) use launch::{Init, Launch, LaunchError, Launched, Shape, launch};
 pub(super) use posix::{Posix, posix_spawn};

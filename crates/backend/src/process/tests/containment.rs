@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::playing::{DEADLINE, Play, play, readable, request};
+use super::playing::{DEADLINE, Play, fresh_tag, play, readable, request};
 use crate::process::{Pid, ProcessHandle, Signal, kill_tree, own_tag, spawn_agent, tagged_processes};
 
 /// How each hostile child is asked for, with a life that is longer than any test.
@@ -175,6 +175,23 @@ fn the_tags_are_seen_from_inside_and_outside() {
         said.lines().find(|line| line.starts_with("Max file locks")).expect("the kernel has the limit");
     let numbers: Vec<&str> = limit.split_whitespace().skip(3).take(2).collect();
     assert_eq!(numbers, [wanted.tag.to_string(), wanted.tag.to_string()]);
+    started.agent.sweep().expect("processes can be listed");
+}
+
+#[test]
+fn the_variable_alone_marks_a_process_and_what_is_below_it() {
+    // Marked by its limit for one run, by its variable for another; its child has neither mark of the second.
+    let second = fresh_tag();
+    let mut wanted = request(&["clean-env-child:60000", "say:ready", "hang"]);
+    wanted.argv.splice(0..0, ["env".into(), format!("VOLERY_RUN_TAG={second:016x}").into()]);
+    let mut started = spawn_agent(&wanted).expect("it starts");
+    assert!(readable(&started.stdout, DEADLINE));
+    let found = tagged_processes(second).expect("processes can be listed");
+    let agent = started.agent.pid();
+    let parents: Vec<Option<Pid>> = found.iter().map(|process| process.parent).collect();
+    assert_eq!(parents, [Some(rustix::process::getpid()), Some(agent)]);
+    let killed = kill_tree(second, &[]).expect("processes can be listed");
+    assert_eq!((killed.count, killed.left.len()), (2, 0));
     started.agent.sweep().expect("processes can be listed");
 }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::playing::{DEADLINE, readable, request};
-use crate::process::{AgentRequest, CgroupUse, ResourceLimits, remove_cgroup, spawn_agent};
+use crate::process::{AgentRequest, CgroupUse, ResourceLimits, kill_tree, remove_cgroup, spawn_agent};
 
 fn folders(tag: u64) -> Vec<PathBuf> {
     let name = format!("volery-{tag:016x}");
@@ -52,6 +52,17 @@ fn a_group_holds_the_agent_and_is_removed_with_it() {
     }
     started.agent.sweep().expect("processes can be listed");
     assert_eq!(folders(wanted.tag), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn a_kill_by_tag_removes_the_group_too() {
+    let wanted = limited();
+    let mut started = spawn_agent(&wanted).expect("it starts");
+    assert!(readable(&started.stdout, DEADLINE));
+    let killed = kill_tree(wanted.tag, &[]).expect("processes can be listed");
+    assert_eq!((killed.count, killed.left.len()), (1, 0));
+    assert_eq!(folders(wanted.tag), Vec::<PathBuf>::new());
+    started.agent.sweep().expect("there is nothing left to do");
 }
 
 #[test]

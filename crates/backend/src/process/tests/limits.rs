@@ -65,6 +65,19 @@ fn too_many_processes_are_stopped_and_named() {
 }
 
 #[test]
+fn as_many_processes_as_allowed_are_no_runaway() {
+    // The agent and two children; the first process of a namespace is not the agent's.
+    let steps = ["setsid-child:60000", "setsid-child:60000", "sleep:200", "exit:0"];
+    for demand in ["plain", "strict"] {
+        for without_cgroup in [false, true] {
+            let details = json!({ "processes": 3, "without_cgroup": without_cgroup });
+            let Some(report) = run(demand, &steps, &details) else { continue };
+            assert_eq!((&report["passed"], &report["code"]), (&Value::Null, &json!(0)), "{report}");
+        }
+    }
+}
+
+#[test]
 fn cpu_time_is_summed_over_the_tree_and_named() {
     for demand in ["plain", "strict"] {
         for without_cgroup in [false, true] {

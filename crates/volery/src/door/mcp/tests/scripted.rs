@@ -284,7 +284,8 @@ impl Front for Scripted {
     }
 
     fn health(&self, _ask: Health) -> Answering<'_, HealthReport> {
-        async { Ok(HealthReport { running: 1, waiting: 0, slots: 16, agents: Vec::new(), left_out: 0 }) }.boxed()
+        async { Ok(HealthReport { running: 1, waiting: 0, slots: 16, agents: Vec::new(), left_out: 0 }) }
+            .boxed()
     }
 
     fn read_output(&self, ask: ReadOutput) -> Answering<'_, OutputPage> {

@@ -1,0 +1,38 @@
+//! Pipes and socket pairs that no program inherits, also where the system cannot make them so in one step.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+/// Returns a pipe: the end to read from, and the end to write to.
+#[cfg(target_os = "linux")]
+pub(in crate::process) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?)
+}
+
+/// Returns a pipe: the end to read from, and the end to write to.
+#[cfg(not(target_os = "linux"))]
+pub(in crate::process) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    close_both_on_exec(rustix::pipe::pipe()?)
+}
+
+/// Returns two connected sockets.
+#[cfg(target_os = "linux")]
+pub(super) fn sockets() -> io::Result<(OwnedFd, OwnedFd)> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+    Ok(socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?)
+}
+
+/// Returns two connected sockets.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn sockets() -> io::Result<(OwnedFd, OwnedFd)> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+    close_both_on_exec(socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::empty(), None)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn close_both_on_exec(pair: (OwnedFd, OwnedFd)) -> io::Result<(OwnedFd, OwnedFd)> {
+    for end in [&pair.0, &pair.1] {
+        rustix::io::fcntl_setfd(end, rustix::io::FdFlags::CLOEXEC)?;
+    }
+    Ok(pair)
+}
