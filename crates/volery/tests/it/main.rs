@@ -15,6 +15,7 @@ mod ends_in_time;
 mod enforces_limits;
 mod hides_secrets_while_it_runs;
 mod keeps_the_queue_in_order;
+mod leaves_no_control_group_behind;
 mod leaves_no_process_behind;
 mod reads_broken_definitions;
 mod refuses_bad_requests;
