@@ -18,6 +18,7 @@ mod keeps_the_queue_in_order;
 mod leaves_no_control_group_behind;
 mod leaves_no_process_behind;
 mod reads_broken_definitions;
+mod refuses_a_relative_home;
 mod refuses_bad_requests;
 mod rehearses_a_huge_prompt;
 mod repeats_no_request;
