@@ -70,22 +70,29 @@ pub(super) async fn wait(
 /// The latest that is known of each run.
 #[derive(Debug, Default)]
 struct Seen {
-    runs: Mutex<BTreeMap<RunId, Progress>>,
+    runs: Mutex<BTreeMap<RunId, Sign>>,
     /// Runs that began to wait and were not yet looked at.
     suspects: Mutex<Vec<RunId>>,
     suspected: tokio::sync::Notify,
+}
+
+/// A sign of life, and when it came.
+#[derive(Debug)]
+struct Sign {
+    progress: Progress,
+    at: Instant,
 }
 
 impl Seen {
     fn note(&self, progress: Progress) {
         let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
         let began_to_wait = progress.status == "waiting"
-            && runs.get(&progress.run_id).is_none_or(|before| before.activity != progress.activity);
+            && runs.get(&progress.run_id).is_none_or(|before| before.progress.activity != progress.activity);
         if began_to_wait {
             self.suspects.lock().unwrap_or_else(PoisonError::into_inner).push(progress.run_id);
             self.suspected.notify_one();
         }
-        runs.insert(progress.run_id, progress);
+        runs.insert(progress.run_id, Sign { progress, at: Instant::now() });
     }
 
     /// Waits until a run waits for an answer, and not just for a slot.
@@ -111,14 +118,14 @@ impl Seen {
     /// Says in a line how things stand.
     fn describe(&self) -> String {
         let runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut going = runs.values().filter(|progress| is_going(&progress.status));
+        let mut going = runs.values().filter(|sign| is_going(&sign.progress.status));
         match (runs.len(), going.next()) {
             (0, _) => "started".into(),
             (_, None) => "ended".into(),
-            (1, Some(progress)) => describe_one(progress),
-            (all, Some(progress)) => {
+            (1, Some(sign)) => describe_one(sign),
+            (all, Some(sign)) => {
                 let ended = all - 1 - going.count();
-                format!("{ended} of {all} ended; {}", describe_one(progress))
+                format!("{ended} of {all} ended; {}", describe_one(sign))
             }
         }
     }
@@ -128,9 +135,12 @@ fn is_going(status: &str) -> bool {
     matches!(status, "accepted" | "running" | "waiting" | "stopping")
 }
 
-fn describe_one(progress: &Progress) -> String {
-    let Progress { agent, activity, elapsed_ms, text_tail, .. } = progress;
-    let mut line = format!("{agent}: {activity} ({})", display_ms(*elapsed_ms));
+fn describe_one(sign: &Sign) -> String {
+    let Progress { agent, activity, elapsed_ms, text_tail, .. } = &sign.progress;
+    // A run that is silent gets older all the same.
+    let since_ms = u64::try_from(sign.at.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let elapsed = display_ms(elapsed_ms.saturating_add(since_ms));
+    let mut line = format!("{agent}: {activity} ({elapsed})");
     let last_words = text_tail.lines().rev().find(|line| !line.trim().is_empty());
     if let Some(words) = last_words {
         let skipped = words.chars().count().saturating_sub(TAIL_CHARS);

@@ -83,7 +83,11 @@ async fn progress_comes_at_once_then_steadily_and_never_after_the_answer() {
         assert!(progress.iter().all(|message| message["params"]["progressToken"] == "token-1"));
         let values: Vec<_> = progress.iter().map(|m| m["params"]["progress"].as_f64().unwrap()).collect();
         assert!(values.windows(2).all(|pair| pair[0] < pair[1]), "{values:?}");
-        assert_eq!(progress[1]["params"]["message"], "slow: wrote 12 B (1.5s) … so good");
+        let message = progress[1]["params"]["message"].as_str().unwrap();
+        assert!(
+            message.starts_with("slow: wrote 12 B (1.") && message.ends_with("s) … so good"),
+            "{message}"
+        );
         // The next message is the answer to the next request, not a straggler.
         let id = session.request(era, "tools/list", json!({}));
         assert_eq!(session.next().await["id"], json!(id));

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::super::call::Call;
 use super::catalogue::{Hints, NativeTool, Reply};
 use super::report::fit;
-use crate::app::{self, AgentView, AppError};
+use crate::app::{self, AgentList, AgentView, AppError};
 
 /// How much is shown of a description.
 const DESCRIPTION_BYTES: usize = 1 << 10;
@@ -70,14 +70,25 @@ impl NativeTool for ListAgents {
     async fn call(call: &Call<'_>, input: Input) -> Result<Reply<Output>, AppError> {
         let list = call.door.app.list_agents(app::ListAgents { directory: input.directory }).await?;
         let more = list.agents.len().saturating_sub(AGENTS_MAX);
-        let none = list.agents.is_empty();
+        let next = list.agents.is_empty().then(|| nothing_to_offer(&list));
         Ok(Reply::Done(Output {
-            next: none.then(|| format!("No agents are defined. They are markdown files in {}/.volery/agents/, see `volery agents --help`.", list.project)),
+            next,
             project: list.project,
             agents: list.agents.into_iter().take(AGENTS_MAX).map(Agent::from).collect(),
             more: (more > 0).then_some(more),
             problems: list.diagnostics.iter().take(PROBLEMS_MAX).map(Diagnostic::to_string).collect(),
         }))
+    }
+}
+
+fn nothing_to_offer(list: &AgentList) -> String {
+    if list.diagnostics.is_empty() {
+        let place = format!("{}/.volery/agents/", list.project);
+        format!(
+            "No agents are defined. They are markdown files in {place}; another project is named by directory."
+        )
+    } else {
+        "No agent can be used: tell your user about the problems.".into()
     }
 }
 
