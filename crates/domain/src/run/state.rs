@@ -64,6 +64,8 @@ pub struct State {
     pub last_event_at: Option<Timestamp>,
     pub containment: Option<Containment>,
     pub said: String,
+    /// How much more was said than is kept here.
+    pub said_dropped_bytes: u64,
     pub calls: BTreeMap<u32, Call>,
     pub questions: BTreeMap<String, Question>,
     pub children: BTreeMap<RunId, ChildRun>,
@@ -81,6 +83,14 @@ impl State {
             state.apply(envelope);
         }
         state
+    }
+
+    /// Returns what the run has said, with a mark where some of it is not kept.
+    pub fn answer(&self) -> String {
+        match self.said_dropped_bytes {
+            0 => self.said.clone(),
+            bytes => format!("{}\n[volery: {bytes} bytes omitted]\n", self.said),
+        }
     }
 
     pub fn ending(&self) -> Option<&Ending> {
@@ -104,6 +114,9 @@ impl State {
                 self.keeper_pid = Some(*keeper_pid);
                 self.worker_pid = Some(*worker_pid);
                 self.agent_pid = None;
+                if *worker_pid != 0 {
+                    self.started_at.get_or_insert(envelope.at);
+                }
                 self.phase = Phase::Running;
             }
             Event::Queued { .. } => self.phase = Phase::Waiting(WaitReason::Slot),
@@ -191,7 +204,9 @@ impl State {
 
     fn say(&mut self, text: &str) {
         let room = SAID_MAX.saturating_sub(self.said.len());
-        self.said.push_str(crate::size::head(text, room));
+        let kept = crate::size::head(text, room);
+        self.said.push_str(kept);
+        self.said_dropped_bytes = self.said_dropped_bytes.saturating_add((text.len() - kept.len()) as u64);
     }
 
     fn warn(&mut self, message: &str) {

@@ -68,7 +68,7 @@ pub fn end_lost(
     let state = log.state().clone();
     cancel_children(dir, spec, &state);
     let answer = if !state.said.trim().is_empty() {
-        Answer::Text(state.said.clone())
+        Answer::Text(state.answer())
     } else if !tail(dir, Stream::Stdout, 4 << 10)?.trim().is_empty() {
         Answer::Stdout
     } else {

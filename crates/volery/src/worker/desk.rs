@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backend::contract::{Answer, Conclusion, Drive, Exit, Loop, ProcessDrive};
-use backend::process::{Agent, Started};
+use backend::process::{Agent, SpawnError, Started};
 use domain::id::RunId;
 use domain::run::{
     AgentEnd, Effect, Event, Failure, Input, OutcomeKind, RunSpec, Stream, Supervision, SupervisionLimits,
@@ -205,6 +205,10 @@ impl Desk {
                 self.next_turn().await
             }
             Ok(Drive::Process(drive)) => match agent::start(&self.dir, &self.spec, &drive) {
+                Err(SpawnError::ContainmentRefused { reason }) => {
+                    let reason = format!("containment: strict needs a pid namespace, which cannot be had: {reason}");
+                    self.step(Input::Ended(AgentEnd::Refused(reason))).await
+                }
                 Err(error) => self.give_up(explain(&error)).await,
                 Ok(started) => {
                     point::reach("worker_spawned_agent");
@@ -416,7 +420,7 @@ impl Desk {
     pub(super) async fn step(&mut self, input: Input) -> Result<(), StoreError> {
         let effects = self.machine.step(clock::monotonic_ms(), input);
         let answer = match &self.driven {
-            Driven::Loop { .. } => Answer::Text(self.log.state().said.clone()),
+            Driven::Loop { .. } => Answer::Text(self.log.state().answer()),
             Driven::Process { .. } => Answer::Stdout,
             Driven::Nothing => Answer::Nothing,
         };

@@ -8,7 +8,9 @@ use super::super::serve::Left;
 use super::session::{Era, Session, brisk};
 
 /// The longest that leaving may take.
-const GONE: Duration = Duration::from_millis(400);
+/// Far below the five seconds for which the library would wait, and above what a busy machine adds to the 0.4 s that
+/// the benchmark measures.
+const GONE: Duration = Duration::from_secs(2);
 
 async fn left(session: &mut Session) -> Left {
     let serving = &mut session.serving;
