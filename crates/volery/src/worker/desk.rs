@@ -206,7 +206,8 @@ impl Desk {
             }
             Ok(Drive::Process(drive)) => match agent::start(&self.dir, &self.spec, &drive) {
                 Err(SpawnError::ContainmentRefused { reason }) => {
-                    let reason = format!("containment: strict needs a pid namespace, which cannot be had: {reason}");
+                    let reason =
+                        format!("containment: strict needs a pid namespace, which cannot be had: {reason}");
                     self.step(Input::Ended(AgentEnd::Refused(reason))).await
                 }
                 Err(error) => self.give_up(explain(&error)).await,

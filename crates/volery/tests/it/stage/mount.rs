@@ -94,7 +94,6 @@ impl<'a> SmallDisk<'a> {
 /// Records that a test could not run here; the test command counts and shows it.
 pub(crate) fn skip(test: &str, reason: &str) {
     let line = format!("{test}: {reason}\n");
-    eprint!("SKIPPED {line}");
     let Some(path) = std::env::var_os("VOLERY_TESTS_SKIPPED") else { return };
     let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
     file.and_then(|mut file| file.write_all(line.as_bytes())).unwrap();
