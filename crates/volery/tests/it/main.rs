@@ -27,6 +27,7 @@ mod refuses_a_relative_home;
 mod refuses_bad_requests;
 mod rehearses_a_huge_prompt;
 mod repeats_no_request;
+mod kills;
 mod runs_an_agent;
 mod shares_one_state;
 mod tells_how_an_agent_ended;
