@@ -1,5 +1,6 @@
 //! One run, held at a named point, and the victims of a SIGKILL; afterwards, what must be true whoever died.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -7,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::stage::{Client, PATIENCE, Stage, crew, kill, tagged, wait_for};
+use crate::stage::{Client, PATIENCE, Stage, control_groups, crew, kill, tagged, wait_for};
 
 /// A keeper that lives has ended an abandoned run after this time.
 pub(super) const AT_ONCE: Duration = Duration::from_secs(1);
@@ -187,6 +188,8 @@ fn play_once(case: Case) -> Duration {
         Some(scene.stage.json(["show", &scene.id])).filter(|shown| shown["ended"] == json!(true))
     });
     assert_eq!(scene.left(), Vec::<u32>::new(), "after a look: {case:?}");
+    let groups = control_groups(&HashSet::from([scene.stage.tag(&scene.id)]));
+    assert_eq!(groups, Vec::<PathBuf>::new(), "{case:?}");
     check_outcome(case, &shown);
     assert_eq!(scene.stage.times_ended(&scene.id), 1, "{case:?}");
     drop(scene.client);

@@ -6,6 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, Hasher};
 use std::io::Read;
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,7 +15,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::stage::{Guarded, PATIENCE, Stage, crews, tagged_with_any, wait_for};
+use crate::stage::{Guarded, PATIENCE, Stage, control_groups, crews, tagged_with_any, wait_for};
 
 const KILLS: u32 = 500;
 /// How many runs are started at the same time.
@@ -150,6 +151,7 @@ fn check(stage: &Stage, tally: &Tally) {
     assert!(acknowledged.len() * 4 > runs.len(), "hardly anything was acknowledged");
     let tags: HashSet<u64> = runs.iter().map(|id| stage.tag(id)).collect();
     wait_for(PATIENCE, "the last processes to be gone", || tagged_with_any(&tags).is_empty().then_some(()));
+    assert_eq!(control_groups(&tags), Vec::<PathBuf>::new(), "control groups are left");
     let known = stage.json(["health", "--all"])["agents"]
         .as_array()
         .unwrap()

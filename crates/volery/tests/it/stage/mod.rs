@@ -16,7 +16,7 @@ pub(crate) use client::Client;
 pub(crate) use mount::{SmallDisk, skip};
 pub(crate) use process::{Guarded, is_alive, kill, peak_memory, tagged, with_argument};
 pub(crate) use crew::{crew, crews, pids, state_and_parent};
-pub(crate) use process::{Guarded, kill, tagged, tagged_with_any};
+pub(crate) use process::{Guarded, control_groups, kill, tagged, tagged_with_any};
 
 /// How long a test waits for something that must happen.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);

@@ -1,6 +1,7 @@
 //! Processes as a test sees them: by number, by tag, and never left behind.
 
 use std::collections::HashSet;
+use std::path::PathBuf;
 use std::process::Child;
 
 /// A child that is killed and collected when the test is done with it, however the test ends.
@@ -66,4 +67,20 @@ pub(crate) fn peak_memory(pid: u32) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib << 10)
+/// Returns the control groups of runs with one of these tags.
+pub(crate) fn control_groups(tags: &HashSet<u64>) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut open = vec![PathBuf::from("/sys/fs/cgroup")];
+    while let Some(folder) = open.pop() {
+        let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+        for entry in entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
+            let name = entry.file_name();
+            let tag = name.to_str().and_then(|name| name.strip_prefix("volery-"));
+            match tag.and_then(|hex| u64::from_str_radix(hex, 16).ok()) {
+                Some(tag) if tags.contains(&tag) => found.push(entry.path()),
+                Some(_) | None => open.push(entry.path()),
+            }
+        }
+    }
+    found
 }
