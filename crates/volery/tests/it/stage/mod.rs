@@ -1,8 +1,8 @@
 //! A place for one test: its own home, state and project, the program under test, and ways to look at what it did.
 
 mod client;
-mod mount;
 mod crew;
+mod mount;
 mod process;
 
 use std::ffi::OsStr;
@@ -13,10 +13,11 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 pub(crate) use client::Client;
-pub(crate) use mount::{SmallDisk, skip};
-pub(crate) use process::{Guarded, is_alive, kill, peak_memory, tagged, with_argument};
 pub(crate) use crew::{crew, crews, pids, state_and_parent};
-pub(crate) use process::{Guarded, control_groups, kill, tagged, tagged_with_any};
+pub(crate) use mount::{SmallDisk, skip};
+pub(crate) use process::{
+    Guarded, control_groups, kill, peak_memory, tagged, tagged_with_any, with_argument,
+};
 
 /// How long a test waits for something that must happen.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -130,16 +131,6 @@ impl Stage {
     /// Starts a run in the background and returns its id.
     pub(crate) fn start(&self, agent: &str, prompt: &str) -> String {
         self.volery(["run", agent, prompt, "--background"]).ok().stdout.trim().to_owned()
-    }
-
-    /// Returns the ids of all runs, the oldest first.
-    pub(crate) fn runs(&self) -> Vec<String> {
-        let days = std::fs::read_dir(self.path("state").join("runs")).into_iter().flatten();
-        let runs = days.flat_map(|day| std::fs::read_dir(day.unwrap().path()).unwrap());
-        let mut ids: Vec<String> = runs.map(|run| run.unwrap().file_name().into_string().unwrap()).collect();
-        ids.retain(|id| !id.starts_with('.'));
-        ids.sort();
-        ids
     }
 
     /// Returns the id of the only run there is.

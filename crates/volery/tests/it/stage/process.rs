@@ -67,6 +67,8 @@ pub(crate) fn peak_memory(pid: u32) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib << 10)
+}
+
 /// Returns the control groups of runs with one of these tags.
 pub(crate) fn control_groups(tags: &HashSet<u64>) -> Vec<PathBuf> {
     let mut found = Vec::new();
