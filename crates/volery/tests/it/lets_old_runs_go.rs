@@ -10,6 +10,9 @@ fn place() -> Stage {
     let stage = Stage::new();
     stage.fake("echo", &["read-stdin"], "");
     stage.fake("sleeper", &["say:awake", "hang"], "grace: 0s");
+    stage.volery(["ps"]).ok();
+    // Somebody has just swept, so that nothing goes by itself before the test wants it to.
+    std::fs::write(stage.path("state").join("sweep.stamp"), "").unwrap();
     stage
 }
 

@@ -79,7 +79,7 @@ fn that_cannot_find_their_run_are_refused_with_the_reason() {
     let stage = Stage::new();
     stage.rehearsal("inner", "- say: inner", "");
     inside(&stage, "outer", &[], &["run", "inner", "hello"], "delegates: anyone");
-    refused(&stage, "outer", 3, "neither VOLERY_HOME nor HOME is set");
+    refused(&stage, "outer", 3, "VOLERY_HOME, or HOME if that is not set, must be an absolute path");
     assert_eq!(stage.runs().len(), 1, "no run was started beside the refused one");
 }
 
