@@ -70,13 +70,16 @@ pub fn carry_out(assignment: Assignment<'_>) -> i32 {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let Ok(runtime) = runtime else { return EXIT_BUG };
     let local = tokio::task::LocalSet::new();
-    match local.block_on(&runtime, Desk::carry_out(assignment)) {
+    let code = match local.block_on(&runtime, Desk::carry_out(assignment)) {
         Ok(()) => 0,
         Err(error) => {
             report(&error);
             EXIT_STORAGE
         }
-    }
+    };
+    // The process ends here, and the system closes everything at once and faster.
+    std::mem::forget((local, runtime));
+    code
 }
 
 #[expect(clippy::print_stderr, reason = "the error stream of a worker is the run's worker.log")]
@@ -206,7 +209,8 @@ impl Desk {
             }
             Ok(Drive::Process(drive)) => match agent::start(&self.dir, &self.spec, &drive) {
                 Err(SpawnError::ContainmentRefused { reason }) => {
-                    let reason = format!("containment: strict needs a pid namespace, which cannot be had: {reason}");
+                    let reason =
+                        format!("containment: strict needs a pid namespace, which cannot be had: {reason}");
                     self.step(Input::Ended(AgentEnd::Refused(reason))).await
                 }
                 Err(error) => self.give_up(explain(&error)).await,
