@@ -82,7 +82,7 @@ pub(crate) fn call(stage: &Stage) -> anyhow::Result<Vec<Figure>> {
 
 /// Many runs at once.
 pub(crate) fn crowd(stage: &Stage) -> anyhow::Result<Vec<Figure>> {
-    let mut client = stage.serve()?;
+    let mut client = stage.serve_many()?;
     client.run("nap")?;
     let (mut walls, mut floors, mut failed) = (Vec::new(), Vec::new(), 0);
     for _ in 0..CROWD_ROUNDS {

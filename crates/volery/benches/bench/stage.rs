@@ -50,13 +50,18 @@ impl Stage {
         command.env("HOME", self.path("home"));
         command.env("VOLERY_HOME", self.path("state"));
         command.env("VOLERY_CONFIG_HOME", self.path("config"));
-        // More than any figure needs, so that none of them waits for a slot.
-        command.env("VOLERY_SLOTS", "300");
         command
     }
 
     pub(crate) fn serve(&self) -> anyhow::Result<Client> {
         Client::start(self.command(&["serve"]))
+    }
+
+    /// Starts a server with more slots than any figure needs.
+    pub(crate) fn serve_many(&self) -> anyhow::Result<Client> {
+        let mut command = self.command(&["serve"]);
+        command.env("VOLERY_SLOTS", "300");
+        Client::start(command)
     }
 }
 
