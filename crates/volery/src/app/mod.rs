@@ -5,6 +5,7 @@ mod agents;
 mod engine;
 mod error;
 mod honour;
+mod housekeeping;
 mod leashes;
 mod lists;
 mod look;

@@ -41,9 +41,9 @@ pub struct StartedChild {
 impl Engine {
     /// Starts a root run.
     pub(super) async fn start(self: &Arc<Self>, ask: Start) -> Result<Started, AppError> {
-        let engine = Arc::clone(self);
-        // Everything up to "go" is short and must not be torn apart by a caller that stops waiting.
-        engine.start_now(ask, None)
+        // Off the loop, where many starts share the flushes of the disk. Never torn apart by a caller that stops
+        // waiting: what was begun there is finished.
+        self.off_loop(move |engine| engine.start_now(ask, None)).await
     }
 
     /// Starts a child run for the agent of the run that this engine works for.

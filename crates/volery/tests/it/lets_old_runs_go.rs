@@ -45,10 +45,11 @@ fn a_dry_run_tells_and_touches_nothing() {
 #[test]
 fn output_goes_first_and_the_record_later() {
     let stage = place();
-    stage.configure("[retention]\noutput = \"1ms\"\nrecord = \"7d\"");
     stage.fake("chatty", &["flood:200000:stdout", "err:a word", "say:end"], "");
     stage.volery(["run", "chatty", "go"]).ok();
     let id = stage.only_run();
+    // Only now: the command sweeps when it is done, and its own run may be the first to go.
+    stage.configure("[retention]\noutput = \"1ms\"\nrecord = \"7d\"");
     let told = stage.json(["clean"]);
     assert_eq!((&told["deleted"], &told["outputs_dropped"]), (&json!(0), &json!(1)), "{told}");
     assert!(told["bytes"].is_u64());
@@ -77,9 +78,9 @@ fn a_key_is_free_when_its_run_is_gone() {
 #[test]
 fn a_sweep_happens_by_itself() {
     let stage = place();
-    stage.configure("[retention]\noutput = \"1ms\"\nrecord = \"1ms\"");
     stage.volery(["run", "echo", "one"]).ok();
     let first = stage.only_run();
+    stage.configure("[retention]\noutput = \"1ms\"\nrecord = \"1ms\"");
     let stamp = stage.path("state").join("sweep.stamp");
     let hours_ago = SystemTime::now() - Duration::from_secs(2 * 3600);
     std::fs::File::options().write(true).open(stamp).unwrap().set_modified(hours_ago).unwrap();
