@@ -404,18 +404,9 @@ impl Keeper {
         }
         let swept =
             process::kill_tree(self.spec.tag, &[]).map_err(|error| KeeperError::Os("sweep", error))?;
-        self.reap_leftovers();
+        // Those that were killed are dead by now. Keepers of child runs may be among the adopted, and stay.
+        process::reap_all();
         Ok(swept.count)
-    }
-
-    /// Collects the descendants that were handed to this process and have ended.
-    fn reap_leftovers(&self) {
-        let deadline = clock::monotonic_ms() + 1_000;
-        while process::has_children() && clock::monotonic_ms() < deadline {
-            process::reap_all();
-            wait_readable(&[self.signals.as_fd()], 5);
-            self.asked_to_end();
-        }
     }
 }
 

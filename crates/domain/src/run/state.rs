@@ -42,6 +42,15 @@ pub struct Call {
     /// `None` while the call is in flight, or in doubt after an interruption.
     pub completed: Option<(bool, String)>,
     pub in_doubt: bool,
+    /// How much had been said and used when the call was requested: a repeated call begins again from there.
+    pub before: Before,
+}
+
+/// What a run had said and used at some moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Before {
+    pub said_bytes: usize,
+    pub usage: Usage,
 }
 
 /// A child run as its parent knows it.
@@ -153,6 +162,17 @@ impl State {
     fn apply_call(&mut self, event: &Event) {
         match event {
             Event::CallRequested { call, kind, class, name, input } => {
+                let before = match self.calls.get(call) {
+                    // A call that completed once stays completed, whatever a later line says.
+                    Some(known) if known.completed.is_some() => return,
+                    // Calls are made one after the other, so all that was said and used since the request belongs to
+                    // the try that was interrupted, and would count twice.
+                    Some(known) => known.before,
+                    None => Before { said_bytes: self.said.len(), usage: self.usage },
+                };
+                // A damaged log may have said other things meanwhile, so the place need not be the end of a character.
+                self.said.truncate(crate::size::head(&self.said, before.said_bytes).len());
+                self.usage = before.usage;
                 let requested = Call {
                     kind: *kind,
                     class: *class,
@@ -160,12 +180,9 @@ impl State {
                     input: input.clone(),
                     completed: None,
                     in_doubt: false,
+                    before,
                 };
-                // A call that completed once stays completed, whatever a later line says.
-                let known = self.calls.entry(*call).or_insert_with(|| requested.clone());
-                if known.completed.is_none() {
-                    *known = requested;
-                }
+                self.calls.insert(*call, requested);
             }
             Event::CallCompleted { call, ok, output } => {
                 if let Some(known) = self.calls.get_mut(call) {
