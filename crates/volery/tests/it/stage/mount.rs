@@ -74,7 +74,7 @@ impl<'a> SmallDisk<'a> {
     pub(crate) fn make_read_only(&self) {
         wait_for(PATIENCE, "the disk to become read-only", || {
             let mut command = self.enter();
-            command.args(["mount", "-o", "remount,ro"]).arg(self.stage.path("state"));
+            command.args(["mount", "-o", "remount,bind,ro"]).arg(self.stage.path("state"));
             let done = command.stderr(Stdio::null()).status().unwrap();
             done.success().then_some(())
         });
