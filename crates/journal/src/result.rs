@@ -1,4 +1,5 @@
 //! The answer of a run: small ones stand in the ending itself, others in `result.txt`, which outlives the spools.
+//! An answer is text: bytes that are none are replaced, and stay as they were only in the spool.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -37,15 +38,20 @@ pub struct Page {
 /// Stores an answer, durably if it needs a file, and returns what the ending says about it.
 pub fn store_result(dir: &RunDir, source: ResultSource<'_>) -> Result<ResultText, StoreError> {
     match source {
-        ResultSource::Bytes(bytes) => match inline(bytes) {
-            Some(result) => Ok(result),
-            None => store_file(dir, |out| out.write_all(bytes).map_err(failed("write", &dir.result_path()))),
-        },
+        ResultSource::Bytes(bytes) => {
+            let text = String::from_utf8_lossy(bytes);
+            match inline(&text) {
+                Some(result) => Ok(result),
+                None => store_file(dir, |out| {
+                    out.write_all(text.as_bytes()).map_err(failed("write", &dir.result_path()))
+                }),
+            }
+        }
         ResultSource::Spool(stream) => store_spool(dir, &SpoolReader::new(dir, stream)),
     }
 }
 
-/// Reads a part of an answer, cut between characters; bytes that are not text become `U+FFFD`.
+/// Reads a part of an answer, cut between characters.
 pub fn read_result(dir: &RunDir, result: &ResultText, offset: u64, max: usize) -> Result<Page, StoreError> {
     let max = max.max(PAGE_BYTES_MIN);
     match result {
@@ -70,13 +76,12 @@ pub fn read_result(dir: &RunDir, result: &ResultText, offset: u64, max: usize) -
     }
 }
 
-fn inline(bytes: &[u8]) -> Option<ResultText> {
-    if bytes.is_empty() {
-        return Some(ResultText::Nothing);
+fn inline(text: &str) -> Option<ResultText> {
+    match text.len() {
+        0 => Some(ResultText::Nothing),
+        1..=INLINE_BYTES_MAX => Some(ResultText::Inline(text.to_owned())),
+        _ => None,
     }
-    let fits = bytes.len() <= INLINE_BYTES_MAX;
-    let text = std::str::from_utf8(bytes).ok().filter(|_| fits)?;
-    Some(ResultText::Inline(text.to_owned()))
 }
 
 fn store_spool(dir: &RunDir, spool: &SpoolReader) -> Result<ResultText, StoreError> {
@@ -85,7 +90,7 @@ fn store_spool(dir: &RunDir, spool: &SpoolReader) -> Result<ResultText, StoreErr
         spool.copy_to(&mut bytes)?;
         return store_result(dir, ResultSource::Bytes(&bytes));
     }
-    if spool.is_one_file()? {
+    if spool.is_one_file()? && is_text(spool)? {
         let (from, to) = (spool.head_path(), dir.result_path());
         remove_old(dir)?;
         if fs::hard_link(&from, &to).is_ok() {
@@ -94,7 +99,17 @@ fn store_spool(dir: &RunDir, spool: &SpoolReader) -> Result<ResultText, StoreErr
         }
         // A filesystem without links: a copy does as well.
     }
-    store_file(dir, |out| spool.copy_to(out).map(drop))
+    store_file(dir, |out| {
+        let mut text = AsText { out, held: Vec::new() };
+        spool.copy_to(&mut text)?;
+        text.finish().map_err(failed("write", &dir.result_path()))
+    })
+}
+
+fn is_text(spool: &SpoolReader) -> Result<bool, StoreError> {
+    let mut check = TextCheck { held: Vec::new(), valid: true };
+    spool.copy_to(&mut check)?;
+    Ok(check.valid && check.held.is_empty())
 }
 
 fn store_file(
@@ -145,6 +160,55 @@ fn unfinished(bytes: &[u8]) -> usize {
         return if needed > back { back } else { 0 };
     }
     0
+}
+
+/// Tells whether what is written to it is text.
+struct TextCheck {
+    held: Vec<u8>,
+    valid: bool,
+}
+
+impl Write for TextCheck {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut joined = std::mem::take(&mut self.held);
+        joined.extend_from_slice(bytes);
+        if let (true, Err(error)) = (self.valid, std::str::from_utf8(&joined)) {
+            self.valid = error.error_len().is_none();
+            self.held = joined.split_off(error.valid_up_to());
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Writes text on, and `U+FFFD` in the place of what is none, so that an offset means the same to every reader.
+struct AsText<'a> {
+    out: &'a mut dyn Write,
+    /// The beginning of a character whose rest has not come yet.
+    held: Vec<u8>,
+}
+
+impl AsText<'_> {
+    fn finish(self) -> io::Result<()> {
+        self.out.write_all(String::from_utf8_lossy(&self.held).as_bytes())
+    }
+}
+
+impl Write for AsText<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut joined = std::mem::take(&mut self.held);
+        joined.extend_from_slice(bytes);
+        self.held = joined.split_off(joined.len() - unfinished(&joined));
+        self.out.write_all(String::from_utf8_lossy(&joined).as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
 }
 
 struct Out<'a> {

@@ -58,6 +58,10 @@ pub fn get(name: &str) -> Option<OsString> {
 
 /// Returns the state directory, if the environment names one or a home.
 pub fn state_home() -> Option<PathBuf> {
+    // A relative path would mean another place for every caller, and the default is not what was asked for.
+    if get(VOLERY_HOME).is_some_and(|path| PathBuf::from(path).is_relative()) {
+        return None;
+    }
     from_xdg(VOLERY_HOME, "XDG_STATE_HOME", ".local/state")
 }
 

@@ -19,6 +19,8 @@ pub struct ConfigLayer {
     pub serve: Serve,
     pub clients: BTreeMap<String, Client>,
     pub run: Run,
+    /// A setting could not be read and is missing here; backends do not count, they are missed when they are used.
+    pub unsound: bool,
 }
 
 /// `[slots]`: how many runs at once, and how many may wait.

@@ -81,7 +81,7 @@ struct Sum {
 impl Sum {
     fn lay(&mut self, origin: Origin<'_>, settings: ConfigLayer) {
         // Destructured, so that a new section cannot be forgotten here.
-        let ConfigLayer { backends, limits, slots, retention, serve, clients, run } = settings;
+        let ConfigLayer { backends, limits, slots, retention, serve, clients, run, unsound: _ } = settings;
         self.backends.extend(backends.into_iter().map(|(name, backend)| (name, origin.of(backend))));
         let sum = &mut self.limits;
         origin.put(&mut sum.timeout_ms, limits.timeout_ms);

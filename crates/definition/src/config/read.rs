@@ -36,11 +36,11 @@ pub fn read(config_file: ConfigFile<'_>) -> (ConfigLayer, Vec<Diagnostic>) {
     let mut findings = Findings::new(file, text);
     if text.len() > FILE_BYTES_MAX {
         findings.error(Place::START, format!("the file has more than {FILE_BYTES_MAX} bytes"));
-        return (ConfigLayer::default(), findings.finish());
+        return (unsound(), findings.finish());
     }
     let document = read_toml(text, &mut findings);
     let settings = document.map(|document| read_document(&document, layer, built_in, &mut findings));
-    (settings.unwrap_or_default(), findings.finish())
+    (settings.unwrap_or_else(unsound), findings.finish())
 }
 
 fn read_document(
@@ -49,8 +49,9 @@ fn read_document(
     built_in: &[&str],
     findings: &mut Findings<'_>,
 ) -> ConfigLayer {
-    let Some(mut fields) = Fields::open(document, "", findings) else { return ConfigLayer::default() };
+    let Some(mut fields) = Fields::open(document, "", findings) else { return unsound() };
     let backends = fields.take("backends").map(|node| read_backends(node, built_in, findings));
+    let errors_in_backends = findings.errors();
     let limits = fields.take("limits").map(|node| limits::read(node, "limits", findings));
     let slots = take_for_machine(&mut fields, "slots", layer, findings);
     let slots = slots.and_then(|node| read_slots(node, findings));
@@ -68,7 +69,13 @@ fn read_document(
         serve: serve.unwrap_or_default(),
         clients: clients.unwrap_or_default(),
         run: run.unwrap_or_default(),
+        unsound: findings.errors() > errors_in_backends,
     }
+}
+
+/// What a file says that cannot be read: nothing, and that is known.
+fn unsound() -> ConfigLayer {
+    ConfigLayer { unsound: true, ..ConfigLayer::default() }
 }
 
 /// Takes a section about the whole machine: a repository must not shorten what others keep, nor take their slots.

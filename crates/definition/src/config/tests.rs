@@ -322,7 +322,7 @@ fn several_errors_of_syntax_are_told_at_once() {
             "c.toml:4:31: error: not valid TOML: invalid basic string, expected `\"`",
         ],
     );
-    assert_eq!(layer, ConfigLayer::default());
+    assert_eq!(layer, ConfigLayer { unsound: true, ..ConfigLayer::default() });
 }
 
 #[test]

@@ -308,7 +308,9 @@ impl fmt::Display for Lost {
             Self::BeforeStart => "the program that asked died before anything was started",
             Self::Worker => "the worker was killed",
             Self::HungWorker => "the worker stopped and was killed by its keeper",
-            Self::KeeperAndWorker => "keeper and worker were killed, or the machine restarted",
+            Self::KeeperAndWorker => {
+                "keeper and worker were killed or could not write, or the machine restarted"
+            }
         })
     }
 }

@@ -70,13 +70,27 @@ fn a_large_text_stands_in_a_private_file() {
 }
 
 #[test]
-fn bytes_that_are_not_text_are_kept_and_shown_lossily() {
+fn bytes_that_are_not_text_are_replaced_in_the_answer() {
     let test = TestHome::new();
     let dir = test.run().dir;
     let result = store_result(&dir, ResultSource::Bytes(b"a\xff\xfeb")).unwrap();
-    assert_eq!(result, ResultText::File { bytes: 4 });
-    assert_eq!(fs::read(dir.result_path()).unwrap(), b"a\xff\xfeb");
-    assert_eq!(read_pages(&dir, &result, 1), "a\u{fffd}\u{fffd}b");
+    assert_eq!(result, ResultText::Inline("a\u{fffd}\u{fffd}b".to_owned()));
+}
+
+#[test]
+fn a_large_answer_with_bytes_that_are_not_text_is_read_to_the_byte() {
+    let test = TestHome::new();
+    // Characters and broken ones lie across the borders of whatever is copied at once.
+    let bytes = b"a\xff\xe2\x82\xac\xe2\x82b\xf0\x9f\x90".repeat(40_000);
+    let text = String::from_utf8_lossy(&bytes);
+    for (number, bound) in [(1, 1 << 20), (2, 600_000)] {
+        let dir = test.home.create_run(&spec(number)).unwrap().dir;
+        let result = spooled(&dir, &bytes, bound);
+        assert_eq!(result, ResultText::File { bytes: text.len() as u64 });
+        assert!(read_pages(&dir, &result, 5_000) == text);
+        let page = read_result(&dir, &result, 0, 5_000).unwrap();
+        assert_eq!(page.next_offset, Some(page.text.len() as u64), "an offset counts what the reader has");
+    }
 }
 
 #[test]

@@ -41,8 +41,7 @@ impl Engine {
     /// Opens the state directory for a door outside all runs.
     pub fn open(context: AppContext) -> Result<Arc<Self>, AppError> {
         let Some(path) = env::state_home() else {
-            let message =
-                "there is no place for the state: neither VOLERY_HOME nor HOME is set to an absolute path";
+            let message = "there is no place for the state: VOLERY_HOME, or HOME if that is not set, must be an absolute path";
             return Err(
                 AppError::usage(message).hint("set VOLERY_HOME to a directory of yours on a local disk")
             );

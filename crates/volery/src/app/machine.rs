@@ -82,7 +82,8 @@ fn try_containment(demand: ContainmentDemand) -> Result<Containment, String> {
 }
 
 fn probe_state() -> Result<StateDirectory, String> {
-    let path = crate::env::state_home().ok_or("neither VOLERY_HOME nor HOME is set")?;
+    let path = crate::env::state_home()
+        .ok_or("VOLERY_HOME, or HOME if that is not set, must be an absolute path")?;
     // Before the first run there is none, and what counts is where it would be made.
     let existing = path.ancestors().find(|ancestor| ancestor.exists()).unwrap_or(Path::new("/")).to_owned();
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();

@@ -160,7 +160,7 @@ impl Engine {
         let mut opened = Index::open(self.home.path()).map_err(index_error)?;
         opened.index.clear().done().map_err(index_error)?;
         let (runs, damaged) = self.fill(&mut opened.index)?;
-        let open = self.ingest()?.len() as u64;
+        let open = self.ingest()?.iter().filter(|dir| matches!(dir.ending(), Ok(None))).count() as u64;
         Ok(Reindexed { runs, open, damaged, duration_ms: clock::monotonic_ms() - began })
     }
 }

@@ -16,8 +16,9 @@ pub(super) struct Relay {
 impl Relay {
     /// Returns the way to the worker of the run that carries this tag.
     pub(super) fn new(tag: u64) -> Result<Self, AppError> {
-        let home =
-            env::state_home().ok_or_else(|| unreachable_worker("neither VOLERY_HOME nor HOME is set"))?;
+        let home = env::state_home().ok_or_else(|| {
+            unreachable_worker("VOLERY_HOME, or HOME if that is not set, must be an absolute path")
+        })?;
         Ok(Self { socket: sockets::path_in(&home, tag) })
     }
 

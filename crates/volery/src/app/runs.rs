@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use domain::id::QuestionId;
 use domain::run::{Ending, Phase, RunSpec, State, Stream, WaitReason};
-use journal::inbox::{self, InboxAnswer, Posted};
+use journal::inbox::{self, InboxAnswer, Letter, Posted};
 use journal::result::read_result;
 use journal::{RunDir, SpoolReader};
 
@@ -117,6 +118,9 @@ impl Engine {
                 let text = format!("waiting for a slot, at position {position} of the queue");
                 ("waiting".to_owned(), text, Some(WaitingView::Slot { position }))
             }
+            Phase::Waiting(WaitReason::Answer { question, .. }) if self.is_answered(spec, question) => {
+                plain("running", "answered, about to go on")
+            }
             Phase::Waiting(WaitReason::Answer { question, text, until }) => {
                 let waiting = WaitingView::Answer {
                     question: question.to_string(),
@@ -127,6 +131,11 @@ impl Engine {
             }
             Phase::Ended(ending) => (ending.outcome.kind().to_string(), ending.outcome.to_string(), None),
         }
+    }
+
+    /// Tells whether there is an answer that the worker has not taken yet: whoever gave it is not asked again.
+    fn is_answered(&self, spec: &RunSpec, question: &QuestionId) -> bool {
+        matches!(inbox::read_answer(&self.home.run_dir(spec.id), question), Letter::Valid(_))
     }
 
     pub(super) async fn cancel(self: &Arc<Self>, ask: Cancel) -> Result<Cancelled, AppError> {
@@ -181,7 +190,11 @@ impl Engine {
         let answer = InboxAnswer { allow, text: text.unwrap_or_default(), by, at: clock::now() };
         match inbox::post_answer(&dir, question, &answer).map_err(store_error)? {
             Posted::First => {}
-            Posted::AlreadyThere => return Err(AppError::usage("this question was answered already")),
+            Posted::AlreadyThere => {
+                let message =
+                    format!("the question {question} of the run {} was answered already", spec.id.short());
+                return Err(AppError::usage(message).hint("the first answer counts"));
+            }
         }
         sockets::nudge(&sockets::path(&self.home, spec.tag));
         Ok(Answered { run_id: spec.id, question: question.to_string() })

@@ -28,6 +28,9 @@ use crate::readable::readable;
 use crate::registry::{Catalogue, Trust};
 use crate::wire::{self, Word};
 
+/// How many errors of a configuration are shown at once.
+const CONFIG_ERRORS_SHOWN: usize = 8;
+
 /// A child that was started, for the desk that records it.
 pub struct StartedChild {
     pub run_id: RunId,
@@ -275,15 +278,14 @@ fn order_of(ask: Start, fingerprint: String) -> Result<Order, AppError> {
 
 /// A setting that could not be read may have been a limit: nothing starts until it is mended.
 fn check_config(catalogue: &Catalogue) -> Result<(), AppError> {
-    let found =
-        catalogue.config_files.iter().flat_map(|file| &file.diagnostics).find(|found| found.is_error());
-    match found {
-        Some(found) => {
-            let message = format!("the configuration has an error, so nothing is started: {found}");
-            Err(AppError::usage(message).hint("`volery agents check` lists all of them"))
-        }
-        None => Ok(()),
+    let unsound = catalogue.config_files.iter().filter(|file| file.unsound);
+    let errors = unsound.flat_map(|file| &file.diagnostics).filter(|found| found.is_error());
+    let errors: Vec<String> = errors.take(CONFIG_ERRORS_SHOWN).map(ToString::to_string).collect();
+    if errors.is_empty() {
+        return Ok(());
     }
+    let message = format!("the configuration has errors, so nothing is started:\n{}", errors.join("\n"));
+    Err(AppError::usage(message).hint("`volery agents check` lists everything that is wrong"))
 }
 
 /// Returns the agent of this name; else lists what there is, and the nearest.

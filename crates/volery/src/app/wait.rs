@@ -83,7 +83,7 @@ impl Engine {
         let mut first = true;
         let mut following: Option<watch::Receiver<Heard>> = None;
         loop {
-            self.look(&dir)?;
+            self.look(&dir).map_err(|error| not_ended(&dir, error))?;
             if dir.ending().map_err(store_error)?.is_some() {
                 return Ok(());
             }
@@ -133,6 +133,15 @@ impl Engine {
             text_tail: view.partial.unwrap_or_default(),
         })
     }
+}
+
+/// Nobody is left who could end the run, and this door cannot write its end either.
+fn not_ended(dir: &RunDir, error: AppError) -> AppError {
+    let short = dir.id().short();
+    let message = format!("the end of the run {short} could not be recorded: {}", error.message);
+    let kept = format!("what it has said so far is kept: volery show {short}");
+    let hint = error.hint.map_or_else(|| kept.clone(), |hint| format!("{kept}; {hint}"));
+    AppError::new(error.kind, message).hint(hint)
 }
 
 /// Passes on one thing heard, or comes back when it is time to look. Tells whether something was heard.

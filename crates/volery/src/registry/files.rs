@@ -35,6 +35,8 @@ pub struct ConfigFound {
     pub file: String,
     pub layer: Layer,
     pub executables: String,
+    /// A setting other than a backend could not be read.
+    pub unsound: bool,
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -81,7 +83,8 @@ fn read_config(
     let (settings, found) =
         definition::config::read(ConfigFile { text: &text, file: &file, layer, built_in: &built_in });
     let executables = definition::config::executables(&settings);
-    Some((ConfigFound { file, layer, executables, diagnostics: found }, settings))
+    let unsound = settings.unsound;
+    Some((ConfigFound { file, layer, executables, unsound, diagnostics: found }, settings))
 }
 
 fn from_environment(diagnostics: &mut Vec<Diagnostic>) -> Option<ConfigLayer> {

@@ -20,7 +20,7 @@ pub(crate) use figures::{count, money, span};
 pub(crate) use health::health;
 pub(crate) use live::{LiveRow, frame};
 pub(crate) use look::{Look, Paint, Tone};
-pub(crate) use run_page::{run_page, summary};
+pub(crate) use run_page::{damage, run_page, summary};
 pub(crate) use run_table::{run_table, runs_in_order, view_table};
 pub(crate) use table::{Cell, Column, Table};
 pub(crate) use text::{neutralise, one_line};

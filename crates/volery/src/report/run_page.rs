@@ -50,7 +50,7 @@ pub(crate) fn run_page(run: &RunView, look: &Look) -> String {
         page.fact("warning", &one_line(warning));
     }
     if run.damaged_lines > 0 {
-        page.fact("warning", &format!("{} lines of the journal could not be read", run.damaged_lines));
+        page.fact("warning", &damage(run.damaged_lines));
     }
     page.block("error stream, last lines", &run.stderr_tail);
     page.block("so far", run.partial.as_deref().unwrap_or_default());
@@ -181,5 +181,13 @@ impl Page<'_> {
         for missing in &containment.missing {
             self.fact("", &format!("missing: {}", one_line(missing)));
         }
+    }
+}
+
+/// Says how much of a run's journal could not be read.
+pub(crate) fn damage(lines: u64) -> String {
+    match lines {
+        1 => "1 damaged line of its journal could not be read".to_owned(),
+        lines => format!("{lines} damaged lines of its journal could not be read"),
     }
 }

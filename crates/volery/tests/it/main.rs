@@ -9,14 +9,21 @@
 mod stage;
 
 mod a_wait_is_not_a_run;
+mod asks_for_trust;
+mod asks_people;
 mod bounds_what_an_agent_writes;
 mod clients_we_did_not_write;
 mod ends_in_time;
 mod enforces_limits;
 mod hides_secrets_while_it_runs;
 mod keeps_the_queue_in_order;
+mod leaves_no_control_group_behind;
 mod leaves_no_process_behind;
+mod lets_old_runs_go;
 mod reads_broken_definitions;
+mod reads_damaged_journals;
+mod refuses_a_bad_home;
+mod refuses_a_relative_home;
 mod refuses_bad_requests;
 mod rehearses_a_huge_prompt;
 mod repeats_no_request;

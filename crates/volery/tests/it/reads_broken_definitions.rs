@@ -53,7 +53,19 @@ fn configuration_with_mistakes_is_reported_and_the_rest_counts() {
     );
     assert!(checked.contains("error: the key backends.half.command is missing"), "{checked}");
     assert_eq!(stage.volery(["run", "shout", "hello"]).ok().stdout, "HELLO");
-    stage.agent("lost", "backend: uper");
+    stage.configure("[limits]\nmemory = \"plenty\"\n");
+    let refused = stage.volery(["run", "shout", "hello"]).exits(2).stderr;
+    assert!(refused.starts_with("error: the configuration has errors, so nothing is started:"), "{refused}");
+    assert!(
+        refused.contains("limits.memory"),
+        "a limit that cannot be read is not simply left out: {refused}"
+    );
+}
+
+#[test]
+fn an_agent_without_its_backend_says_which_one_is_meant() {
+    let stage = Stage::new();
+    stage.backend("upper", &["tr", "a-z", "A-Z"]).agent("lost", "backend: uper");
     let refused = stage.volery(["run", "lost", "go"]).exits(2).stderr;
     assert!(
         refused.starts_with(

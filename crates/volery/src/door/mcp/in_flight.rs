@@ -72,7 +72,7 @@ impl Ticket {
 impl Drop for TicketState {
     fn drop(&mut self) {
         if let Some(in_flight) = self.in_flight.upgrade() {
-            in_flight.finish(&self.id);
+            in_flight.finish(self);
         }
     }
 }
@@ -117,7 +117,7 @@ impl InFlight {
         self.changed.notify_waiters();
     }
 
-    /// Notes that the answer to a request has been written.
+    /// Notes that a request is answered: its id is free again.
     pub(super) fn answered(&self, id: &RequestId) {
         self.lock().remove(id);
         self.changed.notify_waiters();
@@ -134,12 +134,15 @@ impl InFlight {
         }
     }
 
-    fn finish(&self, id: &RequestId) {
+    fn finish(&self, state: &TicketState) {
         let mut entries = self.lock();
-        if let Some(entry) = entries.get_mut(id) {
+        // Its id may be another request's by now.
+        if let Some(entry) =
+            entries.get_mut(&state.id).filter(|entry| std::ptr::eq(entry.ticket.as_ptr(), state))
+        {
             entry.finished = true;
             if entry.cancelled {
-                entries.remove(id);
+                entries.remove(&state.id);
             }
         }
         drop(entries);

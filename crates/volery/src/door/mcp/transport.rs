@@ -80,17 +80,13 @@ impl Transport<RoleServer> for LineTransport {
         &mut self,
         message: ServerJsonRpcMessage,
     ) -> impl Future<Output = Result<(), OutputClosed>> + Send + 'static {
-        let answered = answered_id(&message);
+        // Before it is written: a client may use the id again as soon as it reads the answer.
+        if let Some(id) = answered_id(&message) {
+            self.in_flight.answered(&id);
+        }
         // Into the queue at once and not in the future, which may be polled out of order.
         let written = self.outbox.push(to_line(&message));
-        let in_flight = self.in_flight.clone();
-        async move {
-            let result = written.await.map_err(|_| OutputClosed);
-            if let Some(id) = answered {
-                in_flight.answered(&id);
-            }
-            result
-        }
+        async move { written.await.map_err(|_| OutputClosed) }
     }
 
     /// May be dropped at any await without losing a message.

@@ -1,6 +1,7 @@
 //! A place for one test: its own home, state and project, the program under test, and ways to look at what it did.
 
 mod client;
+mod mount;
 mod process;
 
 use std::ffi::OsStr;
@@ -11,6 +12,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 pub(crate) use client::Client;
+pub(crate) use mount::{SmallDisk, skip};
 pub(crate) use process::{Guarded, is_alive, kill, peak_memory, tagged, with_argument};
 
 /// How long a test waits for something that must happen.

@@ -110,7 +110,7 @@ impl RunReport {
             duration_ms: run.duration_ms,
             session_id: run.session,
             exit_code: run.exit_code.filter(|code| *code != 0),
-            warnings: run.warnings.into_iter().take(WARNINGS_MAX).collect(),
+            warnings: run.warnings.into_iter().chain(damage(run.damaged_lines)).take(WARNINGS_MAX).collect(),
             ..Self::default()
         };
         let usage = run.usage;
@@ -177,6 +177,10 @@ impl RunReport {
             format!("This is not all of the result. Call get_run with run_id {run_id:?} and result_offset {offset} for more.")
         })
     }
+}
+
+fn damage(lines: u64) -> Option<String> {
+    (lines > 0).then(|| crate::report::damage(lines))
 }
 
 /// Returns the longest beginning of a text that takes at most `max` bytes as a JSON string.

@@ -1,0 +1,105 @@
+//! Programs that a project's files name are run only after somebody has looked at them, and again after a change.
+
+use serde_json::json;
+
+use crate::stage::Stage;
+
+fn place() -> Stage {
+    let stage = Stage::new();
+    configure(&stage, "[backends.upper]\ncommand = [\"tr\", \"a-z\", \"A-Z\"]\n");
+    stage.agent("shout", "backend: upper");
+    stage
+}
+
+fn configure(stage: &Stage, toml: &str) {
+    std::fs::write(stage.project().join(".volery/config.toml"), toml).unwrap();
+}
+
+#[test]
+fn nothing_untrusted_is_run_and_the_hint_tells_how() {
+    let stage = place();
+    let project = stage.project().display().to_string();
+    let refused = stage.volery(["run", "shout", "hello"]).exits(3);
+    let expected = format!(
+        "error: the project {project} would execute programs that you have not trusted:\n  backend upper: "
+    );
+    assert!(refused.stderr.starts_with(&expected), "{}", refused.stderr);
+    assert!(refused.stderr.ends_with(&format!("hint: look at them, then: volery trust {project}\n")));
+    let mut client = stage.serve().initialize("it");
+    let ask = json!({"agent": "shout", "prompt": "hello", "directory": stage.project()});
+    let said = client.refused("run_agent", ask.clone());
+    assert!(said.contains(&format!("volery trust {project}")), "{said}");
+    assert_eq!(stage.runs(), Vec::<String>::new());
+    let listed = client.call("list_agents", json!({"directory": stage.project()}));
+    assert!(listed["agents"][0].to_string().contains("have not trusted"), "{listed}");
+
+    // Without a terminal nobody can agree, except in so many words.
+    let refused = stage.volery(["trust"]).exits(3).stderr;
+    assert!(refused.contains("tr") && refused.contains("volery trust --yes"), "{refused}");
+    let trusted = stage.volery(["trust", "--yes"]).ok().stdout;
+    assert_eq!(trusted, format!("{project} is trusted\n"));
+    assert_eq!(stage.volery(["run", "shout", "hello"]).ok().stdout, "HELLO");
+    assert_eq!(client.call("run_agent", ask)["result"], json!("HELLO"), "the same server knows at once");
+}
+
+#[test]
+fn a_changed_command_asks_again_and_other_changes_do_not() {
+    let stage = place();
+    stage.volery(["trust", "--yes"]).ok();
+    configure(&stage, "[limits]\ntimeout = \"1m\"\n[backends.upper]\ncommand = [\"tr\", \"a-z\", \"A-Z\"]\n");
+    stage.volery(["run", "shout", "hello"]).ok();
+    configure(&stage, "[backends.upper]\ncommand = [\"cat\"]\n");
+    stage.volery(["run", "shout", "hello"]).exits(3);
+    assert_eq!(stage.json(["trust", "--list"])["projects"][0]["state"], json!("changed"));
+    stage.volery(["trust", "--yes"]).ok();
+    assert_eq!(stage.volery(["run", "shout", "hello"]).ok().stdout, "hello");
+}
+
+#[test]
+fn trust_is_listed_and_taken_back() {
+    let stage = place();
+    assert_eq!(stage.json(["trust", "--list"]), json!({"projects": []}));
+    stage.volery(["trust", "--yes"]).ok();
+    stage.volery(["run", "shout", "hello"]).ok();
+    let listed = stage.json(["trust", "--list"]);
+    assert_eq!(listed["projects"][0]["project"], json!(stage.project()));
+    assert_eq!(listed["projects"][0]["state"], json!("trusted"));
+    stage.volery(["trust", "--revoke"]).ok();
+    stage.volery(["run", "shout", "hello"]).exits(3);
+    assert_eq!(stage.json(["trust", "--list"]), json!({"projects": []}));
+}
+
+#[test]
+fn trust_of_one_project_says_nothing_about_a_copy_of_it() {
+    let stage = place();
+    stage.volery(["trust", "--yes"]).ok();
+    let copy = stage.path("copy");
+    std::fs::create_dir_all(copy.join(".volery/agents")).unwrap();
+    for file in [".volery/config.toml", ".volery/agents/shout.md"] {
+        std::fs::copy(stage.project().join(file), copy.join(file)).unwrap();
+    }
+    stage.volery(["run", "shout", "hello", "--dir", copy.to_str().unwrap()]).exits(3);
+}
+
+#[test]
+fn a_project_cannot_redefine_a_built_in_backend() {
+    let stage = place();
+    configure(&stage, "[backends.rehearsal]\ncommand = [\"touch\", \"pwned\"]\n");
+    stage.rehearsal("actor", "- say: as written", "");
+    assert_eq!(stage.volery(["run", "actor", "go"]).ok().stdout, "as written\n");
+    let checked = stage.volery(["agents", "check"]).exits(1).stdout;
+    assert!(
+        checked.contains("error: the backend rehearsal is built in and cannot be redefined"),
+        "{checked}"
+    );
+    assert!(!stage.project().join("pwned").exists());
+}
+
+#[test]
+fn a_users_own_backend_needs_no_trust_but_a_project_that_hides_it_does() {
+    let stage = place();
+    stage.backend("mine", &["cat"]).agent("mine", "backend: mine");
+    assert_eq!(stage.volery(["run", "mine", "hello"]).ok().stdout, "hello");
+    configure(&stage, "[backends.mine]\ncommand = [\"tr\", \"a-z\", \"A-Z\"]\n");
+    stage.volery(["run", "mine", "hello"]).exits(3);
+}

@@ -1,0 +1,166 @@
+//! Torn and bit-flipped journals, and indexes of any kind: every question is still answered, and damage is told.
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use crate::stage::{PATIENCE, Stage, wait_for};
+
+/// A place with one ended run and its log.
+fn ended() -> (Stage, String, PathBuf, Vec<u8>) {
+    let stage = Stage::new();
+    stage.rehearsal("greeter", "- say: good day\n- say: and good night\n- usage: {input_tokens: 5}", "");
+    stage.volery(["run", "greeter", "world"]).ok();
+    let id = stage.only_run();
+    let log = stage.run_dir(&id).join("events.jsonl");
+    let bytes = fs::read(&log).unwrap();
+    (stage, id, log, bytes)
+}
+
+#[test]
+fn a_flipped_bit_anywhere_changes_no_answer() {
+    let (stage, id, log, whole) = ended();
+    let mut client = stage.serve().initialize("it");
+    let mut told = 0;
+    for at in (0..whole.len()).step_by(11) {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1 << (at % 7);
+        fs::write(&log, &bytes).unwrap();
+        let got = client.call("get_run", json!({"run_id": id, "events_from": 0}));
+        let answer = (&got["status"], &got["result"]);
+        assert_eq!(answer, (&json!("succeeded"), &json!("good day\nand good night\n")), "byte {at}: {got}");
+        told += usize::from(got["warnings"].to_string().contains("damaged line"));
+        let listed = client.call("list_runs", json!({}));
+        assert_eq!(listed["runs"][0]["status"], json!("succeeded"), "byte {at}");
+    }
+    assert_eq!(told, whole.len().div_ceil(11), "each time the damage is told");
+    let shown = stage.volery(["show", &id]).ok().stdout;
+    assert!(shown.contains("1 damaged line of its journal could not be read"), "{shown}");
+    assert!(stage.volery(["show", &id, "--events"]).ok().stdout.contains("ended"));
+}
+
+#[test]
+fn a_log_cut_off_anywhere_changes_no_answer() {
+    let (stage, id, log, whole) = ended();
+    let mut client = stage.serve().initialize("it");
+    for length in (0..whole.len()).step_by(7) {
+        fs::write(&log, &whole[..length]).unwrap();
+        let got = client.call("get_run", json!({"run_id": id}));
+        let answer = (&got["status"], &got["result"]);
+        assert_eq!(answer, (&json!("succeeded"), &json!("good day\nand good night\n")), "at {length}: {got}");
+    }
+    fs::remove_file(&log).unwrap();
+    assert_eq!(client.call("get_run", json!({"run_id": id}))["status"], json!("succeeded"));
+}
+
+#[test]
+fn a_run_without_any_end_is_ended_with_what_it_said() {
+    let (stage, id, log, whole) = ended();
+    let dir = stage.run_dir(&id);
+    let text = String::from_utf8(whole).unwrap();
+    let torn = text.find("\"type\":\"ended\"").unwrap();
+    fs::remove_file(dir.join("outcome.json")).unwrap();
+    fs::write(&log, &text[..torn]).unwrap();
+    // Its keeper may still be on its way out, and holds the lock so long.
+    let shown = wait_for(PATIENCE, "the end", || {
+        Some(stage.json(["show", &id])).filter(|shown| shown["ended"] == json!(true))
+    });
+    assert_eq!((&shown["status"], &shown["damaged_lines"]), (&json!("partial"), &json!(0)), "{shown}");
+    assert_eq!(shown["result"], json!("good day\nand good night\n"));
+    assert_eq!(shown["outcome"]["cause"]["cause"], json!("interrupted"));
+}
+
+#[test]
+fn a_spec_that_cannot_be_read_hides_no_other_run() {
+    let (stage, id, ..) = ended();
+    fs::write(stage.run_dir(&id).join("spec.json"), "{\"version\":1,").unwrap();
+    let other = stage.start("greeter", "again");
+    stage.outcome_by_itself(&other, PATIENCE);
+    let listed = stage.json(["ps", "--all"]);
+    let ids: Vec<&str> =
+        listed["runs"].as_array().unwrap().iter().map(|run| run["run_id"].as_str().unwrap()).collect();
+    assert!(ids.contains(&other.as_str()), "{listed}");
+    let refused = stage.volery(["show", &id]).exits(70).stderr;
+    assert!(
+        refused.starts_with("error: could not understand ") && refused.contains("spec.json"),
+        "{refused}"
+    );
+}
+
+/// Runs some agents, spoils the index, and checks that every list and sum is as before.
+fn check_index(spoil: impl Fn(&Stage, PathBuf)) {
+    let stage = Stage::new();
+    stage.rehearsal("greeter", "- say: good day", "");
+    stage.rehearsal("failing", "- fail: no", "");
+    for agent in ["greeter", "failing", "greeter"] {
+        let run = stage.volery(["run", agent, "go"]);
+        assert_eq!(run.code, i32::from(agent == "failing"));
+    }
+    let ask = |stage: &Stage| -> Vec<Value> {
+        let mut client = stage.serve().initialize("it");
+        let steady = |mut health: Value| {
+            health.as_object_mut().unwrap().remove("slots");
+            health
+        };
+        vec![
+            stage.json(["ps", "--all"]),
+            steady(stage.json(["health", "--all"])),
+            client.call("list_runs", json!({})),
+        ]
+    };
+    let before = ask(&stage);
+    spoil(&stage, stage.path("state").join("index-v1.db"));
+    assert_eq!(ask(&stage), before);
+}
+
+#[test]
+fn an_index_that_is_missing_is_rebuilt() {
+    check_index(|_, path| fs::remove_file(path).unwrap());
+}
+
+#[test]
+fn an_index_of_rubbish_is_rebuilt() {
+    check_index(|_, path| fs::write(path, "rubbish".repeat(5_000)).unwrap());
+}
+
+#[test]
+fn an_index_that_is_empty_or_cut_off_is_rebuilt() {
+    check_index(|_, path| fs::write(path, "").unwrap());
+    check_index(|_, path| {
+        let bytes = fs::read(&path).unwrap();
+        fs::write(path, &bytes[..bytes.len() / 2]).unwrap();
+    });
+}
+
+#[test]
+fn an_index_with_damage_inside_is_rebuilt() {
+    check_index(|stage, path| {
+        // Everything is in the file itself, and then overwritten from its second page on.
+        stage.volery(["reindex"]).ok();
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[4096..].fill(0x5a);
+        fs::write(path, bytes).unwrap();
+    });
+}
+
+#[test]
+fn an_index_of_an_older_version_is_rebuilt() {
+    check_index(|stage, path| {
+        let older = stage.path("state").join("index-v0.db");
+        fs::rename(path, older).unwrap();
+    });
+    check_index(|_, path| {
+        // The version of the schema is at byte 60 of the file.
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[60..64].fill(0);
+        fs::write(path, bytes).unwrap();
+    });
+}
+
+#[test]
+fn reindex_counts_what_it_read() {
+    let (stage, ..) = ended();
+    let told = stage.json(["reindex"]);
+    assert_eq!((&told["runs"], &told["open"], &told["damaged"]), (&json!(1), &json!(0), &json!(0)), "{told}");
+}

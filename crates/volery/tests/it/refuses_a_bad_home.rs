@@ -1,0 +1,197 @@
+//! A state directory that is full, read-only, somebody else's or open to others: refused before anything starts, and
+//! what it holds stays readable. A run in flight keeps what it has and says so.
+
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::process::Stdio;
+
+use serde_json::json;
+
+use crate::stage::{Client, PATIENCE, SmallDisk, Stage, skip, wait_for};
+
+fn place() -> Stage {
+    let stage = Stage::new();
+    stage.rehearsal("greeter", "- say: good day, {prompt}", "");
+    stage
+}
+
+/// Checks that everything but a start is answered as before, and that a start is refused with this reason.
+fn refuses_only_starts(stage: &Stage, disk: &SmallDisk<'_>, reason: &str, hint: &str) {
+    let refused = disk.volery(["run", "greeter", "moon"]).exits(2);
+    let (first, second) = refused.stderr.split_once('\n').unwrap();
+    assert!(first.starts_with("error: the run could not be recorded, so nothing was started: could not "));
+    assert!(first.contains(stage.path("state").to_str().unwrap()) && first.contains(reason), "{first}");
+    assert_eq!(second.trim_end(), format!("hint: {hint}"));
+    let mut client = Client::start(disk.command(["serve"])).initialize("it");
+    let ask = json!({"agent": "greeter", "prompt": "moon", "directory": stage.project()});
+    assert!(client.refused("run_agent", ask).contains(reason));
+
+    let listed = disk.volery(["ps", "--all", "--json"]).ok().json();
+    let runs = listed["runs"].as_array().unwrap();
+    assert_eq!((runs.len(), &runs[0]["status"]), (1, &json!("succeeded")), "{listed}");
+    let id = runs[0]["run_id"].as_str().unwrap();
+    let shown = disk.volery(["show", id, "--json"]).ok().json();
+    assert_eq!(shown["result"], json!("good day, world\n"));
+    assert_eq!(client.call("get_run", json!({"run_id": id}))["result"], json!("good day, world\n"));
+    assert_eq!(client.call("list_runs", json!({}))["runs"].as_array().unwrap().len(), 1);
+    let health = disk.volery(["health", "--json"]).ok().json();
+    assert_eq!(health["agents"][0]["succeeded"], json!(1), "{health}");
+    let left = std::fs::read_dir(disk.path("open")).unwrap().count();
+    assert!(left <= 1, "no marker of a run that was refused");
+}
+
+#[test]
+fn read_only() {
+    let stage = place();
+    let Some(disk) = SmallDisk::mount(&stage, "refuses_a_bad_home::read_only") else { return };
+    disk.volery(["run", "greeter", "world"]).ok();
+    disk.make_read_only();
+    let hint = "set VOLERY_HOME to a directory that you can write to";
+    refuses_only_starts(&stage, &disk, "Read-only file system", hint);
+}
+
+#[test]
+fn read_only_from_the_beginning() {
+    let stage = place();
+    let test = "refuses_a_bad_home::read_only_from_the_beginning";
+    let Some(disk) = SmallDisk::mount(&stage, test) else { return };
+    disk.make_read_only();
+    let refused = disk.volery(["run", "greeter", "world"]).exits(2).stderr;
+    let expected = format!(
+        "error: could not write to volery's home {}/runs: the filesystem is read-only: Read-only file system (os error 30)\nhint: set VOLERY_HOME to a directory that you can write to\n",
+        stage.path("state").display()
+    );
+    assert_eq!(refused, expected);
+}
+
+#[test]
+fn full() {
+    let stage = place();
+    let Some(disk) = SmallDisk::mount(&stage, "refuses_a_bad_home::full") else { return };
+    disk.volery(["run", "greeter", "world"]).ok();
+    disk.fill();
+    let hint = "free some space (`volery clean --older-than 1d` removes old runs), or set VOLERY_HOME to another disk";
+    refuses_only_starts(&stage, &disk, "No space left on device", hint);
+    disk.free();
+    disk.volery(["run", "greeter", "world"]).ok();
+    assert_eq!(disk.volery(["ps", "--all", "--json"]).ok().json()["runs"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn an_agent_whose_output_no_longer_fits_is_stopped_and_keeps_what_it_wrote() {
+    let stage = place();
+    let test = "refuses_a_bad_home::an_agent_whose_output_no_longer_fits";
+    let Some(disk) = SmallDisk::mount(&stage, test) else { return };
+    let gate = stage.path("gate");
+    let wait = format!("wait-file:{}", gate.display());
+    stage.fake("writer", &["say:so far", &wait, "flood:200000:stdout", "hang"], "");
+    let mut shell = disk.command(["run", "writer", "go", "--json"]);
+    let shell = shell.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    wait_for(PATIENCE, "the agent's word", || {
+        let day = std::fs::read_dir(disk.path("runs")).ok()?.next()?.ok()?.path();
+        let run = std::fs::read_dir(day).ok()?.next()?.ok()?.path();
+        std::fs::read(run.join("stdout")).ok().filter(|text| !text.is_empty())
+    });
+    disk.fill();
+    std::fs::write(gate, "").unwrap();
+    let run = crate::stage::said(shell.wait_with_output().unwrap());
+    let error = &run.json()["error"];
+    let message = error["message"].as_str().unwrap();
+    assert!(message.starts_with("the end of the run ") && message.contains("no storage space"), "{message}");
+    let hint = error["hint"].as_str().unwrap();
+    assert!(hint.starts_with("what it has said so far is kept: volery show "), "{hint}");
+    let id = hint.split_whitespace().nth(10).unwrap().trim_end_matches(';');
+    let lost = disk.volery(["show", id, "--json"]).ok().json();
+    assert!(lost["partial"].as_str().unwrap().starts_with("so far\nxxx"), "{lost}");
+    assert!(
+        lost["warnings"][0].as_str().unwrap().starts_with("the end of this run could not be recorded yet")
+    );
+    disk.free();
+    let ended = disk.volery(["show", id, "--json"]).ok().json();
+    assert_eq!((&ended["ended"], &ended["status"]), (&json!(true), &json!("partial")), "{ended}");
+    assert!(ended["result"].as_str().unwrap().starts_with("so far\nxxx"), "{ended}");
+}
+
+#[test]
+fn a_run_whose_end_cannot_be_recorded_is_shown_and_ended_later() {
+    let stage = place();
+    let test = "refuses_a_bad_home::a_run_whose_end_cannot_be_recorded";
+    let Some(disk) = SmallDisk::mount(&stage, test) else { return };
+    // Lines of all lengths leave no room for the last one, wherever the disk begins to be full.
+    let words: String = (1..80).map(|number| format!("- say: {}\n", "z".repeat(number))).collect();
+    stage.rehearsal("speaker", &format!("- say: so far\n- ask: go on?\n{words}"), "");
+    let id = disk.volery(["run", "speaker", "go", "--background"]).ok().stdout.trim().to_owned();
+    let shown = |what: &str| {
+        wait_for(PATIENCE, what, || {
+            let shown = disk.volery(["show", &id, "--json"]).ok().json();
+            (shown["status"] == what || shown["warnings"].to_string().contains(what)).then_some(shown)
+        })
+    };
+    shown("waiting");
+    // The answer is on disk before the space ends.
+    disk.volery(["ps"]).ok();
+    stage_answer(&disk, &id);
+    let lost = shown("the end of this run could not be recorded yet: could not ");
+    assert!(lost["partial"].as_str().unwrap().starts_with("so far\n"), "{lost}");
+    let listed = disk.volery(["ps", "--all", "--json"]).ok().json();
+    assert_eq!(listed["runs"][0]["run_id"], json!(id));
+    disk.free();
+    let ended = disk.volery(["show", &id, "--json"]).ok().json();
+    assert_eq!((&ended["status"], &ended["ended"]), (&json!("partial"), &json!(true)), "{ended}");
+    assert!(ended["result"].as_str().unwrap().starts_with("so far\n"), "{ended}");
+}
+
+/// Answers a question, and fills the disk before the worker acts on it.
+fn stage_answer(disk: &SmallDisk<'_>, id: &str) {
+    let worker = disk.volery(["show", id, "--events", "--json"]).ok().json();
+    let worker = worker["events"][0]["worker_pid"].as_u64().unwrap();
+    let worker = u32::try_from(worker).unwrap();
+    crate::stage::kill(worker, rustix::process::Signal::STOP);
+    disk.volery(["approve", id]).ok();
+    disk.fill();
+    crate::stage::kill(worker, rustix::process::Signal::CONT);
+}
+
+#[test]
+fn of_another_user() {
+    let stage = place();
+    if chown(stage.path("state"), Some(12_345), None).is_err() {
+        skip("refuses_a_bad_home::of_another_user", "only root can give a directory away");
+        return;
+    }
+    let refused = stage.volery(["run", "greeter", "world"]).exits(2).stderr;
+    let expected = format!(
+        "error: could not use {} as volery's home: it belongs to user 12345, and this is user 0\nhint: set VOLERY_HOME to a directory of your own, or run volery as the user who owns this one\n",
+        stage.path("state").display()
+    );
+    assert_eq!(refused, expected);
+    assert_eq!(std::fs::read_dir(stage.path("state")).unwrap().count(), 0, "nothing was written");
+}
+
+#[test]
+fn open_to_others_is_closed() {
+    let stage = place();
+    let state = stage.path("state");
+    let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let open = || std::fs::set_permissions(&state, PermissionsExt::from_mode(0o755)).unwrap();
+    open();
+    stage.volery(["run", "greeter", "world"]).ok();
+    assert_eq!(mode(&state), 0o700);
+    open();
+    stage.volery(["ps"]).ok();
+    assert_eq!(mode(&state), 0o700, "also when it is in use");
+    let dir = stage.run_dir(&stage.only_run());
+    assert_eq!(mode(&dir), 0o700);
+    for file in std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().path()) {
+        let expected = if file.is_dir() { 0o700 } else { 0o600 };
+        assert_eq!(mode(&file), expected, "{}", file.display());
+    }
+}
+
+#[test]
+fn a_directory_of_something_else_is_left_alone() {
+    let stage = place();
+    std::fs::write(stage.path("state").join("thesis.txt"), "").unwrap();
+    std::fs::set_permissions(stage.path("state"), PermissionsExt::from_mode(0o755)).unwrap();
+    let refused = stage.volery(["run", "greeter", "world"]).exits(2).stderr;
+    assert!(refused.contains("it holds other files and other users may enter it"), "{refused}");
+}
