@@ -12,11 +12,21 @@ use tokio::time::Instant;
 /// The most requests that are worked on at a time; each further one is told to come back later.
 pub(super) const IN_FLIGHT_MAX: usize = 512;
 
+/// The most answers that wait to be written before no more is read: the client does not read either.
+const UNWRITTEN_MAX: usize = 2 * IN_FLIGHT_MAX;
+
 /// All requests in flight.
 #[derive(Debug, Default)]
 pub(super) struct InFlight {
-    entries: Mutex<HashMap<RequestId, Entry>>,
+    state: Mutex<State>,
     changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    entries: HashMap<RequestId, Entry>,
+    /// Answers that were given and are not yet written.
+    unwritten: usize,
 }
 
 #[derive(Debug)]
@@ -80,12 +90,12 @@ impl Drop for TicketState {
 impl InFlight {
     /// Takes a request in, unless one with its id is in flight.
     pub(super) fn register(self: &Arc<Self>, id: &RequestId) -> Option<Ticket> {
-        let mut entries = self.lock();
-        if entries.contains_key(id) {
+        let mut inside = self.lock();
+        if inside.entries.contains_key(id) {
             return None;
         }
-        let admission =
-            if entries.len() < IN_FLIGHT_MAX { Admission::Admitted } else { Admission::OverLimit };
+        let busy = inside.entries.len() + inside.unwritten;
+        let admission = if busy < IN_FLIGHT_MAX { Admission::Admitted } else { Admission::OverLimit };
         let state = Arc::new(TicketState {
             id: id.clone(),
             received_at: Instant::now(),
@@ -94,7 +104,7 @@ impl InFlight {
             in_flight: Arc::downgrade(self),
         });
         let entry = Entry { ticket: Arc::downgrade(&state), finished: false, cancelled: false };
-        entries.insert(id.clone(), entry);
+        inside.entries.insert(id.clone(), entry);
         Some(Ticket(state))
     }
 
@@ -102,8 +112,8 @@ impl InFlight {
     pub(super) fn cancel(&self, id: &RequestId, reason: Option<String>) {
         // Declared first, so that it is dropped after the lock: dropping the last clone takes the lock.
         let ticket;
-        let mut entries = self.lock();
-        let Some(entry) = entries.get_mut(id) else { return };
+        let mut inside = self.lock();
+        let Some(entry) = inside.entries.get_mut(id) else { return };
         entry.cancelled = true;
         ticket = entry.ticket.upgrade();
         if let Some(state) = &ticket {
@@ -111,23 +121,39 @@ impl InFlight {
             let _ = state.cancel_reason.set(reason);
         }
         if entry.finished {
-            entries.remove(id);
+            inside.entries.remove(id);
         }
-        drop(entries);
+        drop(inside);
         self.changed.notify_waiters();
     }
 
-    /// Notes that a request is answered: its id is free again.
-    pub(super) fn answered(&self, id: &RequestId) {
-        self.lock().remove(id);
+    /// Notes that a request is being answered: the client may use its id again as soon as it reads the answer.
+    pub(super) fn answer(&self, id: &RequestId) {
+        let mut inside = self.lock();
+        inside.entries.remove(id);
+        inside.unwritten += 1;
+    }
+
+    /// Notes that an answer was written, or never will be.
+    pub(super) fn written(&self) {
+        self.lock().unwritten -= 1;
         self.changed.notify_waiters();
+    }
+
+    /// Waits until the client has read enough for more to be worked on.
+    pub(super) async fn room(&self) {
+        self.until(|inside| inside.unwritten < UNWRITTEN_MAX).await;
     }
 
     /// Waits until nothing is in flight.
     pub(super) async fn emptied(&self) {
+        self.until(|inside| inside.entries.is_empty() && inside.unwritten == 0).await;
+    }
+
+    async fn until(&self, condition: impl Fn(&State) -> bool) {
         loop {
             let changed = self.changed.notified();
-            if self.lock().is_empty() {
+            if condition(&self.lock()) {
                 return;
             }
             changed.await;
@@ -135,21 +161,20 @@ impl InFlight {
     }
 
     fn finish(&self, state: &TicketState) {
-        let mut entries = self.lock();
+        let mut inside = self.lock();
         // Its id may be another request's by now.
-        if let Some(entry) =
-            entries.get_mut(&state.id).filter(|entry| std::ptr::eq(entry.ticket.as_ptr(), state))
-        {
+        let entry = inside.entries.get_mut(&state.id);
+        if let Some(entry) = entry.filter(|entry| std::ptr::eq(entry.ticket.as_ptr(), state)) {
             entry.finished = true;
             if entry.cancelled {
-                entries.remove(&state.id);
+                inside.entries.remove(&state.id);
             }
         }
-        drop(entries);
+        drop(inside);
         self.changed.notify_waiters();
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<RequestId, Entry>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -81,12 +81,17 @@ impl Transport<RoleServer> for LineTransport {
         message: ServerJsonRpcMessage,
     ) -> impl Future<Output = Result<(), OutputClosed>> + Send + 'static {
         // Before it is written: a client may use the id again as soon as it reads the answer.
-        if let Some(id) = answered_id(&message) {
-            self.in_flight.answered(&id);
-        }
+        let counted = answered_id(&message).map(|id| {
+            self.in_flight.answer(&id);
+            Unwritten(self.in_flight.clone())
+        });
         // Into the queue at once and not in the future, which may be polled out of order.
         let written = self.outbox.push(to_line(&message));
-        async move { written.await.map_err(|_| OutputClosed) }
+        async move {
+            let result = written.await.map_err(|_| OutputClosed);
+            drop(counted);
+            result
+        }
     }
 
     /// May be dropped at any await without losing a message.
@@ -97,6 +102,7 @@ impl Transport<RoleServer> for LineTransport {
                 let _ = written.await;
                 self.refusing = None;
             }
+            self.in_flight.room().await;
             match self.incoming.recv().await {
                 Some(Incoming::Message(message)) => {
                     if let Some(message) = self.admit(*message) {
@@ -115,6 +121,15 @@ impl Transport<RoleServer> for LineTransport {
 
     async fn close(&mut self) -> Result<(), OutputClosed> {
         Ok(())
+    }
+}
+
+/// An answer on its way; counted until it is written or given up.
+struct Unwritten(Arc<InFlight>);
+
+impl Drop for Unwritten {
+    fn drop(&mut self) {
+        self.0.written();
     }
 }
 

@@ -58,7 +58,7 @@ fn at_any_moment_lose_nothing_and_leave_nothing() {
     eprintln!("{wanted} kills; VOLERY_RANDOM_SEED={seed} repeats their choices");
     let stage = Stage::new();
     let steps = ["say:before", "setsid-child:60000", "double-fork:60000", "clean-env-child:60000"];
-    let more = ["overwrite-env-child:60000", "fork-chain:60000", "term-ignoring-child:60000", "say:after"];
+    let more = ["overwrite-env-child:60000", "fork-chain:1000", "term-ignoring-child:60000", "say:after"];
     let steps = [&steps[..], &more[..]].concat();
     stage.fake("busy", &steps, "containment: auto").fake("loose", &steps, "containment: plain");
     stage.rehearsal("loop", "- say: before\n- sleep: 20\n- say: after", "on_interrupt: resume");

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -39,6 +39,8 @@ pub(super) struct Session {
     lines: mpsc::UnboundedReceiver<String>,
     stop: Option<oneshot::Sender<Left>>,
     reading: Arc<AtomicU8>,
+    /// Writes that the pipe has not taken yet.
+    unsent: Arc<AtomicUsize>,
     client: String,
     capabilities: Value,
     next_id: i64,
@@ -65,7 +67,15 @@ impl Session {
         let (input, mut to_server) = std::io::pipe().unwrap();
         let (writer, to_write) = std::sync::mpsc::channel::<Vec<u8>>();
         // On a thread of its own: the server shares the thread of the test, which must not block on a full pipe.
-        std::thread::spawn(move || to_write.iter().all(|bytes| to_server.write_all(&bytes).is_ok()));
+        let unsent = Arc::new(AtomicUsize::new(0));
+        let left = unsent.clone();
+        std::thread::spawn(move || {
+            to_write.iter().all(|bytes| {
+                let sent = to_server.write_all(&bytes).is_ok();
+                left.fetch_sub(1, Ordering::Release);
+                sent
+            })
+        });
         let (reader, output) = std::io::pipe().unwrap();
         let (sender, lines) = mpsc::unbounded_channel();
         let reading = Arc::new(AtomicU8::new(READS));
@@ -95,6 +105,7 @@ impl Session {
             lines,
             stop: Some(stop),
             reading,
+            unsent,
             client: "test-client".into(),
             capabilities: json!({}),
             next_id: 100,
@@ -134,7 +145,9 @@ impl Session {
     }
 
     pub(super) fn send_bytes(&mut self, bytes: &[u8]) {
-        self.writer.as_ref().expect("the input is open").send(bytes.to_vec()).unwrap();
+        self.unsent.fetch_add(1, Ordering::Release);
+        // The thread is gone when the server no longer reads.
+        let _ = self.writer.as_ref().expect("the input is open").send(bytes.to_vec());
     }
 
     /// Closes the input.
@@ -145,6 +158,20 @@ impl Session {
     /// Leaves what is written from now on in the pipe.
     pub(super) fn stop_reading(&mut self) {
         self.reading.store(PAUSES, Ordering::Relaxed);
+    }
+
+    pub(super) fn go_on_reading(&mut self) {
+        self.reading.store(READS, Ordering::Relaxed);
+    }
+
+    /// Tells whether the server takes in all that was sent, within this time.
+    pub(super) async fn input_is_drained(&self, within: Duration) -> bool {
+        let drained = async {
+            while self.unsent.load(Ordering::Acquire) > 0 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(within, drained).await.is_ok()
     }
 
     /// Closes the output at the next line.

@@ -2,10 +2,15 @@
 //! file: oversized and unreadable lines in `answers_every_line`, the end of the input in `leaves_at_once`, schemas
 //! in `offers_tools`, a store of tasks in `offers_tasks`.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::super::in_flight::IN_FLIGHT_MAX;
 use super::session::{BOTH, Era, Session};
+
+/// More requests than are worked on, and than fit into the pipe.
+const FLOOD: u32 = 20_000;
 
 #[tokio::test]
 async fn a_panic_in_a_call_is_answered_as_an_error_and_the_server_goes_on() {
@@ -115,4 +120,21 @@ async fn more_calls_than_are_worked_on_at_a_time_are_told_to_come_back() {
         assert_eq!(session.next().await["result"]["structuredContent"]["timed_out"], Value::Bool(false));
     }
     assert!(session.ask(Era::Legacy, "tools/list", json!({})).await["result"].is_object());
+}
+
+#[tokio::test]
+async fn a_client_that_floods_and_does_not_read_is_not_read_either() {
+    let mut session = Session::begin(Era::Legacy, "x", json!({})).await;
+    session.stop_reading();
+    for id in 0..FLOOD {
+        session.send(&json!({ "jsonrpc": "2.0", "id": id, "method": "ping" }));
+    }
+    // Longer than it takes to work on all of them; they are not all taken in.
+    let taken_in = session.input_is_drained(Duration::from_millis(1_500)).await;
+    assert!(!taken_in, "everything was read although nothing was");
+    session.go_on_reading();
+    for _ in 0..FLOOD {
+        let answer = session.next().await;
+        assert!(answer["result"].is_object() || answer["error"]["code"] == -32000, "{answer}");
+    }
 }
