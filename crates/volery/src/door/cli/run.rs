@@ -13,9 +13,10 @@ use super::error::CommandError;
 use super::exit::Exit;
 use super::out::{Format, Out};
 use super::signals::{Response, Signals};
+use super::trust;
 use super::watch::{Watched, watch};
 use super::{prompt, result};
-use crate::app::{App, Attachment, Start, Started, Wait, WaitUntil};
+use crate::app::{App, Attachment, ErrorKind, Start, Started, Wait, WaitUntil};
 use crate::report::summary;
 
 /// Between the leaving of this command and the cancel of its run.
@@ -98,7 +99,16 @@ pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<
         Attachment::Detached => Signals::default_actions(),
     };
     let app = context.open()?;
-    let started = app.start(start).await?;
+    let started = match app.start(start.clone()).await {
+        // Programs of a project that nobody has agreed to: a person at a terminal can.
+        Err(error) if error.kind == ErrorKind::Denied => {
+            match trust::offer(&app, start.directory.clone(), out).await? {
+                true => app.start(start).await?,
+                false => return Err(error.into()),
+            }
+        }
+        started => started?,
+    };
     for warning in &started.warnings {
         out.warning(warning);
     }

@@ -1,6 +1,6 @@
 //! `volery trust`: lets a project's files name programs to run.
 
-use std::io::{BufRead, IsTerminal, stdin};
+use std::io::{BufRead, IsTerminal, stderr, stdin};
 use std::path::PathBuf;
 
 use super::context::Context;
@@ -84,6 +84,23 @@ async fn give(app: &App, directory: Option<String>, yes: bool, out: &mut Out) ->
     // What was shown is what is trusted: a file that changed meanwhile has another fingerprint.
     let view = app.trust(directory, view.fingerprint).await?;
     tell(&view, "is trusted", out)
+}
+
+/// On a terminal, asks whether the project is trusted if that is what stands in the way. Tells whether it is now.
+pub(crate) async fn offer(app: &App, directory: Option<String>, out: &mut Out) -> Result<bool, CommandError> {
+    if !stdin().is_terminal() || !stderr().is_terminal() {
+        return Ok(false);
+    }
+    let view = app.trust_status(directory.clone()).await?;
+    match view.state {
+        TrustState::NothingToTrust | TrustState::Trusted => return Ok(false),
+        TrustState::Untrusted | TrustState::Changed => {}
+    }
+    let page = report::trust_page(&view, &out.notes_look());
+    out.notes_page(&page);
+    agree(out)?;
+    app.trust(directory, view.fingerprint).await?;
+    Ok(true)
 }
 
 fn agree(out: &mut Out) -> Result<(), CommandError> {
