@@ -80,13 +80,18 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
 /// Writes an error to the run's own log, which is this process' error stream.
 #[expect(clippy::print_stderr, reason = "the error stream of a keeper is the run's worker.log")]
 fn report(error: &KeeperError) {
+    eprintln!("{} keeper: {}", clock::now(), explain(error));
+}
+
+/// Returns an error with its causes in a line.
+fn explain(error: &KeeperError) -> String {
+    let mut text = error.to_string();
     let mut source = std::error::Error::source(error);
-    eprint!("{} keeper: {error}", clock::now());
     while let Some(cause) = source {
-        eprint!(": {cause}");
+        text.push_str(&format!(": {cause}"));
         source = cause.source();
     }
-    eprintln!();
+    text
 }
 
 fn keep(arguments: &[OsString]) -> Result<(), KeeperError> {
@@ -119,6 +124,9 @@ fn keep(arguments: &[OsString]) -> Result<(), KeeperError> {
     };
     point::reach("keeper_started");
     let result = keeper.keep_run(slots, queue);
+    if let Err(error) = &result {
+        keeper.give_up(error);
+    }
     // The socket is only an address: a stale one is replaced by the next run with this tag, which never comes.
     let _ = std::fs::remove_file(&keeper.socket);
     result
@@ -140,6 +148,15 @@ impl Keeper {
         let result = self.keep_workers();
         drop(slot);
         result
+    }
+
+    /// Records that the keeper itself could not go on, so that the run has an end and a reason.
+    fn give_up(&mut self, error: &KeeperError) {
+        let reason = format!("its keeper failed: {}", explain(error));
+        let outcome = Outcome::Failed { failure: Failure::Spawn { reason } };
+        let killed = self.sweep().unwrap_or(0);
+        // What cannot be recorded now is ended by whoever looks next.
+        let _ = worker::end_lost(&self.dir, &self.lock, &self.spec, outcome, killed);
     }
 
     /// Waits until the door has made the record durable. A door that died leaves that to the keeper.
@@ -199,6 +216,10 @@ impl Keeper {
             if let Some(slot) = ticket.try_advance()? {
                 let waited_ms = clock::monotonic_ms() - since;
                 log.append(clock::now(), Event::SlotTaken { waited_ms })?;
+                if let Some(at) = cancel_at {
+                    let grace_ms = at.saturating_sub(clock::monotonic_ms());
+                    self.words.push(Word::Left { policy: OnDisconnect::Cancel { grace_ms } });
+                }
                 return Ok(Some(slot));
             }
             let order = self.order_to_cancel(&mut cancel_at);
@@ -229,10 +250,13 @@ impl Keeper {
     /// Tells whether the queued run shall end: by the inbox, a signal, or its door's word.
     fn order_to_cancel(&mut self, cancel_at: &mut Option<u64>) -> Option<CancelOrder> {
         for word in self.hear() {
-            if let Word::Left { policy: OnDisconnect::Cancel { grace_ms } } = &word {
-                *cancel_at = Some(clock::monotonic_ms() + grace_ms);
+            match &word {
+                // Its grace has begun: the worker gets what is left of it.
+                Word::Left { policy: OnDisconnect::Cancel { grace_ms } } => {
+                    *cancel_at = Some(clock::monotonic_ms() + grace_ms);
+                }
+                _ => self.words.push(word),
             }
-            self.words.push(word);
         }
         if self.asked_to_end() {
             let by = "a signal to its keeper".to_owned();
@@ -285,7 +309,8 @@ impl Keeper {
             point::reach("keeper_found_worker_dead");
             let wanted = matches!(inbox::read_cancel(&self.dir), Letter::Valid(_));
             let resumable = self.spec.on_interrupt == OnInterrupt::Resume && attempt < RESUMES_MAX;
-            if resumable && !wanted && !matches!(end, WorkerEnd::Exited(Exit::Code(_))) {
+            // A worker that hung would hang again, and one that gave up has said why.
+            if resumable && !wanted && matches!(end, WorkerEnd::Exited(Exit::Signal(_))) {
                 continue;
             }
             let outcome = match end {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::event::{CallClass, CallKind, Containment, Envelope, Event, WaitReason};
-use super::{Ending, OutcomeKind, Usage};
+use super::{Ending, OnDisconnect, OutcomeKind, Usage};
 use crate::Timestamp;
 use crate::id::{AgentName, RunId, SessionId};
 
@@ -70,6 +70,11 @@ pub struct State {
     pub worker_pid: Option<u32>,
     pub agent_pid: Option<u32>,
     pub started_at: Option<Timestamp>,
+    /// How long people were waited for, in all.
+    pub paused_ms: u64,
+    asked_at: Option<Timestamp>,
+    /// When the disconnect of the door cancels the run.
+    pub cancel_at: Option<Timestamp>,
     pub last_event_at: Option<Timestamp>,
     pub containment: Option<Containment>,
     pub said: String,
@@ -92,6 +97,12 @@ impl State {
             state.apply(envelope);
         }
         state
+    }
+
+    /// Returns how much of the run's time its workers have used, without the waits for people.
+    pub fn used_ms(&self) -> u64 {
+        let (Some(started), Some(last)) = (self.started_at, self.last_event_at) else { return 0 };
+        between(started, last).saturating_sub(self.paused_ms)
     }
 
     /// Returns what the run has said, with a mark where some of it is not kept.
@@ -154,8 +165,15 @@ impl State {
             Event::CallRequested { .. } | Event::CallCompleted { .. } | Event::CallInDoubt { .. } => {
                 self.apply_call(&envelope.event);
             }
-            Event::Asked { .. } | Event::Answered { .. } => self.apply_question(&envelope.event),
-            Event::OutputTruncated { .. } | Event::DoorLeft { .. } => {}
+            Event::Asked { .. } | Event::Answered { .. } => {
+                self.count_pause(envelope);
+                self.apply_question(&envelope.event);
+            }
+            Event::DoorLeft { policy: OnDisconnect::Cancel { grace_ms } } => {
+                let at = envelope.at.as_millisecond().saturating_add_unsigned(*grace_ms);
+                self.cancel_at = Timestamp::from_millisecond(at).ok();
+            }
+            Event::OutputTruncated { .. } | Event::DoorLeft { policy: OnDisconnect::Continue } => {}
         }
     }
 
@@ -198,6 +216,15 @@ impl State {
         }
     }
 
+    fn count_pause(&mut self, envelope: &Envelope) {
+        if let Some(since) = self.asked_at.take() {
+            self.paused_ms = self.paused_ms.saturating_add(between(since, envelope.at));
+        }
+        if matches!(envelope.event, Event::Asked { .. }) {
+            self.asked_at = Some(envelope.at);
+        }
+    }
+
     fn apply_question(&mut self, event: &Event) {
         match event {
             Event::Asked { question, text, until } => {
@@ -231,4 +258,8 @@ impl State {
             self.warnings.push(message.to_owned());
         }
     }
+}
+
+fn between(from: Timestamp, to: Timestamp) -> u64 {
+    u64::try_from(to.as_millisecond().saturating_sub(from.as_millisecond())).unwrap_or(0)
 }

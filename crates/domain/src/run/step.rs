@@ -98,6 +98,8 @@ pub struct Supervision {
     idle_at: Option<u64>,
     cancel_at: Option<u64>,
     paused_since: Option<u64>,
+    /// When the last order to kill or to finish was given.
+    stopped_at: u64,
 }
 
 impl Supervision {
@@ -109,6 +111,7 @@ impl Supervision {
             idle_at: limits.idle_timeout_ms.map(|idle| now.saturating_add(idle)),
             cancel_at: None,
             paused_since: None,
+            stopped_at: now,
         }
     }
 
@@ -130,14 +133,19 @@ impl Supervision {
     pub fn hard_deadline(&self, margin_ms: u64) -> Option<u64> {
         match &self.stage {
             Stage::Going if self.paused_since.is_some() => None,
+            // Time for asking, then for killing and sweeping, then for the children to be asked in their turn.
             Stage::Going => {
-                Some(self.total_at.saturating_add(self.limits.grace_ms).saturating_add(margin_ms))
+                Some(self.after_stop(self.total_at.saturating_add(self.limits.grace_ms), margin_ms))
             }
-            Stage::Stopping { kill_at, .. } => kill_at
-                .map(|at| at.saturating_add(margin_ms))
-                .or(Some(self.total_at.saturating_add(margin_ms))),
-            Stage::Finished => Some(self.total_at.saturating_add(margin_ms)),
+            Stage::Stopping { kill_at, .. } => {
+                Some(self.after_stop(kill_at.unwrap_or(self.stopped_at), margin_ms))
+            }
+            Stage::Finished => Some(self.after_stop(self.stopped_at, margin_ms)),
         }
+    }
+
+    fn after_stop(&self, stop_at: u64, margin_ms: u64) -> u64 {
+        stop_at.saturating_add(self.limits.grace_ms).saturating_add(margin_ms)
     }
 
     /// Returns how much of the total time is left.
@@ -159,7 +167,10 @@ impl Supervision {
                 self.idle_at = self.limits.idle_timeout_ms.map(|idle| now.saturating_add(idle));
                 Vec::new()
             }
-            Input::Ended(end) => self.finish(end),
+            Input::Ended(end) => {
+                self.stopped_at = now;
+                self.finish(end)
+            }
             Input::Cancel(order) => self.cancel(now, order),
             Input::DoorLeft(policy) => self.door_left(now, policy),
             Input::LimitPassed(limit, detail) => {
@@ -177,6 +188,7 @@ impl Supervision {
             }
             Input::StorageFailed(reason) => {
                 // Nothing can be recorded any more, so nothing may go on.
+                self.stopped_at = now;
                 self.stage = Stage::Finished;
                 let failure = Failure::Storage { reason };
                 vec![Effect::StopTree(StopHow::Kill), Effect::Finish(Outcome::Failed { failure })]
@@ -225,6 +237,7 @@ impl Supervision {
 
     /// Begins to stop, or hurries a stop that has begun; the first reason stays the outcome.
     fn stop(&mut self, now: u64, event: Event, outcome: Outcome, how: StopHow) -> Vec<Effect> {
+        self.stopped_at = now;
         let kill_at = match how {
             StopHow::Ask => Some(now.saturating_add(self.limits.grace_ms)),
             StopHow::Kill => None,
@@ -256,6 +269,7 @@ impl Supervision {
             Stage::Stopping { kill_at, .. } => match kill_at {
                 Some(at) if *at <= now => {
                     *kill_at = None;
+                    self.stopped_at = now;
                     vec![Effect::StopTree(StopHow::Kill)]
                 }
                 Some(_) | None => Vec::new(),

@@ -158,6 +158,31 @@ proptest! {
     }
 
     #[test]
+    fn a_keeper_is_never_told_a_deadline_that_has_passed(
+        seen in proptest::collection::vec((0_u64..400, inputs()), 0..40)
+    ) {
+        let mut machine = Supervision::new(LIMITS, 0);
+        let mut now = 0;
+        for (passed, input) in seen {
+            // The worker wakes for every deadline of its machine.
+            for _ in 0..passed {
+                now += 1;
+                if machine.next_deadline().is_some_and(|at| at <= now) {
+                    machine.step(now, Input::Tick);
+                }
+                let hung = machine.hard_deadline(1_000).is_some_and(|at| at < now);
+                prop_assert!(!hung || machine.next_deadline().is_none(), "{machine:?} at {now}");
+            }
+            let before = machine.clone();
+            let effects = machine.step(now, input);
+            let acted = effects.iter().any(|effect| !matches!(effect, Effect::Append(_)));
+            if acted {
+                prop_assert!(machine.hard_deadline(1_000).is_none_or(|at| at >= now + 1_000), "{before:?} at {now}");
+            }
+        }
+    }
+
+    #[test]
     fn every_prefix_of_a_log_folds_to_a_state(log in proptest::collection::vec(events(), 0..30), cut in 0_usize..30) {
         let log: Vec<Envelope> = (0_u64..).zip(log).map(|(seq, event)| envelope(seq, event)).collect();
         let prefix = &log[..cut.min(log.len())];

@@ -32,6 +32,11 @@ impl Wishes {
     }
 }
 
+/// Tells whether a run of this backend can be continued by another worker.
+pub(super) fn can_resume(spec: &BackendSpec) -> bool {
+    backend::registry::by_kind(&spec.kind).is_some_and(|backend| backend.capabilities(&spec.options).resume)
+}
+
 /// Returns a sentence for each wish that the backend cannot honour.
 pub(super) fn unhonoured(wishes: &Wishes, spec: &BackendSpec) -> Vec<String> {
     let Some(backend) = backend::registry::by_kind(&spec.kind) else { return Vec::new() };

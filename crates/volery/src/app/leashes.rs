@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::id::RunId;
@@ -33,6 +34,8 @@ struct Leash {
 #[derive(Default)]
 pub(super) struct Leashes {
     held: Arc<Mutex<HashMap<RunId, Leash>>>,
+    /// The door has left: whatever is started yet is told so at once.
+    left: AtomicBool,
     /// How many runs of this door have ended.
     ended: Arc<watch::Sender<u64>>,
 }
@@ -43,7 +46,12 @@ impl Leashes {
         stream.set_nonblocking(true)?;
         let listening = tokio::net::UnixStream::from_std(stream.try_clone()?)?;
         let (told, heard) = watch::channel(Heard::Nothing);
-        self.lock().insert(run, Leash { stream, policy, heard });
+        let mut leashes = self.lock();
+        if self.left.load(Ordering::Relaxed) {
+            say_left(&stream, policy);
+        }
+        leashes.insert(run, Leash { stream, policy, heard });
+        drop(leashes);
         let held = Arc::clone(&self.held);
         let ended = Arc::clone(&self.ended);
         tokio::spawn(async move {
@@ -72,15 +80,26 @@ impl Leashes {
 
     /// Says over each leash what shall happen. Never waits: a word is smaller than any socket's buffer.
     pub(super) fn leave(&self) {
-        for (_, leash) in self.lock().drain() {
-            // A run that ended meanwhile no longer listens.
-            let _ = (&leash.stream).write_all(&wire::line(&Word::Left { policy: leash.policy }));
+        let mut leashes = self.lock();
+        self.left.store(true, Ordering::Relaxed);
+        for (_, leash) in leashes.drain() {
+            say_left(&leash.stream, leash.policy);
         }
+    }
+
+    /// Tells whether the door has left, so that nothing new is begun.
+    pub(super) fn has_left(&self) -> bool {
+        self.left.load(Ordering::Relaxed)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<RunId, Leash>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn say_left(mut stream: &UnixStream, policy: OnDisconnect) {
+    // A run that ended meanwhile no longer listens.
+    let _ = stream.write_all(&wire::line(&Word::Left { policy }));
 }
 
 /// Passes on what a run tells until it has ended or is gone.

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::io::Write;
 use std::os::fd::AsFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use backend::process::{self, KeeperRequest, ProcessHandle};
@@ -11,7 +11,9 @@ use domain::agent::{Agent, ScriptSource};
 use domain::id::{AgentName, IdempotencyKey, RunId};
 use domain::nearest::nearest;
 use domain::plan::{Order, Parent, Place, Refusal, plan};
-use domain::run::{BackendSpec, Caller, ContainmentDemand, Idempotency, LimitName, OnDisconnect, RunSpec};
+use domain::run::{
+    BackendSpec, Caller, ContainmentDemand, Idempotency, LimitName, OnDisconnect, OnInterrupt, RunSpec,
+};
 use journal::NewRun;
 use journal::keys::{self, Claim, KeyScope};
 use serde_json::json;
@@ -59,6 +61,9 @@ impl Engine {
     }
 
     fn start_now(&self, ask: Start, parent: Option<Parent>) -> Result<Started, AppError> {
+        if self.leashes.has_left() {
+            return Err(AppError::internal("this server is leaving, so it starts nothing more"));
+        }
         let (directory, catalogue) = self.place(ask.directory.as_deref())?;
         check_config(&catalogue)?;
         let agent = find_agent(&catalogue, &ask.agent)?;
@@ -87,6 +92,9 @@ impl Engine {
             spec.containment = catalogue.config.containment.value;
         }
         spec.warnings = honour::unhonoured(&Wishes::of_run(&spec), &spec.backend);
+        if !honour::can_resume(&spec.backend) {
+            spec.on_interrupt = OnInterrupt::End;
+        }
         self.take_place_in_tree(&spec)?;
         self.launch(spec, &catalogue, attachment)
     }
@@ -133,18 +141,24 @@ impl Engine {
                 }
             }
         }
-        let (near, far) = leashes::pair().map_err(os_error("make a leash"))?;
-        self.start_keeper(&new_run, &far, catalogue)?;
-        drop(far);
+        let begun = leashes::pair().map_err(os_error("make a leash")).and_then(|(near, far)| {
+            self.start_keeper(&new_run, &far, catalogue)?;
+            Ok(near)
+        });
+        let near = match begun {
+            Ok(near) => near,
+            Err(error) => {
+                self.abandon(new_run, &spec);
+                return Err(error);
+            }
+        };
         point::reach("door_started_keeper");
         let durable = new_run.make_durable();
         let word = if durable.is_ok() { Word::Go } else { Word::Abort };
         // A keeper that died already is found by whoever looks.
         let _ = (&near).write_all(&wire::line(&word));
         if let Err(error) = durable {
-            let NewRun { dir, lock, .. } = new_run;
-            // The run was not accepted; what cannot be removed now is found as one that never started.
-            let _ = dir.discard(lock);
+            self.abandon(new_run, &spec);
             return Err(not_recorded(error));
         }
         point::reach("door_said_go");
@@ -156,13 +170,23 @@ impl Engine {
         Ok(Started { run_id: spec.id, reused: false, warnings: spec.warnings })
     }
 
+    /// Takes back a run that was not accepted, and its key; what cannot be removed now is found as one that never
+    /// started.
+    fn abandon(&self, new_run: NewRun, spec: &RunSpec) {
+        if let Some(scope) = KeyScope::of(spec) {
+            let _ = keys::release(&self.home, &scope, spec.id);
+        }
+        let NewRun { dir, lock, .. } = new_run;
+        let _ = dir.discard(lock);
+    }
+
     fn start_keeper(
         &self,
         new_run: &NewRun,
         leash: &impl AsFd,
         catalogue: &Catalogue,
     ) -> Result<(), AppError> {
-        let program = std::env::current_exe().map_err(os_error("find this program"))?;
+        let program = own_program().map_err(os_error("find this program"))?;
         let slots = crate::slots::count(&catalogue.config);
         let args: [OsString; 4] = [
             "__keeper".into(),
@@ -360,6 +384,12 @@ fn not_recorded(error: journal::StoreError) -> AppError {
     let mut told = store_error(error);
     told.message = format!("the run could not be recorded, so nothing was started: {}", told.message);
     told
+}
+
+/// Returns this very program, also after its file was replaced by another version.
+fn own_program() -> std::io::Result<PathBuf> {
+    let path = std::env::current_exe()?;
+    if path.exists() { Ok(path) } else { Ok(PathBuf::from("/proc/self/exe")) }
 }
 
 fn os_error(what: &'static str) -> impl Fn(std::io::Error) -> AppError {

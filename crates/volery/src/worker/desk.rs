@@ -10,7 +10,8 @@ use backend::contract::{Answer, Conclusion, Drive, Exit, Loop, ProcessDrive};
 use backend::process::{Agent, SpawnError, Started};
 use domain::id::RunId;
 use domain::run::{
-    AgentEnd, Effect, Event, Failure, Input, OutcomeKind, RunSpec, Stream, Supervision, SupervisionLimits,
+    AgentEnd, Effect, Event, Failure, Input, OnDisconnect, OutcomeKind, RunSpec, Stream, Supervision,
+    SupervisionLimits,
 };
 use journal::{LogWriter, RunDir, RunLock, StoreError};
 use tokio::sync::{mpsc, oneshot};
@@ -135,7 +136,10 @@ impl Desk {
         let mut log = LogWriter::open(&dir, lock)?;
         let (to_desk, seen) = mpsc::channel(SEEN_MAX);
         let now = clock::monotonic_ms();
-        let machine = Supervision::new(SupervisionLimits::from(&spec.limits), now);
+        let mut limits = SupervisionLimits::from(&spec.limits);
+        // What earlier workers of the run have used is gone.
+        limits.timeout_ms = limits.timeout_ms.saturating_sub(log.state().used_ms()).max(1);
+        let machine = Supervision::new(limits, now);
         let path = dir.path().to_owned();
         let io = |error| StoreError::Io { attempt: "listen for", path: path.clone(), source: error };
         leash.set_nonblocking(true).map_err(io)?;
@@ -203,6 +207,7 @@ impl Desk {
                 self.driven = Driven::Loop { steps, question: None, under_way: None };
                 self.step(Input::Started).await?;
                 if resumed {
+                    self.remember_orders();
                     self.settle_doubts()?;
                 }
                 self.next_turn().await
@@ -225,6 +230,16 @@ impl Desk {
                     self.hold(started, drive).await
                 }
             },
+        }
+    }
+
+    /// Takes up what was ordered while an earlier worker lived.
+    fn remember_orders(&mut self) {
+        if let Some(at) = self.log.state().cancel_at {
+            let left_ms = at.as_millisecond().saturating_sub(clock::now().as_millisecond());
+            let grace_ms = u64::try_from(left_ms).unwrap_or(0);
+            // It is in the journal already, so what the machine wants recorded is not.
+            self.machine.step(clock::monotonic_ms(), Input::DoorLeft(OnDisconnect::Cancel { grace_ms }));
         }
     }
 

@@ -17,7 +17,7 @@ use crate::point;
 use crate::wire::Tell;
 
 /// The keeper waits this much longer than the machine before it calls the worker hung.
-const HANG_MARGIN_MS: u64 = 2_000;
+const HANG_MARGIN_MS: u64 = 6_000;
 /// How often the inbox is looked at without being told to.
 const LOOK_EVERY_MS: u64 = 1_000;
 
@@ -154,6 +154,7 @@ impl Desk {
 
     /// Sweeps, writes the outcome, and tells.
     pub(super) async fn finish(&mut self, outcome: Outcome, answer: Answer) -> Result<(), StoreError> {
+        self.tell_deadline();
         self.sweep()?;
         let (exit_code, stdout_usable) = match &self.driven {
             Driven::Process { output, exit, .. } => (exit.and_then(|exit| exit.code()), output.usable),

@@ -15,6 +15,7 @@ mod bounds_what_an_agent_writes;
 mod clients_we_did_not_write;
 mod ends_in_time;
 mod enforces_limits;
+mod found_in_review;
 mod hides_secrets_while_it_runs;
 mod keeps_the_queue_in_order;
 mod kills;

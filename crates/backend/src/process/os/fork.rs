@@ -36,7 +36,7 @@ pub fn fork_worker() -> io::Result<Forked> {
     }
     let error = io::Error::last_os_error();
     drop(blocked);
-    match Pid::from_raw(pid) {
+    match Pid::from_raw(pid.max(0)) {
         Some(pid) => Ok(Forked::Keeper(ProcessHandle::open(pid)?)),
         None => Err(error),
     }

@@ -1,0 +1,76 @@
+//! Defects that a review found, each with the test that would have noticed.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::stage::{PATIENCE, Stage, kill, wait_for};
+
+#[test]
+fn a_time_out_of_an_agent_that_ignores_the_request_to_stop_is_a_time_out() {
+    let stage = Stage::new();
+    // The grace is longer than any margin of the keeper once was.
+    stage.fake("stubborn", &["ignore-term", "hang"], "timeout: 200ms\ngrace: 3s");
+    let said = stage.volery(["run", "stubborn", "x"]);
+    assert_eq!(said.code, 4, "{said:?}");
+    let outcome = stage.json(["ps"])["runs"][0]["status"].clone();
+    assert_eq!(outcome, json!("timed_out"));
+}
+
+#[test]
+fn an_agent_that_cannot_be_resumed_is_never_started_twice() {
+    let stage = Stage::new();
+    let starts = stage.path("starts");
+    std::fs::create_dir(&starts).unwrap();
+    let script = format!("touch {}/$$; exec sleep 60", starts.display());
+    stage.backend("shell", &["sh", "-c", &script]).agent("once", "backend: shell\non_interrupt: resume");
+    let run = stage.start("once", "x");
+    let worker = wait_for(PATIENCE, "the agent to start", || {
+        let started = std::fs::read_dir(&starts).unwrap().count() > 0;
+        let claimed = stage.events(&run).into_iter().find(|event| event["type"] == json!("claimed"))?;
+        started.then(|| u32::try_from(claimed["worker_pid"].as_u64().unwrap()).unwrap())
+    });
+    kill(worker, rustix::process::Signal::KILL);
+    assert_eq!(stage.outcome_by_itself(&run, PATIENCE)["outcome"], json!("interrupted"));
+    assert_eq!(std::fs::read_dir(&starts).unwrap().count(), 1);
+}
+
+#[test]
+fn a_resumed_run_has_no_more_time_than_it_was_given() {
+    let stage = Stage::new();
+    stage.rehearsal("loop", "- say: begun\n- sleep: 60s", "on_interrupt: resume\ntimeout: 2s");
+    let run = stage.start("loop", "x");
+    let began = std::time::Instant::now();
+    for epoch in 1..=2 {
+        let worker = wait_for(PATIENCE, "a worker", || {
+            let events = stage.events(&run);
+            let claimed = events
+                .iter()
+                .find(|event| event["type"] == json!("claimed") && event["epoch"] == json!(epoch))?;
+            u32::try_from(claimed["worker_pid"].as_u64()?).ok().filter(|pid| *pid != 0)
+        });
+        // Each worker is left to work for a while, as the run's time goes by.
+        wait_for(PATIENCE, "the time to pass", || {
+            (began.elapsed() > Duration::from_millis(700 * epoch)).then_some(())
+        });
+        kill(worker, rustix::process::Signal::KILL);
+    }
+    let ending = stage.outcome_by_itself(&run, Duration::from_secs(8));
+    assert_eq!(ending["cause"]["cause"], json!("timed_out"), "{ending}");
+}
+
+#[test]
+fn a_server_whose_program_was_replaced_still_starts_runs() {
+    let stage = Stage::new();
+    stage.rehearsal("greeter", "- say: good day, {prompt}", "");
+    let program = stage.path("volery");
+    std::fs::copy(env!("CARGO_BIN_EXE_volery"), &program).unwrap();
+    let original = stage.command(["serve"]);
+    let mut command = std::process::Command::new(&program);
+    command.arg("serve").current_dir(stage.project()).env_clear();
+    command.envs(original.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let mut client = crate::stage::Client::start(command).initialize("it");
+    std::fs::remove_file(&program).unwrap();
+    let arguments = json!({"agent": "greeter", "prompt": "world", "directory": stage.project()});
+    assert_eq!(client.call("run_agent", arguments)["result"], json!("good day, world\n"));
+}
