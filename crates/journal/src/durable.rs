@@ -28,6 +28,9 @@ pub struct Faults {
 #[derive(Debug, Clone, Default)]
 pub struct Disk {
     broken: Option<Arc<Broken>>,
+    /// All changes to names and attributes go through one log, in order: what makes one durable makes all
+    /// earlier ones durable too.
+    one_log: bool,
 }
 
 #[derive(Debug)]
@@ -41,7 +44,17 @@ impl Disk {
     /// Returns a disk that fails as planned, for tests.
     pub fn broken(faults: Faults) -> Self {
         let broken = Broken { faults, syncs: AtomicU64::new(0), bytes: AtomicU64::new(0) };
-        Self { broken: Some(Arc::new(broken)) }
+        Self { broken: Some(Arc::new(broken)), one_log: false }
+    }
+
+    /// Returns the same disk with a filesystem that has one log for everything.
+    #[must_use]
+    pub fn with_one_log(self) -> Self {
+        Self { one_log: true, ..self }
+    }
+
+    pub(crate) fn has_one_log(&self) -> bool {
+        self.one_log
     }
 
     /// Returns how often fsync was asked for; always 0 on a real disk.
@@ -84,6 +97,16 @@ impl Disk {
     pub(crate) fn sync(&self, file: &File) -> io::Result<()> {
         self.count_sync()?;
         file.sync_all()
+    }
+
+    /// Makes a file durable, and with it everything that happened before in a filesystem with one log.
+    ///
+    /// The file is touched first: without a change of its own in the log's present transaction, only an earlier
+    /// one would be waited for, and a rename since then would not be in it.
+    pub(crate) fn sync_with_log(&self, file: &File) -> io::Result<()> {
+        let now = rustix::fs::Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW };
+        rustix::fs::futimens(file, &rustix::fs::Timestamps { last_access: now, last_modification: now })?;
+        self.sync(file)
     }
 
     /// Makes the names in a directory durable.

@@ -7,6 +7,10 @@
 /// The magic number of every FUSE filesystem, local or not.
 pub(crate) const FUSE: u64 = 0x6573_5546;
 
+/// ext2, ext3 and ext4, which have one magic number.
+pub(crate) const EXT: u64 = 0xef53;
+pub(crate) const XFS: u64 = 0x5846_5342;
+
 /// Network and cluster filesystems by magic number, from `linux/magic.h` and the filesystems' own sources.
 const REMOTE: [(u64, &str); 18] = [
     (0x6969, "NFS"),

@@ -94,7 +94,12 @@ impl HomeError {
 impl Home {
     /// Opens the home, and creates what is missing of it, readable by its owner only.
     pub fn open(path: &Path) -> Result<Self, HomeError> {
-        Self::open_on(path, Disk::default())
+        let home = Self::open_on(path, Disk::default())?;
+        let disk = match has_one_log(&home.path) {
+            true => home.disk.with_one_log(),
+            false => home.disk,
+        };
+        Ok(Self { path: home.path, disk })
     }
 
     /// Opens the home on a given disk; tests give one that fails.
@@ -229,6 +234,30 @@ fn check_filesystem(path: &Path, device: u64) -> Result<(), HomeError> {
         Some(filesystem) => Err(HomeError::Remote { path: path.to_owned(), filesystem }),
         None => Ok(()),
     }
+}
+
+/// Tells whether the filesystem orders all its changes in one log: XFS does, and the ext family with a journal,
+/// which has an entry in `/proc` for each. Where that cannot be seen, the answer is no.
+#[cfg(target_os = "linux")]
+fn has_one_log(path: &Path) -> bool {
+    let (Ok(stat), Ok(metadata)) = (rustix::fs::statfs(path), fs::metadata(path)) else { return false };
+    match (stat.f_type as u64) & 0xffff_ffff {
+        filesystem::XFS => true,
+        filesystem::EXT => {
+            let device = metadata.dev();
+            let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+            let entry = fs::read_link(format!("/sys/dev/block/{major}:{minor}"));
+            let name = entry.ok().and_then(|entry| Some(entry.file_name()?.to_str()?.to_owned()));
+            // 8 is the number of the inode that the journal always has, unless it is on a device of its own.
+            name.is_some_and(|name| Path::new(&format!("/proc/fs/jbd2/{name}-8")).exists())
+        }
+        _ => false,
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn has_one_log(_path: &Path) -> bool {
+    false
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -21,10 +21,13 @@ pub fn new_run_id() -> RunId {
     RunId::from_parts(now(), random())
 }
 
-/// Returns a number that no other run has: above any real limit on locks, below "unlimited".
+/// Tags are above any limit on locks that somebody may really have set.
+pub const TAG_MIN: u64 = 1 << 61;
+
+/// Returns a number that no other run has, below "unlimited".
 pub fn new_tag() -> u64 {
     let number = u64::from_le_bytes(random());
-    (number >> 2) | (1 << 61)
+    (number >> 2) | TAG_MIN
 }
 
 fn random<const N: usize>() -> [u8; N] {

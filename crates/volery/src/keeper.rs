@@ -350,6 +350,7 @@ impl Keeper {
         let mut hard_at: Option<u64> = None;
         let mut stopped_at: Option<u64> = None;
         let mut hung = false;
+        let mut listening = true;
         loop {
             for (pid, status) in process::reap_all() {
                 match status {
@@ -361,7 +362,11 @@ impl Keeper {
                     ChildStatus::Ended(_) | ChildStatus::Stopped(_) => {}
                 }
             }
-            hard_at = read_deadline(deadline, hard_at);
+            match read_deadline(deadline) {
+                Told::Nothing => {}
+                Told::Deadline(at) => hard_at = at,
+                Told::Over => listening = false,
+            }
             let now = clock::monotonic_ms();
             if stopped_at.is_some_and(|at| at <= now) && !process::is_stopped(worker.pid()) {
                 stopped_at = None;
@@ -376,7 +381,9 @@ impl Keeper {
                 self.pass_on_signal();
             }
             let timeout = due.filter(|_| !hung).map_or(10_000, |at| at.saturating_sub(now).clamp(1, 10_000));
-            wait_readable(&[self.signals.as_fd(), deadline.as_fd()], timeout);
+            // A pipe without a writer is readable for ever, and waiting for it would spin.
+            let pipe = if listening { deadline.as_fd() } else { self.signals.as_fd() };
+            wait_readable(&[self.signals.as_fd(), pipe], timeout);
         }
     }
 
@@ -397,31 +404,31 @@ impl Keeper {
         }
         let swept =
             process::kill_tree(self.spec.tag, &[]).map_err(|error| KeeperError::Os("sweep", error))?;
-        self.reap_leftovers();
+        // Those that were killed are dead by now. Keepers of child runs may be among the adopted, and stay.
+        process::reap_all();
         Ok(swept.count)
-    }
-
-    /// Collects the descendants that were handed to this process and have ended.
-    fn reap_leftovers(&self) {
-        let deadline = clock::monotonic_ms() + 1_000;
-        while process::has_children() && clock::monotonic_ms() < deadline {
-            process::reap_all();
-            wait_readable(&[self.signals.as_fd()], 5);
-            self.asked_to_end();
-        }
     }
 }
 
-/// Reads the worker's newest word on when it must be done: eight bytes, 0 for "not yet".
-fn read_deadline(pipe: &OwnedFd, known: Option<u64>) -> Option<u64> {
+/// What a worker said about when it must be done.
+enum Told {
+    Nothing,
+    Deadline(Option<u64>),
+    /// It closed the pipe: it is about to exit.
+    Over,
+}
+
+/// Reads the worker's newest word: eight bytes, 0 for "not yet".
+fn read_deadline(pipe: &OwnedFd) -> Told {
     let mut bytes = [0; 8 * 64];
     match rustix::io::read(pipe, &mut bytes) {
+        Ok(0) => Told::Over,
         Ok(read) if read >= 8 => {
             let last = read / 8 * 8 - 8;
             let value = u64::from_le_bytes(bytes[last..last + 8].try_into().expect("eight bytes"));
-            (value != 0).then_some(value)
+            Told::Deadline((value != 0).then_some(value))
         }
-        Ok(_) | Err(_) => known,
+        Ok(_) | Err(_) => Told::Nothing,
     }
 }
 

@@ -1,16 +1,16 @@
 //! For the keeper: adopts the orphans of its descendants, collects the dead, and takes signals as a descriptor.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use rustix::process::{Pid, Signal, WaitOptions};
 
 use super::os::SignalFd;
 use crate::contract::Exit;
 
-/// Mirrors a property of the process that cannot be asked of a parent: a forked worker knows by it that its keeper
-/// adopts orphans.
-static ADOPTED_ABOVE: AtomicBool = AtomicBool::new(false);
+/// The number of the process that became a subreaper here. A forked worker knows by it that its parent adopts
+/// orphans, as long as that is its parent: whoever inherits the worker of a dead keeper has children of all kinds.
+static ADOPTER: AtomicI32 = AtomicI32::new(0);
 
 /// What became of a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub fn become_subreaper() -> io::Result<()> {
     #[cfg(target_os = "linux")]
     {
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
-        ADOPTED_ABOVE.store(true, Ordering::Relaxed);
+        ADOPTER.store(rustix::process::getpid().as_raw_nonzero().get(), Ordering::Relaxed);
     }
     Ok(())
 }
@@ -36,7 +36,8 @@ pub(super) fn adopter() -> Option<Pid> {
     if is_subreaper() {
         return Some(rustix::process::getpid());
     }
-    ADOPTED_ABOVE.load(Ordering::Relaxed).then(rustix::process::getppid).flatten()
+    let adopter = Pid::from_raw(ADOPTER.load(Ordering::Relaxed));
+    adopter.filter(|adopter| rustix::process::getppid() == Some(*adopter))
 }
 
 #[cfg(target_os = "linux")]

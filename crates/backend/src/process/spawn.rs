@@ -117,9 +117,12 @@ pub fn spawn_agent(request: &AgentRequest) -> Result<Started, SpawnError> {
     let mut refusals = Vec::new();
     for shape in shapes(request.demand, &mut refusals) {
         match start(request, &prepared, &streams, shape) {
-            Ok((launched, cgroup, missing)) => {
-                refusals.extend(missing);
-                let agent = describe(request, launched, cgroup, refusals);
+            Ok((launched, cgroup, mut missing)) => {
+                // In a namespace, it does not matter which way to one was closed.
+                if shape == Shape::Plain {
+                    missing.splice(0..0, refusals);
+                }
+                let agent = describe(request, launched, cgroup, missing);
                 let Streams { stdin, stdout, stderr, .. } = streams;
                 return Ok(Started { agent, stdin, stdout, stderr });
             }

@@ -87,7 +87,8 @@ pub(super) struct Members {
     variable: Vec<u8>,
     also: HashSet<Pid>,
     own_pid: Pid,
-    adopts: bool,
+    /// The keeper, for itself and its worker.
+    adopter: Option<Pid>,
 }
 
 impl Members {
@@ -100,7 +101,7 @@ impl Members {
             also: also.iter().copied().collect(),
             own_pid: rustix::process::getpid(),
             // In a process that is itself marked, every child is.
-            adopts: own_tag().is_none() && reap::is_subreaper(),
+            adopter: reap::adopter().filter(|_| own_tag().is_none()),
         }
     }
 
@@ -154,9 +155,9 @@ impl Members {
         if proc.has_variable(stat.pid, &self.variable) {
             return Some(Mark::Carried);
         }
-        // An orphan that this keeper adopted and whose limit was lowered to hide the mark. The keeper of a nested
-        // run has no such limit; what is below that one is not our child.
-        let ours = self.adopts && stat.parent == self.own_pid.as_raw_nonzero().get();
+        // An orphan that the keeper adopted and whose limit was lowered to hide the mark. The keeper of a nested
+        // run has no such limit; what is below that one is not the keeper's child.
+        let ours = self.adopter.is_some_and(|adopter| stat.parent == adopter.as_raw_nonzero().get());
         (ours && limit.is_finite()).then_some(Mark::Related)
     }
 

@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 
 use domain::agent::{Script, Step};
-use domain::run::{AgentEnd, Call, Failure};
+use domain::run::{AgentEnd, Before, Call, Failure};
 
 use super::Rehearsed;
 use crate::contract::{Action, Loop, Turn};
 
 fn completed(planned: crate::contract::PlannedCall) -> Call {
     let crate::contract::PlannedCall { kind, class, name, input, .. } = planned;
-    Call { kind, class, name, input, completed: Some((true, String::new())), in_doubt: false }
+    let before = Before::default();
+    Call { kind, class, name, input, completed: Some((true, String::new())), in_doubt: false, before }
 }
 
 #[test]

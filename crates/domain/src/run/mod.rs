@@ -14,7 +14,7 @@ pub use spec::{
     BackendSpec, Caller, ContainmentDemand, Door, Idempotency, OnDisconnect, OnInterrupt, RunSpec,
     SPEC_VERSION,
 };
-pub use state::{Call, ChildRun, Phase, Question, State};
+pub use state::{Before, Call, ChildRun, Phase, Question, State};
 pub use step::{AgentEnd, CancelOrder, Effect, Input, StopHow, Supervision, SupervisionLimits};
 pub use usage::{Cost, CostBasis, Usage};
 

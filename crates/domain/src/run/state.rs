@@ -42,6 +42,15 @@ pub struct Call {
     /// `None` while the call is in flight, or in doubt after an interruption.
     pub completed: Option<(bool, String)>,
     pub in_doubt: bool,
+    /// How much had been said and used when the call was requested: a repeated call begins again from there.
+    pub before: Before,
+}
+
+/// What a run had said and used at some moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Before {
+    pub said_bytes: usize,
+    pub usage: Usage,
 }
 
 /// A child run as its parent knows it.
@@ -64,6 +73,8 @@ pub struct State {
     pub last_event_at: Option<Timestamp>,
     pub containment: Option<Containment>,
     pub said: String,
+    /// How much more was said than is kept here.
+    pub said_dropped_bytes: u64,
     pub calls: BTreeMap<u32, Call>,
     pub questions: BTreeMap<String, Question>,
     pub children: BTreeMap<RunId, ChildRun>,
@@ -81,6 +92,14 @@ impl State {
             state.apply(envelope);
         }
         state
+    }
+
+    /// Returns what the run has said, with a mark where some of it is not kept.
+    pub fn answer(&self) -> String {
+        match self.said_dropped_bytes {
+            0 => self.said.clone(),
+            bytes => format!("{}\n[volery: {bytes} bytes omitted]\n", self.said),
+        }
     }
 
     pub fn ending(&self) -> Option<&Ending> {
@@ -104,6 +123,9 @@ impl State {
                 self.keeper_pid = Some(*keeper_pid);
                 self.worker_pid = Some(*worker_pid);
                 self.agent_pid = None;
+                if *worker_pid != 0 {
+                    self.started_at.get_or_insert(envelope.at);
+                }
                 self.phase = Phase::Running;
             }
             Event::Queued { .. } => self.phase = Phase::Waiting(WaitReason::Slot),
@@ -140,6 +162,17 @@ impl State {
     fn apply_call(&mut self, event: &Event) {
         match event {
             Event::CallRequested { call, kind, class, name, input } => {
+                let before = match self.calls.get(call) {
+                    // A call that completed once stays completed, whatever a later line says.
+                    Some(known) if known.completed.is_some() => return,
+                    // Calls are made one after the other, so all that was said and used since the request belongs to
+                    // the try that was interrupted, and would count twice.
+                    Some(known) => known.before,
+                    None => Before { said_bytes: self.said.len(), usage: self.usage },
+                };
+                // A damaged log may have said other things meanwhile, so the place need not be the end of a character.
+                self.said.truncate(crate::size::head(&self.said, before.said_bytes).len());
+                self.usage = before.usage;
                 let requested = Call {
                     kind: *kind,
                     class: *class,
@@ -147,12 +180,9 @@ impl State {
                     input: input.clone(),
                     completed: None,
                     in_doubt: false,
+                    before,
                 };
-                // A call that completed once stays completed, whatever a later line says.
-                let known = self.calls.entry(*call).or_insert_with(|| requested.clone());
-                if known.completed.is_none() {
-                    *known = requested;
-                }
+                self.calls.insert(*call, requested);
             }
             Event::CallCompleted { call, ok, output } => {
                 if let Some(known) = self.calls.get_mut(call) {
@@ -191,7 +221,9 @@ impl State {
 
     fn say(&mut self, text: &str) {
         let room = SAID_MAX.saturating_sub(self.said.len());
-        self.said.push_str(crate::size::head(text, room));
+        let kept = crate::size::head(text, room);
+        self.said.push_str(kept);
+        self.said_dropped_bytes = self.said_dropped_bytes.saturating_add((text.len() - kept.len()) as u64);
     }
 
     fn warn(&mut self, message: &str) {

@@ -40,6 +40,8 @@ pub struct CancelOrder {
 pub enum AgentEnd {
     Done,
     Failed(Failure),
+    /// It was never started, because what was demanded cannot be had here.
+    Refused(String),
 }
 
 /// What the worker saw.
@@ -201,6 +203,7 @@ impl Supervision {
             Stage::Going | Stage::Finished => match end {
                 AgentEnd::Done => Outcome::Succeeded,
                 AgentEnd::Failed(failure) => Outcome::Failed { failure },
+                AgentEnd::Refused(reason) => Outcome::Refused { reason },
             },
         };
         vec![Effect::Finish(outcome)]

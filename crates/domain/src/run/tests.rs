@@ -238,3 +238,23 @@ fn a_completed_call_stays_completed_and_a_stale_writer_changes_nothing() {
     assert_eq!(state.calls[&0].completed, Some((true, "x".to_owned())));
     assert_eq!((state.said.as_str(), state.phase), ("", Phase::Accepted));
 }
+
+#[test]
+fn what_an_interrupted_try_of_a_call_said_and_used_does_not_count_twice() {
+    let request = |call| Event::CallRequested {
+        call,
+        kind: CallKind::Model,
+        class: CallClass::Pure,
+        name: "say".to_owned(),
+        input: json!(null),
+    };
+    let done = |call| Event::CallCompleted { call, ok: true, output: String::new() };
+    let said = |text: &str| Event::Said { text: text.to_owned() };
+    let used = Event::Used { usage: Usage { input_tokens: 1, output_tokens: 2, cost: None } };
+    let first = [request(0), said("one\n"), used.clone(), done(0), request(1), said("two\n"), used.clone()];
+    let again = [request(1), said("two\n"), used, done(1)];
+    let log: Vec<_> =
+        (0..).zip(first.into_iter().chain(again)).map(|(seq, event)| envelope(seq, event)).collect();
+    let state = State::fold(&log);
+    assert_eq!((state.said.as_str(), state.usage.output_tokens), ("one\ntwo\n", 4));
+}

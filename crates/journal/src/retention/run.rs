@@ -82,7 +82,10 @@ pub(super) fn lock(run: BorrowedFd<'_>) -> io::Result<Lock> {
     }
 }
 
-/// Returns the files of spooled output that are there.
+/// The folder of files that the agent was given.
+const WORK: &std::ffi::CStr = c"work";
+
+/// Returns the files of spooled output and the work folder, as far as they are there.
 pub(super) fn outputs(run: BorrowedFd<'_>) -> io::Result<Vec<Output>> {
     let mut outputs = Vec::new();
     for entry in Dir::read_from(run)? {
@@ -100,11 +103,35 @@ pub(super) fn outputs(run: BorrowedFd<'_>) -> io::Result<Vec<Output>> {
             outputs.push(Output { name: name.to_owned(), bytes: u64::try_from(stat.st_size).unwrap_or(0) });
         }
     }
+    if let Some(work) = open_work(run)? {
+        outputs.push(Output { name: WORK.to_owned(), bytes: bytes_below(work.as_fd())? });
+    }
     Ok(outputs)
 }
 
 pub(super) fn remove_output(run: BorrowedFd<'_>, output: &Output) -> io::Result<()> {
-    unlink(run, &output.name, AtFlags::empty())
+    if output.name.as_c_str() != WORK {
+        return unlink(run, &output.name, AtFlags::empty());
+    }
+    let Some(work) = open_work(run)? else { return Ok(()) };
+    for entry in Dir::read_from(&work)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if !matches!(name.to_bytes(), b"." | b"..") {
+            unlink(work.as_fd(), name, AtFlags::empty())?;
+        }
+    }
+    unlink(run, WORK, AtFlags::REMOVEDIR)
+}
+
+/// Opens the folder of files that the agent was given, if there is one; a link is none.
+fn open_work(run: BorrowedFd<'_>) -> io::Result<Option<OwnedFd>> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    match rustix::fs::openat(run, WORK, flags, Mode::empty()) {
+        Ok(work) => Ok(Some(work)),
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Removes a name that others may remove at the same time.

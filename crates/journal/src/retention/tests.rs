@@ -407,3 +407,20 @@ fn sweeps_at_the_same_time_do_not_hinder_each_other() {
     env.sweep();
     assert_eq!((env.trash(), fs::read_dir(env.home().join("runs")).unwrap().count()), (0, 0));
 }
+
+#[test]
+fn the_files_an_agent_was_given_go_with_its_output_and_a_link_is_not_followed() {
+    let env = Env::new();
+    let stale = env.ended(HOUR * 26, 1);
+    fs::create_dir(env.dir(stale).join("work")).unwrap();
+    fs::write(env.dir(stale).join("work/prompt.md"), "0123456789").unwrap();
+    let linked = env.ended(HOUR * 26, 2);
+    let elsewhere = env.home().join("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    fs::write(elsewhere.join("precious"), "").unwrap();
+    std::os::unix::fs::symlink(&elsewhere, env.dir(linked).join("work")).unwrap();
+    let report = env.sweep();
+    assert!(!env.names(stale).contains(&"work".to_owned()));
+    assert_eq!((report.outputs_dropped, report.bytes_freed), (2, 40 + 40 + 10));
+    assert!(elsewhere.join("precious").exists());
+}

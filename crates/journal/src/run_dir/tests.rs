@@ -6,7 +6,8 @@ use std::os::unix::fs::MetadataExt;
 use domain::run::SPEC_VERSION;
 
 use super::RunDir;
-use crate::durable::Faults;
+use crate::durable::{Disk, Faults};
+use crate::home::Home;
 use crate::run_lock::RunLock;
 use crate::sample::{TestHome, at, run_id, spec};
 use crate::store_error::StoreError;
@@ -89,6 +90,19 @@ fn each_failing_sync_makes_the_run_not_durable() {
         assert!(run.make_durable().is_err(), "{allowed}");
         assert_eq!(home.disk().syncs(), allowed + 1, "a failed sync is not repeated");
     }
+}
+
+#[test]
+fn one_sync_makes_a_run_durable_where_the_filesystem_has_one_log() {
+    let test = TestHome::new();
+    let disk = Disk::broken(Faults::default()).with_one_log();
+    let home = Home::open_on(test.home.path(), disk).unwrap();
+    let run = home.create_run(&spec(1)).unwrap();
+    run.make_durable().unwrap();
+    assert_eq!(home.disk().syncs(), 1);
+    let failing = Disk::broken(Faults { syncs_before_failure: Some(0), ..Faults::default() }).with_one_log();
+    let home = Home::open_on(test.home.path(), failing).unwrap();
+    assert!(home.create_run(&spec(2)).unwrap().make_durable().is_err());
 }
 
 #[test]

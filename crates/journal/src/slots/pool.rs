@@ -58,9 +58,7 @@ impl Slots {
     pub fn open(home: &Path, slots: u32, queue_max: u32) -> Result<Self, SlotError> {
         let room = Room::of(home);
         let slots = slots.max(1);
-        let made =
-            room.create().and_then(|()| (0..slots).try_for_each(|n| room::make_watchable(&room.slot(n))));
-        made.map_err(|source| failed(&room, source))?;
+        room.create().map_err(|source| failed(&room, source))?;
         Ok(Self { room, slots, queue_max })
     }
 
@@ -118,9 +116,11 @@ pub fn slots_in_use(home: &Path) -> Result<u32, SlotError> {
     Ok(count)
 }
 
-/// Takes the first free slot. Whoever calls has the queue's lock and may go first.
+/// Takes a free slot. Whoever calls has the queue's lock and may go first.
 pub(super) fn take(room: &Room, slots: u32, _lock: &QueueLock) -> io::Result<Option<Slot>> {
-    for number in 0..slots {
+    // Each begins elsewhere: with hundreds of slots nobody shall try all that are taken, with the lock held.
+    let first = std::process::id() % slots;
+    for number in (first..slots).chain(0..first) {
         let path = room.slot(number);
         let held = match room::open_holder_end(&path) {
             Err(Errno::NOENT) => {

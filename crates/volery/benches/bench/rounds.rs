@@ -1,7 +1,7 @@
 //! The figures of a running server: its start, a call, many calls, and its memory.
 
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::figure::{Figure, median, percentile, spread};
 use crate::floor::{self, timed};
@@ -82,7 +82,7 @@ pub(crate) fn call(stage: &Stage) -> anyhow::Result<Vec<Figure>> {
 
 /// Many runs at once.
 pub(crate) fn crowd(stage: &Stage) -> anyhow::Result<Vec<Figure>> {
-    let mut client = stage.serve()?;
+    let mut client = stage.serve_many()?;
     client.run("nap")?;
     let (mut walls, mut floors, mut failed) = (Vec::new(), Vec::new(), 0);
     for _ in 0..CROWD_ROUNDS {
@@ -142,6 +142,11 @@ pub(crate) fn memory(stage: &Stage) -> anyhow::Result<Vec<Figure>> {
     }])
 }
 
+/// Whether there is nothing left to watch; a worker that was never seen is not waited for longer than this.
+fn worker_gone(seen: bool, keeper: Option<u32>, began: Instant) -> bool {
+    keeper.is_none() && (seen || began.elapsed() > Duration::from_secs(30))
+}
+
 /// An agent that writes 100 MB.
 pub(crate) fn output(stage: &Stage) -> anyhow::Result<Vec<Figure>> {
     let mut client = stage.serve()?;
@@ -155,12 +160,13 @@ pub(crate) fn output(stage: &Stage) -> anyhow::Result<Vec<Figure>> {
         let watching = std::thread::spawn(move || {
             let mut peak: f64 = 0.0;
             let mut seen = false;
+            let began = Instant::now();
             loop {
                 let keeper = children(server).first().copied();
                 let worker = keeper.and_then(|keeper| children(keeper).first().copied());
                 match worker.and_then(|worker| memory_of(worker, "VmHWM")) {
                     Some(mb) => peak = peak.max(mb),
-                    None if seen && keeper.is_none() => return peak,
+                    None if worker_gone(seen, keeper, began) => return peak,
                     None => {}
                 }
                 seen = seen || worker.is_some();

@@ -50,13 +50,18 @@ impl Stage {
         command.env("HOME", self.path("home"));
         command.env("VOLERY_HOME", self.path("state"));
         command.env("VOLERY_CONFIG_HOME", self.path("config"));
-        // More than any figure needs, so that none of them waits for a slot.
-        command.env("VOLERY_SLOTS", "300");
         command
     }
 
     pub(crate) fn serve(&self) -> anyhow::Result<Client> {
         Client::start(self.command(&["serve"]))
+    }
+
+    /// Starts a server with more slots than any figure needs.
+    pub(crate) fn serve_many(&self) -> anyhow::Result<Client> {
+        let mut command = self.command(&["serve"]);
+        command.env("VOLERY_SLOTS", "300");
+        Client::start(command)
     }
 }
 
@@ -157,8 +162,10 @@ pub(crate) fn memory(pid: u32, line: &str) -> Option<f64> {
     Some(kib * 1_024.0 / 1_000_000.0)
 }
 
-/// Returns the children of a process.
+/// Returns the children of a process, whichever of its threads started them.
 pub(crate) fn children(pid: u32) -> Vec<u32> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-    text.split_whitespace().filter_map(|word| word.parse().ok()).collect()
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let lists = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
+    let numbers = |list: String| list.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    lists.flat_map(|list| -> Vec<u32> { numbers(list) }).collect()
 }

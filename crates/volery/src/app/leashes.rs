@@ -33,6 +33,8 @@ struct Leash {
 #[derive(Default)]
 pub(super) struct Leashes {
     held: Arc<Mutex<HashMap<RunId, Leash>>>,
+    /// How many runs of this door have ended.
+    ended: Arc<watch::Sender<u64>>,
 }
 
 impl Leashes {
@@ -43,15 +45,22 @@ impl Leashes {
         let (told, heard) = watch::channel(Heard::Nothing);
         self.lock().insert(run, Leash { stream, policy, heard });
         let held = Arc::clone(&self.held);
+        let ended = Arc::clone(&self.ended);
         tokio::spawn(async move {
             listen(listening, told).await;
             held.lock().unwrap_or_else(PoisonError::into_inner).remove(&run);
+            ended.send_modify(|count| *count += 1);
         });
         Ok(())
     }
 
     pub(super) fn heard(&self, run: RunId) -> Option<watch::Receiver<Heard>> {
         self.lock().get(&run).map(|leash| leash.heard.clone())
+    }
+
+    /// Counts the runs of this door that have ended.
+    pub(super) fn ended(&self) -> watch::Receiver<u64> {
+        self.ended.subscribe()
     }
 
     /// The run goes on whatever becomes of this door.

@@ -117,7 +117,7 @@ fn probe_surroundings() -> Surroundings {
     Surroundings {
         is_init: std::process::id() == 1,
         in_container: ["/.dockerenv", "/run/.containerenv"].iter().any(|mark| Path::new(mark).exists()),
-        inside_run: process::own_tag().is_some(),
+        inside_run: super::relay::own_run_tag().is_some(),
         service: service_of(&cgroup),
     }
 }

@@ -5,6 +5,7 @@ mod agents;
 mod engine;
 mod error;
 mod honour;
+mod housekeeping;
 mod leashes;
 mod lists;
 mod look;
@@ -20,7 +21,6 @@ mod wait;
 
 use std::sync::Arc;
 
-use backend::process;
 use domain::id::RunId;
 
 pub use engine::{AppContext, Engine};
@@ -31,7 +31,7 @@ pub use request::*;
 pub use upkeep::*;
 pub use view::*;
 
-use relay::Relay;
+use relay::{Relay, own_run_tag};
 
 /// What a door talks to.
 pub struct App {
@@ -49,7 +49,7 @@ impl App {
     pub fn open(context: AppContext) -> Result<Self, AppError> {
         let directory = context.directory.to_string_lossy().into_owned();
         let config = crate::registry::load(&crate::registry::find_project(&directory)).config;
-        let way = match process::own_tag() {
+        let way = match own_run_tag() {
             Some(tag) => Way::Relayed(Relay::new(tag)?),
             None => Way::Own(Engine::open(context)?),
         };

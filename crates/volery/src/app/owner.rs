@@ -105,7 +105,7 @@ impl App {
         let _ = engine.sweep_if_due(&self.retention());
     }
 
-    fn retention(&self) -> Policy {
+    pub(super) fn retention(&self) -> Policy {
         let config = self.config();
         Policy { output_ms: config.retention_output_ms.value, record_ms: config.retention_record_ms.value }
     }
@@ -143,10 +143,14 @@ impl Engine {
         })
     }
 
-    fn sweep_if_due(&self, policy: &Policy) -> Result<(), AppError> {
+    pub(super) fn sweep_if_due(&self, policy: &Policy) -> Result<(), AppError> {
         let limits = SweepLimits::AUTOMATIC;
         let request = Sweep { home: self.home.path(), policy, now: clock::now(), limits };
-        retention::sweep_if_due(&request, &mut |runs| self.forget(runs)).map_err(sweep_error)?;
+        let swept = retention::sweep_if_due(&request, &mut |runs| self.forget(runs)).map_err(sweep_error)?;
+        if swept.is_some() {
+            // Whoever only ever runs agents and never lists them would else pile up what a list has to look at.
+            self.ingest()?;
+        }
         Ok(())
     }
 

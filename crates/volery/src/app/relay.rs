@@ -3,11 +3,17 @@
 
 use std::path::PathBuf;
 
+use backend::process;
 use serde::de::DeserializeOwned;
 
 use super::{AppError, Progress, Request};
 use crate::wire::{self, Inbound, Tell, Word};
-use crate::{env, sockets};
+use crate::{clock, env, sockets};
+
+/// Returns the tag of the run that this door is in, by the limit it inherited.
+pub(super) fn own_run_tag() -> Option<u64> {
+    process::own_tag().filter(|tag| *tag >= clock::TAG_MIN)
+}
 
 pub(super) struct Relay {
     socket: PathBuf,

@@ -41,9 +41,9 @@ pub struct StartedChild {
 impl Engine {
     /// Starts a root run.
     pub(super) async fn start(self: &Arc<Self>, ask: Start) -> Result<Started, AppError> {
-        let engine = Arc::clone(self);
-        // Everything up to "go" is short and must not be torn apart by a caller that stops waiting.
-        engine.start_now(ask, None)
+        // Off the loop, where many starts share the flushes of the disk. Never torn apart by a caller that stops
+        // waiting: what was begun there is finished.
+        self.off_loop(move |engine| engine.start_now(ask, None)).await
     }
 
     /// Starts a child run for the agent of the run that this engine works for.
@@ -78,22 +78,28 @@ impl Engine {
             on_disconnect: catalogue.config.on_disconnect(),
             parent,
         };
+        // Before the plan: a request that was accepted once is not weighed against what is left to spend again.
+        if let Some(known) = self.known_run(&catalogue.project, agent, order.idempotency.as_ref())? {
+            return Ok(known);
+        }
         let mut spec = plan(agent, order, place).map_err(refusal_error)?;
         if spec.containment == ContainmentDemand::Auto {
             spec.containment = catalogue.config.containment.value;
         }
         spec.warnings = honour::unhonoured(&Wishes::of_run(&spec), &spec.backend);
-        if let Some(known) = self.known_run(&spec)? {
-            return Ok(known);
-        }
         self.take_place_in_tree(&spec)?;
         self.launch(spec, &catalogue, attachment)
     }
 
     /// Returns the run that this request already made, if its key is known.
-    fn known_run(&self, spec: &RunSpec) -> Result<Option<Started>, AppError> {
-        let Some(idempotency) = &spec.idempotency else { return Ok(None) };
-        let scope = key_scope(spec, idempotency);
+    fn known_run(
+        &self,
+        project: &str,
+        agent: &Agent,
+        idempotency: Option<&Idempotency>,
+    ) -> Result<Option<Started>, AppError> {
+        let Some(idempotency) = idempotency else { return Ok(None) };
+        let scope = key_scope(project, &agent.name, idempotency);
         let Some((run, fingerprint)) = keys::known(&self.home, &scope).map_err(store_error)? else {
             return Ok(None);
         };
@@ -114,7 +120,7 @@ impl Engine {
         let new_run = self.home.create_run(&spec).map_err(not_recorded)?;
         point::reach("door_wrote_spec");
         if let Some(idempotency) = &spec.idempotency {
-            let scope = key_scope(&spec, idempotency);
+            let scope = key_scope(&spec.project, &spec.agent, idempotency);
             // The key points to a record that must be there after a crash.
             new_run.make_durable().map_err(store_error)?;
             let claim = keys::claim(&self.home, &scope, spec.id, &idempotency.fingerprint);
@@ -316,8 +322,8 @@ fn fingerprint(ask: &Start, directory: &str) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn key_scope(spec: &RunSpec, idempotency: &Idempotency) -> KeyScope {
-    KeyScope { project: spec.project.clone(), agent: spec.agent.clone(), key: idempotency.key.clone() }
+fn key_scope(project: &str, agent: &AgentName, idempotency: &Idempotency) -> KeyScope {
+    KeyScope { project: project.to_owned(), agent: agent.clone(), key: idempotency.key.clone() }
 }
 
 fn same_request(idempotency: &Idempotency, run: RunId, fingerprint: &str) -> Result<Started, AppError> {

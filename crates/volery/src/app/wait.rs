@@ -19,6 +19,8 @@ use crate::wire::{self, Word};
 
 /// How often the journal is looked at, whatever was heard.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How long a run that this door has just started may be silent before the journal is looked at.
+const FIRST_LOOK: Duration = Duration::from_millis(50);
 /// The most runs in one wait.
 const RUNS_MAX: usize = 200;
 /// How much of a result is told inline.
@@ -80,9 +82,17 @@ impl Engine {
         dir: RunDir,
         signs: mpsc::Sender<Progress>,
     ) -> Result<(), AppError> {
+        // A run that this door has just started need not be looked at before it was heard of.
+        let mut following = self.leashes.heard(dir.id());
+        if following.is_some() {
+            // Nothing heard in this time means that it is queued, and only the journal tells of that.
+            let _ = tokio::time::timeout(FIRST_LOOK, hear(&mut following, &signs)).await;
+        }
         let mut first = true;
-        let mut following: Option<watch::Receiver<Heard>> = None;
         loop {
+            if dir.ending().map_err(store_error)?.is_some() {
+                return Ok(());
+            }
             self.look(&dir).map_err(|error| not_ended(&dir, error))?;
             if dir.ending().map_err(store_error)?.is_some() {
                 return Ok(());

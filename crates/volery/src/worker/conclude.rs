@@ -1,6 +1,7 @@
 //! The last word about a run: by its worker, by a keeper whose worker was lost, or by whoever looks later.
 
 use backend::contract::Answer;
+use backend::process;
 use domain::run::{Ending, Event, Outcome, OutcomeKind, ResultText, RunSpec, State, Stream};
 use journal::inbox::{self, Letter};
 use journal::result::{ResultSource, store_result};
@@ -59,6 +60,7 @@ pub fn end_lost(
     if log.state().ending().is_some() {
         return Ok(());
     }
+    remove_group(spec, log.state());
     let claimed = Event::Claimed {
         keeper_pid: std::process::id(),
         worker_pid: 0,
@@ -68,7 +70,7 @@ pub fn end_lost(
     let state = log.state().clone();
     cancel_children(dir, spec, &state);
     let answer = if !state.said.trim().is_empty() {
-        Answer::Text(state.said.clone())
+        Answer::Text(state.answer())
     } else if !tail(dir, Stream::Stdout, 4 << 10)?.trim().is_empty() {
         Answer::Stdout
     } else {
@@ -87,6 +89,16 @@ pub fn end_lost(
     let ending = ending(dir, &state, facts)?;
     log.finish(clock::now(), ending)?;
     Ok(())
+}
+
+/// Removes the control group that the lost worker may have made for its agent.
+fn remove_group(spec: &RunSpec, state: &State) {
+    let had_worker = state.worker_pid.is_some_and(|pid| pid != 0);
+    let known_without = state.containment.as_ref().is_some_and(|known| known.cgroup.is_none());
+    if had_worker && !known_without {
+        // An empty group harms nobody; the run must end whether it can be removed or not.
+        let _ = process::remove_cgroup(spec.tag);
+    }
 }
 
 fn tail(dir: &RunDir, stream: Stream, max: usize) -> Result<String, StoreError> {

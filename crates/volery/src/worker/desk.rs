@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backend::contract::{Answer, Conclusion, Drive, Exit, Loop, ProcessDrive};
-use backend::process::{Agent, Started};
+use backend::process::{Agent, SpawnError, Started};
 use domain::id::RunId;
 use domain::run::{
     AgentEnd, Effect, Event, Failure, Input, OutcomeKind, RunSpec, Stream, Supervision, SupervisionLimits,
@@ -70,13 +70,16 @@ pub fn carry_out(assignment: Assignment<'_>) -> i32 {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let Ok(runtime) = runtime else { return EXIT_BUG };
     let local = tokio::task::LocalSet::new();
-    match local.block_on(&runtime, Desk::carry_out(assignment)) {
+    let code = match local.block_on(&runtime, Desk::carry_out(assignment)) {
         Ok(()) => 0,
         Err(error) => {
             report(&error);
             EXIT_STORAGE
         }
-    }
+    };
+    // The process ends here, and the system closes everything at once and faster.
+    std::mem::forget((local, runtime));
+    code
 }
 
 #[expect(clippy::print_stderr, reason = "the error stream of a worker is the run's worker.log")]
@@ -205,6 +208,11 @@ impl Desk {
                 self.next_turn().await
             }
             Ok(Drive::Process(drive)) => match agent::start(&self.dir, &self.spec, &drive) {
+                Err(SpawnError::ContainmentRefused { reason }) => {
+                    let reason =
+                        format!("containment: strict needs a pid namespace, which cannot be had: {reason}");
+                    self.step(Input::Ended(AgentEnd::Refused(reason))).await
+                }
                 Err(error) => self.give_up(explain(&error)).await,
                 Ok(started) => {
                     point::reach("worker_spawned_agent");
@@ -416,7 +424,7 @@ impl Desk {
     pub(super) async fn step(&mut self, input: Input) -> Result<(), StoreError> {
         let effects = self.machine.step(clock::monotonic_ms(), input);
         let answer = match &self.driven {
-            Driven::Loop { .. } => Answer::Text(self.log.state().said.clone()),
+            Driven::Loop { .. } => Answer::Text(self.log.state().answer()),
             Driven::Process { .. } => Answer::Stdout,
             Driven::Nothing => Answer::Nothing,
         };

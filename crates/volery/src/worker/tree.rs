@@ -162,7 +162,7 @@ impl Desk {
         self.end_children().await;
         point::reach("worker_swept");
         let outcome = outcome.with_output(output::is_usable(&answer, stdout_usable));
-        let duration_ms = clock::monotonic_ms() - self.started_ms;
+        let duration_ms = self.duration_ms();
         let facts = Facts { outcome, answer, duration_ms, exit_code, killed: self.killed };
         let ending = conclude::ending(&self.dir, self.log.state(), facts)?;
         self.log.finish(clock::now(), ending)?;
@@ -170,6 +170,19 @@ impl Desk {
         point::reach("worker_wrote_outcome");
         self.audience.ended().await;
         Ok(())
+    }
+
+    /// Returns how long the run took, over all its workers.
+    fn duration_ms(&self) -> u64 {
+        let own = clock::monotonic_ms() - self.started_ms;
+        let state = self.log.state();
+        match state.started_at {
+            Some(started) if state.epoch > 1 => {
+                let whole = clock::now().as_millisecond() - started.as_millisecond();
+                u64::try_from(whole).unwrap_or(own)
+            }
+            Some(_) | None => own,
+        }
     }
 
     /// Child runs do not outlive their parent: they are cancelled and awaited for as long as their grace.

@@ -23,7 +23,8 @@ fn a_flipped_bit_anywhere_changes_no_answer() {
     let (stage, id, log, whole) = ended();
     let mut client = stage.serve().initialize("it");
     let mut told = 0;
-    for at in (0..whole.len()).step_by(11) {
+    // The last byte is the end of the last line; without it the log is torn, which is another test.
+    for at in (0..whole.len() - 1).step_by(11) {
         let mut bytes = whole.clone();
         bytes[at] ^= 1 << (at % 7);
         fs::write(&log, &bytes).unwrap();
@@ -34,7 +35,7 @@ fn a_flipped_bit_anywhere_changes_no_answer() {
         let listed = client.call("list_runs", json!({}));
         assert_eq!(listed["runs"][0]["status"], json!("succeeded"), "byte {at}");
     }
-    assert_eq!(told, whole.len().div_ceil(11), "each time the damage is told");
+    assert_eq!(told, (whole.len() - 1).div_ceil(11), "each time the damage is told");
     let shown = stage.volery(["show", &id]).ok().stdout;
     assert!(shown.contains("1 damaged line of its journal could not be read"), "{shown}");
     assert!(stage.volery(["show", &id, "--events"]).ok().stdout.contains("ended"));

@@ -10,7 +10,8 @@ use domain::run::ContainmentDemand;
 use super::playing::{DEADLINE, fake_agent, read_all, readable, request};
 use crate::contract::Exit;
 use crate::process::{
-    AgentRequest, KeeperRequest, Signal, SpawnError, Started, Stdin, ask, spawn_agent, spawn_keeper,
+    AgentRequest, KeeperRequest, ProcessHandle, Signal, SpawnError, Started, Stdin, ask, spawn_agent,
+    spawn_keeper,
 };
 
 /// The two shapes, where the machine allows the second.
@@ -150,6 +151,26 @@ fn a_namespace_shows_only_its_own_processes_and_no_environment_of_the_worker() {
     let (count, comm) = said.split_once('\n').expect("two lines");
     assert!(count.parse::<u32>().is_ok_and(|count| count <= 5), "{said}");
     assert_eq!(comm, "volery-init\n");
+    started.agent.sweep().expect("processes can be listed");
+}
+
+#[test]
+fn dropping_an_agent_ends_its_namespace() {
+    let steps = ["setsid-child:60000", "say:ready", "hang"];
+    let Some(started) = start(&with_demand(ContainmentDemand::Strict, &steps)) else { return };
+    let Started { agent, stdout, .. } = started;
+    assert!(readable(&stdout, DEADLINE));
+    let init = ProcessHandle::open(agent.init_pid().expect("it was asked for")).expect("it is ours");
+    drop(agent);
+    assert_eq!(read_all(&stdout), "ready\n");
+    init.reap().expect("it is ours");
+}
+
+#[test]
+fn a_namespace_that_was_had_is_not_missed() {
+    let Some(mut started) = start(&with_demand(ContainmentDemand::Strict, &["say:ready"])) else { return };
+    let containment = &started.agent.containment;
+    assert_eq!((containment.pid_namespace, containment.missing.as_slice()), (true, [].as_slice()));
     started.agent.sweep().expect("processes can be listed");
 }
 

@@ -18,6 +18,9 @@ use super::{
 use crate::app::AppError;
 use crate::report::{neutralise, one_line};
 
+/// As many starts and looks at the disk at once as share its flushes well; each costs a stack.
+const BLOCKING_THREADS_MAX: usize = 16;
+
 const START_PAGE: &str = include_str!("start_page.txt");
 
 /// Run agents of any vendor, and never lose an answer.
@@ -113,6 +116,7 @@ fn carry_out(command: Command, out: &mut Out) -> Result<Exit, CommandError> {
     let context = Context { directory };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
+        .max_blocking_threads(BLOCKING_THREADS_MAX)
         .build()
         .map_err(|error| AppError::internal(format!("could not start the runtime: {error}")))?;
     let exit = runtime.block_on(dispatch(command, &context, out));

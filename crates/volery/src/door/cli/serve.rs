@@ -23,7 +23,7 @@ pub(crate) struct Args {}
 
 pub(crate) async fn run(_args: Args, context: &Context) -> Result<Exit, CommandError> {
     let app = context.open_as(Door::Mcp)?;
-    app.sweep_if_due();
+    app.keep_house();
     // However the client ends it, leaving in good order is no failure.
     let options = Options::from(app.config());
     serve(app, options).await.map_err(|error| {

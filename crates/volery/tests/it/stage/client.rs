@@ -53,6 +53,11 @@ impl Client {
         self.child.id()
     }
 
+    /// Kills the server.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+    }
+
     /// Sends bytes as they are.
     pub(crate) fn send_raw(&mut self, bytes: &[u8]) {
         let stdin = self.stdin.as_mut().expect("the input is open");
@@ -102,6 +107,19 @@ impl Client {
     #[track_caller]
     pub(crate) fn answer(&mut self, id: u64, within: Duration) -> Value {
         self.next_where(within, |message| message["id"] == json!(id))
+    }
+
+    /// Waits for the answer to a request; there is none if the server is gone.
+    pub(crate) fn answer_if_any(&mut self, id: u64) -> Option<Value> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(message) if message["id"] == json!(id) => return Some(message),
+                Ok(_) => {}
+                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) => panic!("neither an answer nor an end of the server"),
+            }
+        }
     }
 
     /// Waits for a message; others are kept for later.

@@ -1,6 +1,7 @@
 //! A place for one test: its own home, state and project, the program under test, and ways to look at what it did.
 
 mod client;
+mod crew;
 mod mount;
 mod process;
 
@@ -12,8 +13,11 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 pub(crate) use client::Client;
+pub(crate) use crew::{crew, crews, pids, state_and_parent};
 pub(crate) use mount::{SmallDisk, skip};
-pub(crate) use process::{Guarded, is_alive, kill, peak_memory, tagged, with_argument};
+pub(crate) use process::{
+    Guarded, control_groups, kill, peak_memory, tagged, tagged_with_any, with_argument,
+};
 
 /// How long a test waits for something that must happen.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -129,16 +133,6 @@ impl Stage {
         self.volery(["run", agent, prompt, "--background"]).ok().stdout.trim().to_owned()
     }
 
-    /// Returns the ids of all runs, the oldest first.
-    pub(crate) fn runs(&self) -> Vec<String> {
-        let days = std::fs::read_dir(self.path("state").join("runs")).into_iter().flatten();
-        let runs = days.flat_map(|day| std::fs::read_dir(day.unwrap().path()).unwrap());
-        let mut ids: Vec<String> = runs.map(|run| run.unwrap().file_name().into_string().unwrap()).collect();
-        ids.retain(|id| !id.starts_with('.'));
-        ids.sort();
-        ids
-    }
-
     /// Returns the id of the only run there is.
     #[track_caller]
     pub(crate) fn only_run(&self) -> String {
@@ -171,6 +165,28 @@ impl Stage {
         let days = std::fs::read_dir(&runs).unwrap().map(|day| day.unwrap().path());
         let found = days.map(|day| day.join(id)).find(|path| path.is_dir());
         found.unwrap_or_else(|| panic!("there is no directory of the run {id}"))
+    }
+
+    /// Returns the ids of all runs, the oldest first.
+    pub(crate) fn runs(&self) -> Vec<String> {
+        let days = std::fs::read_dir(self.path("state").join("runs")).into_iter().flatten();
+        let runs =
+            days.filter_map(Result::ok).flat_map(|day| std::fs::read_dir(day.path()).into_iter().flatten());
+        let names = runs.filter_map(|run| run.ok()?.file_name().into_string().ok());
+        let mut ids: Vec<String> = names.filter(|name| !name.starts_with('.')).collect();
+        ids.sort();
+        ids
+    }
+
+    /// Waits until this many runs exist and returns the newest.
+    #[track_caller]
+    pub(crate) fn newest_of(&self, count: usize) -> String {
+        wait_for(PATIENCE, "the run's directory", || self.runs().get(count - 1).cloned())
+    }
+
+    /// Returns how often a run has ended, which is once.
+    pub(crate) fn times_ended(&self, id: &str) -> usize {
+        self.events(id).iter().filter(|event| event["type"] == "ended").count()
     }
 
     /// Returns the tag that the processes of a run carry.

@@ -74,7 +74,7 @@ impl<'a> SmallDisk<'a> {
     pub(crate) fn make_read_only(&self) {
         wait_for(PATIENCE, "the disk to become read-only", || {
             let mut command = self.enter();
-            command.args(["mount", "-o", "remount,ro"]).arg(self.stage.path("state"));
+            command.args(["mount", "-o", "remount,bind,ro"]).arg(self.stage.path("state"));
             let done = command.stderr(Stdio::null()).status().unwrap();
             done.success().then_some(())
         });
@@ -94,7 +94,6 @@ impl<'a> SmallDisk<'a> {
 /// Records that a test could not run here; the test command counts and shows it.
 pub(crate) fn skip(test: &str, reason: &str) {
     let line = format!("{test}: {reason}\n");
-    eprint!("SKIPPED {line}");
     let Some(path) = std::env::var_os("VOLERY_TESTS_SKIPPED") else { return };
     let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
     file.and_then(|mut file| file.write_all(line.as_bytes())).unwrap();

@@ -1,0 +1,226 @@
+//! One run, held at a named point, and the victims of a SIGKILL; afterwards, what must be true whoever died.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::stage::{Client, PATIENCE, Stage, control_groups, crew, kill, tagged, wait_for};
+
+/// A keeper that lives has ended an abandoned run after this time.
+pub(super) const AT_ONCE: Duration = Duration::from_secs(1);
+/// The moment at which the agent and everything it started run, and its first words are in the journal.
+pub(super) const RUNNING: &str = "running";
+/// What the agent says when nobody disturbs it.
+const WHOLE: &str = "before\nafter\n";
+
+/// Descendants that are hard to get rid of.
+const DESCENDANTS: [&str; 7] = [
+    "setsid-child:60000",
+    "double-fork:60000",
+    "clean-env-child:60000",
+    "overwrite-env-child:60000",
+    "non-dumpable-child:60000",
+    "fork-chain:60000",
+    "term-ignoring-child:60000",
+];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Victim {
+    Server,
+    Keeper,
+    Worker,
+}
+
+use Victim::{Keeper, Server, Worker};
+
+/// Every combination of victims.
+pub(super) const COMBINATIONS: [&[Victim]; 7] = [
+    &[Server],
+    &[Keeper],
+    &[Worker],
+    &[Server, Keeper],
+    &[Server, Worker],
+    &[Keeper, Worker],
+    &[Server, Keeper, Worker],
+];
+/// Those that are possible while there is no worker.
+pub(super) const WITHOUT_WORKER: [&[Victim]; 3] = [&[Server], &[Keeper], &[Server, Keeper]];
+
+/// Who is killed, when, and how the agent was contained.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Case {
+    pub(super) point: &'static str,
+    pub(super) victims: &'static [Victim],
+    pub(super) containment: &'static str,
+}
+
+/// A run that has come to the point of its case.
+pub(super) struct Scene {
+    pub(super) stage: Stage,
+    pub(super) client: Client,
+    pub(super) id: String,
+    case: Case,
+}
+
+impl Case {
+    fn kills(&self, victim: Victim) -> bool {
+        self.victims.contains(&victim)
+    }
+
+    /// Whether the agent was started and waits for the word to go on.
+    fn agent_lives(&self) -> bool {
+        matches!(self.point, "door_said_go" | "worker_spawned_agent" | RUNNING)
+    }
+
+    fn has_worker(&self) -> bool {
+        self.agent_lives() || self.point.starts_with("worker_")
+    }
+
+    /// Whether somebody is left who carries the run to its end.
+    fn goes_on(&self) -> bool {
+        let carrier = if self.has_worker() { Worker } else { Keeper };
+        !self.kills(carrier) || self.point == "worker_wrote_outcome"
+    }
+}
+
+impl Scene {
+    /// Plays a run up to the point.
+    pub(super) fn set(case: Case) -> Self {
+        let stage = Stage::new();
+        let formed = format!("touch:{}", stage.path("formed").display());
+        let go = format!("wait-file:{}", stage.path("go").display());
+        let mut steps = vec!["say:before"];
+        steps.extend(DESCENDANTS);
+        steps.extend([formed.as_str(), go.as_str(), "say:after"]);
+        stage.fake("busy", &steps, &format!("containment: {}", case.containment));
+        if case.point != RUNNING {
+            stage.hold(case.point);
+        }
+        if !case.agent_lives() {
+            fs::write(stage.path("go"), "").unwrap();
+        }
+        let mut client = stage.serve().initialize("it");
+        let arguments = json!({"agent": "busy", "prompt": "x", "directory": stage.project()});
+        client.send("tools/call", json!({"name": "run_agent", "arguments": arguments}));
+        if case.point != RUNNING {
+            stage.held(case.point);
+        }
+        let id = stage.newest_of(1);
+        let scene = Self { stage, client, id, case };
+        if case.agent_lives() {
+            let formed = scene.stage.path("formed");
+            wait_for(PATIENCE, "the descendants to be formed", || formed.exists().then_some(()));
+        }
+        if case.point == RUNNING {
+            let spool = scene.directory().join("stdout");
+            wait_for(PATIENCE, "the first words", || fs::read(&spool).ok().filter(|said| !said.is_empty()));
+        }
+        scene
+    }
+
+    fn directory(&self) -> PathBuf {
+        self.stage.run_dir(&self.id)
+    }
+
+    /// Kills the victims at once, and lets whoever is left go on.
+    pub(super) fn strike(&mut self) {
+        let crew = crew(&self.directory());
+        for victim in self.case.victims {
+            match victim {
+                Server => kill(self.client.pid(), Signal::KILL),
+                Keeper => assert!(crew.keeper.as_ref().unwrap().signal(Signal::KILL), "{:?}", self.case),
+                Worker => assert!(crew.worker.as_ref().unwrap().signal(Signal::KILL), "{:?}", self.case),
+            }
+        }
+        if self.case.point != RUNNING {
+            self.stage.release(self.case.point);
+        }
+        fs::write(self.stage.path("go"), "").unwrap();
+    }
+
+    /// Whether the agent was put into a pid namespace, by the record.
+    fn in_namespace(&self) -> bool {
+        let events = self.stage.events(&self.id);
+        events.iter().any(|event| event["containment"]["pid_namespace"] == json!(true))
+    }
+
+    fn left(&self) -> Vec<u32> {
+        tagged(self.stage.tag(&self.id))
+    }
+}
+
+/// Plays a case and checks everything that is promised for it.
+///
+/// What is promised within a second may take longer when other tests have the processors, so it gets three tries.
+pub(super) fn play(case: Case) {
+    let mut took = Vec::new();
+    for _ in 0..3 {
+        took.push(play_once(case));
+        if took.last().is_some_and(|took| *took <= AT_ONCE) {
+            return;
+        }
+    }
+    panic!("{case:?}: without a look it took {took:?}");
+}
+
+/// Returns how long it took until the run was as it must be without anybody looking.
+fn play_once(case: Case) -> Duration {
+    let mut scene = Scene::set(case);
+    scene.strike();
+    let since = Instant::now();
+    let mut took = Duration::ZERO;
+    if case.goes_on() {
+        scene.stage.outcome_by_itself(&scene.id, PATIENCE);
+    } else if !case.kills(Keeper) {
+        scene.stage.outcome_by_itself(&scene.id, PATIENCE);
+        took = since.elapsed();
+        assert_eq!(scene.left(), Vec::<u32>::new(), "{case:?}");
+    } else if scene.in_namespace() {
+        wait_for(PATIENCE, "the namespace to end", || scene.left().is_empty().then_some(()));
+        took = since.elapsed();
+    }
+    // The dying take a moment to let go of the lock, and the server that waits may be looking just now.
+    let shown = wait_for(PATIENCE, "a look to end the run", || {
+        Some(scene.stage.json(["show", &scene.id])).filter(|shown| shown["ended"] == json!(true))
+    });
+    assert_eq!(scene.left(), Vec::<u32>::new(), "after a look: {case:?}");
+    let groups = control_groups(&HashSet::from([scene.stage.tag(&scene.id)]));
+    assert_eq!(groups, Vec::<PathBuf>::new(), "{case:?}");
+    check_outcome(case, &shown);
+    assert_eq!(scene.stage.times_ended(&scene.id), 1, "{case:?}");
+    drop(scene.client);
+    let mut other = scene.stage.serve().initialize("another");
+    let fetched = other.call("get_run", json!({"run_id": scene.id}));
+    assert_eq!((&fetched["status"], &fetched["result"]), (&shown["status"], &shown["result"]), "{case:?}");
+    took
+}
+
+fn check_outcome(case: Case, shown: &Value) {
+    let outcome = &shown["outcome"];
+    if case.goes_on() {
+        assert_eq!((&outcome["outcome"], &shown["result"]), (&json!("succeeded"), &json!(WHOLE)), "{case:?}");
+        return;
+    }
+    let lost = match (case.has_worker(), case.kills(Keeper)) {
+        (false, _) => "before_start",
+        (true, true) => "keeper_and_worker",
+        (true, false) => "worker",
+    };
+    let said = shown["result"].as_str().unwrap_or_default();
+    assert!(WHOLE.starts_with(said), "{case:?}: {shown}");
+    if said.is_empty() {
+        assert_eq!(outcome, &json!({"outcome": "interrupted", "lost": lost}), "{case:?}");
+    } else {
+        let cause = json!({"cause": "interrupted", "lost": lost});
+        assert_eq!(outcome, &json!({"outcome": "partial", "cause": cause}), "{case:?}");
+    }
+    match case.point {
+        RUNNING => assert_eq!(said, "before\n", "what was said is kept: {case:?}"),
+        "worker_swept" => assert_eq!(said, WHOLE, "what was said is kept: {case:?}"),
+        _ => {}
+    }
+}

@@ -1,0 +1,163 @@
+//! Kills without a plan: several runs at once, any of door, keeper and worker, at any moment. Nothing that was
+//! acknowledged is lost, everything ends exactly once, and nothing is left.
+//!
+//! `VOLERY_RANDOM_KILLS` sets how many kills there are, `VOLERY_RANDOM_SEED` repeats the choices of an earlier time.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher, Hasher};
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::stage::{Guarded, PATIENCE, Stage, control_groups, crews, tagged_with_any, wait_for};
+
+const KILLS: u32 = 500;
+/// How many runs are started at the same time.
+const LANES: u64 = 4;
+/// Kills come this soon after a start at the latest.
+const MOMENT_US: u64 = 50_000;
+/// How long the whole test may take to come to rest after the last kill.
+const REST: Duration = Duration::from_secs(120);
+
+const AGENTS: [&str; 3] = ["busy", "loose", "loop"];
+
+/// A small generator, so that a seed repeats everything.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, bound: u64) -> u64 {
+        // SplitMix64.
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % bound
+    }
+}
+
+struct Tally {
+    kills: AtomicU32,
+    acknowledged: Mutex<Vec<String>>,
+}
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok().and_then(|text| text.parse().ok())
+}
+
+#[test]
+fn at_any_moment_lose_nothing_and_leave_nothing() {
+    let wanted = number("VOLERY_RANDOM_KILLS").map_or(KILLS, |wanted| u32::try_from(wanted).unwrap());
+    let random = || std::collections::hash_map::RandomState::new().build_hasher().finish();
+    let seed = number("VOLERY_RANDOM_SEED").unwrap_or_else(random);
+    eprintln!("{wanted} kills; VOLERY_RANDOM_SEED={seed} repeats their choices");
+    let stage = Stage::new();
+    let steps = ["say:before", "setsid-child:60000", "double-fork:60000", "clean-env-child:60000"];
+    let more = ["overwrite-env-child:60000", "fork-chain:60000", "term-ignoring-child:60000", "say:after"];
+    let steps = [&steps[..], &more[..]].concat();
+    stage.fake("busy", &steps, "containment: auto").fake("loose", &steps, "containment: plain");
+    stage.rehearsal("loop", "- say: before\n- sleep: 20\n- say: after", "on_interrupt: resume");
+    let tally = Tally { kills: AtomicU32::new(0), acknowledged: Mutex::default() };
+    std::thread::scope(|scope| {
+        for lane in 0..LANES {
+            let (stage, tally) = (&stage, &tally);
+            scope.spawn(move || {
+                let mut chance = Chance(seed.wrapping_add(lane));
+                while tally.kills.load(Ordering::Relaxed) < wanted {
+                    strike_once(stage, tally, &mut chance);
+                }
+            });
+        }
+    });
+    check(&stage, &tally);
+}
+
+/// Starts a run, and kills some of those who live a random moment later.
+fn strike_once(stage: &Stage, tally: &Tally, chance: &mut Chance) {
+    let agent = AGENTS[usize::try_from(chance.below(3)).unwrap()];
+    let (by_server, delay, victims) = (chance.below(2) == 0, chance.below(MOMENT_US), 1 + chance.below(7));
+    let delay = Duration::from_micros(delay);
+    let acknowledged = if by_server {
+        let mut client = stage.serve().initialize("it");
+        let arguments = json!({"agent": agent, "prompt": "x", "directory": stage.project(), "wait_s": 0});
+        let asked = client.send("tools/call", json!({"name": "run_agent", "arguments": arguments}));
+        std::thread::sleep(delay);
+        if victims & 1 != 0 {
+            client.kill();
+            tally.kills.fetch_add(1, Ordering::Relaxed);
+        }
+        strike_crew(stage, tally, chance, victims);
+        let answer = client.answer_if_any(asked);
+        answer.and_then(|answer| Some(answer["result"]["structuredContent"]["run_id"].as_str()?.to_owned()))
+    } else {
+        let mut command = stage.command(["run", agent, "x", "--background"]);
+        let mut door = Guarded(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap());
+        std::thread::sleep(delay);
+        if victims & 1 != 0 && door.0.try_wait().unwrap().is_none() {
+            door.0.kill().unwrap();
+            tally.kills.fetch_add(1, Ordering::Relaxed);
+        }
+        strike_crew(stage, tally, chance, victims);
+        let mut said = String::new();
+        door.0.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+        said.ends_with('\n').then(|| said.trim().to_owned())
+    };
+    tally.acknowledged.lock().unwrap().extend(acknowledged);
+}
+
+/// Kills keeper, worker or both of a run that lives, be it this lane's or another's.
+fn strike_crew(stage: &Stage, tally: &Tally, chance: &mut Chance, victims: u64) {
+    if victims & 6 == 0 {
+        return;
+    }
+    let mut crews: Vec<_> = crews(&stage.path("state")).into_iter().collect();
+    crews.sort_by(|one, other| one.0.cmp(&other.0));
+    let Some(count) = u64::try_from(crews.len()).ok().filter(|count| *count > 0) else { return };
+    let (_, crew) = crews.swap_remove(usize::try_from(chance.below(count)).unwrap());
+    let keeper = crew.keeper.filter(|_| victims & 2 != 0);
+    let worker = crew.worker.filter(|_| victims & 4 != 0);
+    for member in [keeper, worker].into_iter().flatten() {
+        if member.signal(Signal::KILL) {
+            tally.kills.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "a run by hand tells what it did")]
+fn check(stage: &Stage, tally: &Tally) {
+    let acknowledged = tally.acknowledged.lock().unwrap().clone();
+    let runs: HashSet<String> = stage.runs().into_iter().collect();
+    let lost: Vec<_> = acknowledged.iter().filter(|id| !runs.contains(*id)).collect();
+    assert!(lost.is_empty(), "acknowledged, but not there: {lost:?}");
+    wait_for(REST, "every run to end", || {
+        // A look for those whom nobody is left to end.
+        assert_eq!(stage.volery(["ps"]).code, 0);
+        runs.iter().all(|id| stage.times_ended(id) > 0).then_some(())
+    });
+    let mut outcomes: HashMap<String, u32> = HashMap::new();
+    for id in &runs {
+        let events = stage.events(id);
+        assert_eq!(stage.times_ended(id), 1, "{id}: {events:?}");
+        let last = events.last().unwrap();
+        assert_eq!(last["type"], json!("ended"), "something follows the end of {id}: {last}");
+        *outcomes.entry(last["ending"]["outcome"].as_str().unwrap().to_owned()).or_default() += 1;
+    }
+    let kills = tally.kills.load(Ordering::Relaxed);
+    println!("{kills} kills, {} runs, {} acknowledged: {outcomes:?}", runs.len(), acknowledged.len());
+    assert!(acknowledged.len() * 4 > runs.len(), "hardly anything was acknowledged");
+    let tags: HashSet<u64> = runs.iter().map(|id| stage.tag(id)).collect();
+    wait_for(PATIENCE, "the last processes to be gone", || tagged_with_any(&tags).is_empty().then_some(()));
+    assert_eq!(control_groups(&tags), Vec::<PathBuf>::new(), "control groups are left");
+    let known = stage.json(["health", "--all"])["agents"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|line| line["runs"].as_u64().unwrap())
+        .sum::<u64>();
+    assert_eq!(known, runs.len() as u64, "the index has lost or doubled something");
+}
