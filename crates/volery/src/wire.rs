@@ -3,6 +3,8 @@
 use std::io;
 
 use domain::run::OnDisconnect;
+use rustix::io::Errno;
+use rustix::net::SendFlags;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::io::AsyncWriteExt;
@@ -129,13 +131,15 @@ impl Saying {
         if self.dangling {
             bytes.insert(0, b'\n');
         }
-        match self.stream.try_write(&bytes) {
+        // Not by the runtime, which calls a new stream not ready until it has heard otherwise.
+        let stream: &UnixStream = self.stream.as_ref();
+        match rustix::net::send(stream, &bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
             Ok(written) => {
                 self.dangling = written < bytes.len();
                 Ok(())
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
-            Err(error) => Err(error),
+            Err(Errno::AGAIN) => Ok(()),
+            Err(error) => Err(error.into()),
         }
     }
 }
