@@ -24,7 +24,7 @@ const DESCENDANTS: [&str; 7] = [
     "clean-env-child:60000",
     "overwrite-env-child:60000",
     "non-dumpable-child:60000",
-    "fork-chain:60000",
+    "fork-chain:10000",
     "term-ignoring-child:60000",
 ];
 
