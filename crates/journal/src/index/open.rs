@@ -199,8 +199,12 @@ pub fn path(home: &Path) -> PathBuf {
 fn usable(path: &Path) -> Result<Option<Opened>, IndexError> {
     let connection = match connect(path) {
         Ok(connection) => connection,
-        Err(error) if error.sqlite_error_code() == Some(ErrorCode::CannotOpen) && !path.exists() => {
-            return Ok(None);
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::CannotOpen) => {
+            if !path.exists() {
+                return Ok(None);
+            }
+            // Somebody may have made it between the two looks.
+            connect(path).map_err(|error| error_of(path, "open a connection", error))?
         }
         Err(error) => return Err(error_of(path, "open a connection", error)),
     };
