@@ -59,16 +59,17 @@ impl Engine {
                 agent: ask.agent.as_deref(),
                 session: ask.session.as_deref(),
                 outcomes: &outcomes,
-                root: self.scope_root(),
+                root: None,
                 parent: None,
                 newer_than_ms,
                 before,
                 limit: limit + 1,
             };
-            let ended = self.indexed(|index| index.list(&query))?;
-            lines.extend(
-                ended.iter().filter(|run| self.may_see(&self.home.run_dir(run.id))).map(line_of_ended),
-            );
+            let ended = match &self.scope {
+                Scope::Everything => self.indexed(|index| index.list(&query))?,
+                Scope::Within(own) => self.ended_below(own.id, &query),
+            };
+            lines.extend(ended.iter().map(line_of_ended));
         }
         lines.sort_by_key(|line| std::cmp::Reverse(line.run_id));
         // An ended run that the index could not take in is read from its directory, and may be in both.
@@ -80,6 +81,9 @@ impl Engine {
     }
 
     pub(super) async fn health(self: &Arc<Self>, ask: Health) -> Result<HealthReport, AppError> {
+        if let Scope::Within(_) = &self.scope {
+            return Err(AppError::denied("health sums up runs that are not yours to see from inside a run"));
+        }
         let project = self.project_of(ask.directory.as_deref(), ask.scope)?;
         let (_, catalogue) = self.place(ask.directory.as_deref())?;
         let slots = u64::from(crate::slots::count(&catalogue.config));
@@ -111,11 +115,34 @@ impl Engine {
         }
     }
 
-    fn scope_root(&self) -> Option<RunId> {
-        match &self.scope {
-            Scope::Everything => None,
-            Scope::Within(spec) => Some(spec.root),
+    /// Returns the ended descendants of a run, from their directories: the index is for the machine's owner.
+    fn ended_below(&self, run: RunId, query: &ListQuery<'_>) -> Vec<EndedRun> {
+        let mut found = Vec::new();
+        let mut parents = vec![run];
+        while let Some(parent) = parents.pop() {
+            let Ok((state, _)) = journal::read_state(&self.home.run_dir(parent)) else { continue };
+            for child in state.children.keys() {
+                parents.push(*child);
+                let dir = self.home.run_dir(*child);
+                if let (Ok(spec), Ok(Some(ending))) = (dir.read_spec(), dir.ending()) {
+                    let at = dir.ended_at().unwrap_or(spec.created_at);
+                    found.push(EndedRun::new(&spec, &ending, at));
+                }
+            }
         }
+        found.retain(|run| {
+            query.project.is_none_or(|project| run.project == project)
+                && query.agent.is_none_or(|agent| run.agent.as_str() == agent)
+                && query
+                    .session
+                    .is_none_or(|id| run.session.as_ref().is_some_and(|known| known.as_str() == id))
+                && (query.outcomes.is_empty() || query.outcomes.contains(&run.outcome))
+                && query.newer_than_ms.is_none_or(|at| run.created_at.as_millisecond() >= at)
+                && query.before.is_none_or(|before| run.id < before)
+        });
+        found.sort_by_key(|run| std::cmp::Reverse(run.id));
+        found.truncate(query.limit);
+        found
     }
 
     /// Returns the runs that the index does not know, after moving into it those that have ended.

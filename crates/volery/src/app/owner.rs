@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use domain::id::RunId;
+use domain::run::RunSpec;
 use journal::index::Index;
+use journal::keys::{self, KeyScope};
 use journal::retention::{self, Policy, Sweep, SweepLimits, SweepReport};
 
 use super::engine::Engine;
@@ -156,7 +158,21 @@ impl Engine {
 
     /// Removes runs that are being deleted from the index; tells whether that was done.
     fn forget(&self, runs: &[RunId]) -> bool {
-        self.with_index(|index| Ok(index.remove(runs).is_done())).unwrap_or(false)
+        let forgotten = self.with_index(|index| Ok(index.remove(runs).is_done())).unwrap_or(false);
+        if forgotten {
+            runs.iter().for_each(|run| self.give_key_back(*run));
+        }
+        forgotten
+    }
+
+    /// Frees the idempotency key of a run that lies in the trash. One that cannot be freed now is freed when it is
+    /// asked for again.
+    fn give_key_back(&self, run: RunId) {
+        let path = self.home.trash_dir().join(run.to_string()).join("spec.json");
+        let spec = std::fs::read(path).ok().and_then(|bytes| serde_json::from_slice::<RunSpec>(&bytes).ok());
+        if let Some(scope) = spec.as_ref().and_then(KeyScope::of) {
+            let _ = keys::release(&self.home, &scope, run);
+        }
     }
 
     fn reindex_now(&self) -> Result<Reindexed, AppError> {

@@ -71,6 +71,9 @@ fn a_key_is_free_when_its_run_is_gone() {
     let first = stage.only_run();
     ask("two").exits(2);
     stage.volery(["clean", "--older-than", "1ms"]).ok();
+    let keys = std::fs::read_dir(stage.path("state").join("keys")).unwrap().filter_map(Result::ok);
+    let keys: Vec<_> = keys.map(|entry| entry.file_name()).filter(|name| name != ".release").collect();
+    assert!(keys.is_empty(), "{keys:?}");
     assert_eq!(ask("two").ok().stdout, "two");
     assert_ne!(stage.only_run(), first);
 }
