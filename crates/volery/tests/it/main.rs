@@ -8,6 +8,7 @@
 
 mod stage;
 
+mod a_task_outlives_its_server;
 mod a_wait_is_not_a_run;
 mod asks_for_trust;
 mod asks_people;

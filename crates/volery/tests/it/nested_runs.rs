@@ -252,3 +252,12 @@ fn are_found_again_by_a_parent_that_goes_on_after_a_kill() {
     assert_eq!(stage.json(["show", &top])["result"], json!("up\ndone\n"));
     assert_eq!(stage.runs(), [top, child], "the child was not started twice");
 }
+
+#[test]
+fn do_not_see_the_sums_of_other_projects() {
+    let stage = Stage::new();
+    stage.rehearsal("inner", "- say: inner", "");
+    stage.volery(["run", "inner", "hello"]).ok();
+    inside(&stage, "outer", &[&home(&stage)], &["health", "--all"], "delegates: anyone");
+    refused(&stage, "outer", 3, "not yours to see from inside a run");
+}
