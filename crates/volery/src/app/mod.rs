@@ -28,6 +28,7 @@ pub use error::{AppError, ErrorKind};
 pub use look::order_cancel;
 pub use machine::*;
 pub use request::*;
+pub use start::StartedChild;
 pub use upkeep::*;
 pub use view::*;
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use backend::process::{self, KeeperRequest, ProcessHandle};
 use domain::agent::{Agent, ScriptSource};
-use domain::id::{AgentName, IdempotencyKey, RunId};
+use domain::id::{AgentName, IdError, IdempotencyKey, RunId};
 use domain::nearest::nearest;
 use domain::plan::{Order, Parent, Place, Refusal, plan};
 use domain::run::{
@@ -36,7 +36,7 @@ const CONFIG_ERRORS_SHOWN: usize = 8;
 /// A child that was started, for the desk that records it.
 pub struct StartedChild {
     pub run_id: RunId,
-    pub agent: String,
+    pub agent: AgentName,
     pub told: Started,
 }
 
@@ -49,13 +49,10 @@ impl Engine {
     }
 
     /// Starts a child run for the agent of the run that this engine works for.
-    pub async fn start_child(
-        self: &Arc<Self>,
-        ask: Start,
-        mut parent: Parent,
-    ) -> Result<StartedChild, AppError> {
+    pub fn start_child(&self, ask: Start, mut parent: Parent) -> Result<StartedChild, AppError> {
         parent.line = self.line_of(&parent.spec);
-        let agent = ask.agent.clone();
+        let agent: AgentName =
+            ask.agent.parse().map_err(|error: IdError| AppError::usage(error.to_string()))?;
         let told = self.start_now(ask, Some(parent))?;
         Ok(StartedChild { run_id: told.run_id, agent, told })
     }

@@ -80,7 +80,7 @@ impl Desk {
                 }));
             }
             Action::Ask { text } => self.ask(call, text)?,
-            Action::Delegate { agent, prompt } => self.delegate(call, agent, prompt),
+            Action::Delegate { agent, prompt } => self.delegate(call, agent, prompt)?,
         }
         Ok(())
     }
@@ -137,7 +137,7 @@ impl Desk {
     }
 
     /// Runs another agent as a child and says its result.
-    fn delegate(&mut self, call: u32, agent: String, prompt: String) {
+    fn delegate(&mut self, call: u32, agent: String, prompt: String) -> Result<(), StoreError> {
         let start = Start {
             agent,
             prompt,
@@ -146,22 +146,22 @@ impl Desk {
             idempotency_key: Some(format!("{}:{call}", self.spec.id)),
             ..Start::default()
         };
+        let run = match self.start_child(start)? {
+            Ok(started) => started.run_id,
+            Err(error) => {
+                self.done_soon(call, false, error.to_string());
+                return Ok(());
+            }
+        };
         let engine = std::sync::Arc::clone(&self.engine);
-        let parent = self.reserve_child();
         let to_desk = self.to_desk.clone();
         self.under_way(tokio::task::spawn_local(async move {
-            let (ok, output) = match engine.start_child(start, parent).await {
-                Err(error) => (false, error.to_string()),
-                Ok(started) => {
-                    let name = started.agent.clone();
-                    let _ = to_desk.send(Seen::ChildStarted { run: started.run_id, agent: name }).await;
-                    let (outcome, result) = engine.result_of(started.run_id).await;
-                    let _ = to_desk.send(Seen::ChildEnded { run: started.run_id, outcome }).await;
-                    (outcome == domain::run::OutcomeKind::Succeeded, result)
-                }
-            };
+            let (outcome, output) = engine.result_of(run).await;
+            let _ = to_desk.send(Seen::ChildEnded { run, outcome }).await;
+            let ok = outcome == domain::run::OutcomeKind::Succeeded;
             let _ = to_desk.send(Seen::CallDone { call, ok, output }).await;
         }));
+        Ok(())
     }
 
     /// A call that is done at once is completed through the loop too, so that nothing recurses.

@@ -49,7 +49,6 @@ pub(super) enum Seen {
     Look,
     Watcher(Saying),
     Ask { request: Box<Request>, reply: oneshot::Sender<Tell>, signs: mpsc::Sender<Progress> },
-    ChildStarted { run: RunId, agent: String },
     ChildEnded { run: RunId, outcome: OutcomeKind },
     CallDone { call: u32, ok: bool, output: String },
 }
@@ -121,7 +120,6 @@ pub(super) struct Desk {
     pub(super) deadline_told: u64,
     pub(super) started_ms: u64,
     pub(super) killed: u32,
-    pub(super) children_asked: u32,
     pub(super) finished: bool,
     pub(super) loop_stopped: bool,
     pub(super) cancel_seen: Option<bool>,
@@ -169,7 +167,6 @@ impl Desk {
             deadline_told: 0,
             started_ms: now,
             killed: 0,
-            children_asked: 0,
             finished: false,
             loop_stopped: false,
             cancel_seen: None,
@@ -177,7 +174,6 @@ impl Desk {
             next_sample: None,
             spec,
         };
-        desk.children_asked = u32::try_from(desk.log.state().children.len()).unwrap_or(u32::MAX);
         desk.append(claimed)?;
         let to_desk = desk.to_desk.clone();
         tokio::task::spawn_local(async move {
@@ -357,14 +353,7 @@ impl Desk {
                 self.audience.join(peer);
                 Ok(())
             }
-            Seen::Ask { request, reply, signs } => {
-                self.take_ask(*request, reply, signs);
-                Ok(())
-            }
-            Seen::ChildStarted { run, agent } => {
-                let Ok(agent) = agent.parse() else { return Ok(()) };
-                self.append(Event::ChildStarted { run, agent })
-            }
+            Seen::Ask { request, reply, signs } => self.take_ask(*request, reply, signs),
             Seen::ChildEnded { run, outcome } => self.append(Event::ChildEnded { run, outcome }),
             Seen::CallDone { call, ok, output } => self.complete(call, ok, output).await,
         }

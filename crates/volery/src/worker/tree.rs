@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::conclude::{self, Facts};
 use super::desk::{Desk, Driven, Seen};
 use super::{output, peers};
-use crate::app::{Progress, Request};
+use crate::app::{AppError, Progress, Request, Start, StartedChild};
 use crate::clock;
 use crate::point;
 use crate::wire::Tell;
@@ -106,17 +106,23 @@ impl Desk {
         }
     }
 
-    /// Counts a child that is about to be asked for, and says what is left for it.
-    pub(super) fn reserve_child(&mut self) -> Parent {
+    /// Starts a child run and records it in the same breath, so that no end of this run can miss it.
+    pub(super) fn start_child(&mut self, start: Start) -> Result<Result<StartedChild, AppError>, StoreError> {
         let parent = Parent {
             spec: self.spec.clone(),
-            children: self.children_asked,
+            children: u32::try_from(self.log.state().children.len()).unwrap_or(u32::MAX),
             tree_runs: 0,
             remaining_ms: self.machine.remaining_ms(clock::monotonic_ms()),
             line: Vec::new(),
         };
-        self.children_asked += 1;
-        parent
+        let started = match self.engine.start_child(start, parent) {
+            Ok(started) => started,
+            Err(error) => return Ok(Err(error)),
+        };
+        if !self.log.state().children.contains_key(&started.run_id) {
+            self.append(Event::ChildStarted { run: started.run_id, agent: started.agent.clone() })?;
+        }
+        Ok(Ok(started))
     }
 
     /// Answers a request of the run's own agent in a task of its own.
@@ -125,31 +131,30 @@ impl Desk {
         request: Request,
         reply: oneshot::Sender<Tell>,
         signs: mpsc::Sender<Progress>,
-    ) {
+    ) -> Result<(), StoreError> {
         let engine = std::sync::Arc::clone(&self.engine);
         let to_desk = self.to_desk.clone();
         let Request::Start(start) = request else {
             tokio::task::spawn_local(async move {
                 let _ = reply.send(peers::answer(engine, request, signs).await);
             });
-            return;
+            return Ok(());
         };
-        let parent = self.reserve_child();
-        tokio::task::spawn_local(async move {
-            let started = match engine.start_child(*start, parent).await {
-                Ok(started) => started,
-                Err(error) => {
-                    let _ = reply.send(Tell::Refused { error });
-                    return;
-                }
-            };
-            let (run, agent) = (started.run_id, started.agent.clone());
-            let _ = to_desk.send(Seen::ChildStarted { run, agent }).await;
-            let value = serde_json::to_value(&started.told).expect("a plain value");
-            let _ = reply.send(Tell::Answer { value });
-            let (outcome, _) = engine.result_of(run).await;
-            let _ = to_desk.send(Seen::ChildEnded { run, outcome }).await;
-        });
+        // Whoever asked may be gone; the child goes on without.
+        match self.start_child(*start)? {
+            Err(error) => {
+                let _ = reply.send(Tell::Refused { error });
+            }
+            Ok(StartedChild { run_id: run, told, .. }) => {
+                let value = serde_json::to_value(&told).expect("a plain value");
+                let _ = reply.send(Tell::Answer { value });
+                tokio::task::spawn_local(async move {
+                    let (outcome, _) = engine.result_of(run).await;
+                    let _ = to_desk.send(Seen::ChildEnded { run, outcome }).await;
+                });
+            }
+        }
+        Ok(())
     }
 
     /// Sweeps, writes the outcome, and tells.
