@@ -74,6 +74,8 @@ fn asked(client: &mut Client, method: &str, params: &serde_json::Value) -> anyho
 /// Returns the state directory with the index, and the project that is asked about.
 fn built() -> anyhow::Result<(PathBuf, PathBuf)> {
     let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("million");
+    // The program refuses a home that others may enter, so it is made as the program makes it.
+    journal::Home::open(&home).context("make the state directory")?;
     let project = home.join("project");
     std::fs::create_dir_all(project.join(".volery"))?;
     let opened = Index::open(&home).context("open the index")?;
