@@ -205,6 +205,11 @@ impl Engine {
         self.glance(&dir)?;
         let ended = dir.ending().map_err(store_error)?.is_some();
         let spool = SpoolReader::new(&dir, ask.stream);
+        if ask.stream == Stream::Stdout && spool.total_bytes().map_err(store_error)? == 0 {
+            // A loop has no process that writes: what it says is in its events.
+            let (state, _) = journal::read_state(&dir).map_err(store_error)?;
+            return Ok(page_of(&state.answer(), ask, ended));
+        }
         let page = spool.read(ask.offset, ask.max).map_err(store_error)?;
         let complete = ended && page.next_offset >= spool.total_bytes().map_err(store_error)?;
         Ok(OutputPage { text: lossy(&page.render()), next_offset: page.next_offset, complete })
@@ -232,6 +237,14 @@ fn events(dir: &RunDir, from: u64, max: usize) -> Result<(Vec<serde_json::Value>
     let more = read.events.len() == max;
     let events = read.events.iter().map(|event| serde_json::json!(event)).collect();
     Ok((events, more.then_some(read.next_seq)))
+}
+
+/// Returns the page of a text that was asked for.
+fn page_of(text: &str, ask: &ReadOutput, ended: bool) -> OutputPage {
+    let from = text.floor_char_boundary(usize::try_from(ask.offset).unwrap_or(usize::MAX).min(text.len()));
+    let page = domain::size::head(&text[from..], ask.max);
+    let next = from + page.len();
+    OutputPage { text: page.to_owned(), next_offset: next as u64, complete: ended && next == text.len() }
 }
 
 fn lossy(bytes: &[u8]) -> String {

@@ -1,6 +1,8 @@
 //! More runs than slots: they start in the order in which they were accepted, say where they stand, and one that
 //! dies or is cancelled holds nobody up.
 
+use std::time::Duration;
+
 use rustix::process::Signal;
 use serde_json::json;
 
@@ -130,4 +132,44 @@ fn a_client_is_told_the_place_in_the_queue() {
     for id in [&waiting[0], &id] {
         assert_eq!(stage.ended(id)["status"], json!("succeeded"));
     }
+}
+
+#[test]
+fn of_two_servers_and_eight_shells_that_ask_at_once() {
+    let stage = Stage::new();
+    let go = stage.path("go");
+    stage.configure("[slots]\ncount = 1\nqueue = 200");
+    stage.fake("first", &[&format!("wait-file:{}", go.display())], "");
+    stage.rehearsal("quick", "- say: done", "");
+    let first = stage.start("first", "x");
+    stage.event(&first, "agent_started");
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| (0..7).for_each(|_| drop(stage.start("quick", "x"))));
+        }
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let run = json!({"agent": "quick", "prompt": "x", "directory": stage.project()});
+                let asked = json!({"runs": vec![run; 8], "wait_s": 0});
+                stage.serve().initialize("it").call("run_agents", asked);
+            });
+        }
+    });
+    std::fs::write(&go, "").unwrap();
+    let ids = stage.runs();
+    assert_eq!(ids.len(), 1 + 8 * 7 + 2 * 8);
+    let mut turns: Vec<(u64, String)> = Vec::new();
+    for id in &ids {
+        assert_eq!(stage.outcome_by_itself(id, Duration::from_secs(60))["outcome"], json!("succeeded"));
+        let events = stage.events(id);
+        let of = |kind: &str| events.iter().find(|event| event["type"] == json!(kind));
+        if let (Some(queued), Some(taken)) = (of("queued"), of("slot_taken")) {
+            let at = taken["at"].as_str().unwrap().to_owned();
+            turns.push((queued["ticket"].as_u64().unwrap(), at));
+        }
+    }
+    assert_eq!(turns.len(), ids.len() - 1, "all but the first had to wait");
+    turns.sort();
+    let times: Vec<&String> = turns.iter().map(|(_, at)| at).collect();
+    assert!(times.is_sorted(), "with one slot, each takes it after the one before: {turns:?}");
 }

@@ -27,3 +27,12 @@ fn an_mcp_client_gets_the_answer() {
         client.call("run_agent", json!({"agent": "greeter", "prompt": "world", "directory": directory}));
     assert_eq!((&answer["status"], &answer["result"]), (&json!("succeeded"), &json!("good day, world\n")));
 }
+
+#[test]
+fn what_a_rehearsal_says_is_its_output() {
+    let stage = Stage::new();
+    stage.rehearsal("talker", "- say: one\n- say: two", "");
+    stage.volery(["run", "talker", "x"]).ok();
+    let id = stage.runs().remove(0);
+    assert_eq!(stage.volery(["logs", &id]).ok().stdout, "one\ntwo\n");
+}
