@@ -37,7 +37,8 @@ fn position(stage: &Stage, id: &str) -> serde_json::Value {
 
 #[test]
 fn runs_start_in_the_order_of_their_acceptance() {
-    let (stage, gate, _) = full(2);
+    // With one slot: two that take slots in the same moment may record it the other way round.
+    let (stage, gate, _) = full(1);
     let waiting = queued(&stage, 20);
     for (index, id) in waiting.iter().enumerate() {
         let shown = stage.json(["show", id]);
