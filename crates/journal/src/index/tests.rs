@@ -22,7 +22,7 @@ struct Sketch {
     ended: i64,
 }
 
-const PROJECTS: [&str; 3] = ["/work/one", "/work/two", "/work/it's \"three\""];
+const PROJECTS: [&str; 3] = ["/srv/one", "/srv/two", "/srv/it's \"three\""];
 const AGENTS: [&str; 3] = ["reviewer", "writer", "tester"];
 
 fn id(number: u64) -> RunId {
@@ -258,7 +258,7 @@ fn health_of_very_many_is_that_of_the_latest_and_says_so() {
     let mut runs: Vec<EndedRun> = Vec::new();
     for (number, mut run) in (0..1005).zip(hundred().into_iter().cycle()) {
         run.id = id(number);
-        run.project = format!("/work/{number}");
+        run.project = format!("/srv/{number}");
         run.ended_at = time(i64::try_from(number).unwrap());
         runs.push(run);
     }
@@ -536,7 +536,7 @@ fn spec(prompt: String) -> domain::run::RunSpec {
     serde_json::from_value(serde_json::json!({
         "version": 1, "id": id(1), "created_at": "2026-11-15T10:00:00.123456Z", "agent": "reviewer", "source": "a.md",
         "backend": { "name": "command", "kind": "command", "options": {} }, "prompt": prompt, "system_prompt": "",
-        "directory": "/work/one", "project": "/work/one", "caller": { "door": "shell", "name": "main" },
+        "directory": "/srv/one", "project": "/srv/one", "caller": { "door": "shell", "name": "main" },
         "root": id(1), "depth": 0, "limits": domain::budget::Limits::default(), "env": [],
         "delegates": "anyone", "on_disconnect": "continue", "on_interrupt": "end", "containment": "auto", "tag": 7
     }))
