@@ -19,7 +19,7 @@ fn answered(stage: &Stage, id: &str) -> Value {
 
 #[test]
 fn the_question_is_shown_and_approved_in_the_shell() {
-    let (stage, id) = asking("timeout: 300ms");
+    let (stage, id) = asking("timeout: 2s");
     let shown = stage.json(["show", &id]);
     assert_eq!(shown["status"], json!("waiting"), "{shown}");
     assert_eq!(
@@ -30,7 +30,7 @@ fn the_question_is_shown_and_approved_in_the_shell() {
     assert_eq!(stage.json(["ps", "--state", "waiting"])["runs"].as_array().unwrap().len(), 1);
     // Longer than the run's time-out, whose clock stands still while a person is awaited.
     let since = std::time::Instant::now();
-    wait_for(PATIENCE, "time to pass", || (since.elapsed().as_millis() > 500).then_some(()));
+    wait_for(PATIENCE, "time to pass", || (since.elapsed().as_millis() > 2_500).then_some(()));
     assert_eq!(stage.json(["show", &id])["status"], json!("waiting"));
     stage.volery(["approve", &id]).ok();
     let ended = stage.ended(&id);

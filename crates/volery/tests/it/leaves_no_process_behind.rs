@@ -50,7 +50,7 @@ fn without_a_pid_namespace() {
 fn an_agent_that_ignores_the_order_to_stop_is_killed_with_its_children() {
     let stage = Stage::new();
     let steps = ["ignore-term", "term-ignoring-child:7300100", "setsid-child:7300100", "part:so far", "hang"];
-    stage.fake("deaf", &steps, "timeout: 300ms\ngrace: 200ms\ncontainment: plain");
+    stage.fake("deaf", &steps, "timeout: 2s\ngrace: 200ms\ncontainment: plain");
     let run = stage.volery(["run", "deaf", "go", "--json"]).exits(4).json();
     assert_eq!(
         run["outcome"],
