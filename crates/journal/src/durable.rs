@@ -87,6 +87,21 @@ impl Disk {
         Ok(())
     }
 
+    /// Makes sure that so many bytes from here on will fit, without making the file longer.
+    ///
+    /// Returns `false` where the filesystem promises nothing.
+    pub(crate) fn reserve(&self, file: &File, from: u64, bytes: u64) -> io::Result<bool> {
+        if self.broken.is_some() {
+            return Ok(false);
+        }
+        match rustix::fs::fallocate(file, rustix::fs::FallocateFlags::KEEP_SIZE, from, bytes) {
+            Ok(()) => Ok(true),
+            Err(Errno::NOSPC) => Err(Errno::NOSPC.into()),
+            Err(Errno::DQUOT) => Err(Errno::DQUOT.into()),
+            Err(_) => Ok(false),
+        }
+    }
+
     /// Makes a file's content durable.
     pub(crate) fn sync_content(&self, file: &File) -> io::Result<()> {
         self.count_sync()?;

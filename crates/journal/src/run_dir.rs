@@ -15,6 +15,7 @@ use serde::Deserialize;
 
 use crate::durable::{Disk, create_private};
 use crate::home::Home;
+use crate::log::{AHEAD_BYTES, RESERVE_BYTES};
 use crate::run_lock::RunLock;
 use crate::store_error::{StoreError, failed};
 
@@ -286,7 +287,10 @@ fn build(staging: &Path, spec: &RunSpec, disk: &Disk) -> Result<RunLock, StoreEr
     disk.write_all(&file, &text).map_err(failed("write", &spec_path))?;
 
     let events_path = staging.join("events.jsonl");
-    create_private(&events_path).map_err(failed("create", &events_path))?;
+    let events = create_private(&events_path).map_err(failed("create", &events_path))?;
+    // A run that would have no room for its end is not begun.
+    disk.reserve(&events, 0, RESERVE_BYTES + AHEAD_BYTES)
+        .map_err(failed("reserve space in", &events_path))?;
     let inbox = staging.join("inbox");
     DirBuilder::new().mode(0o700).create(&inbox).map_err(failed("create", &inbox))?;
     Ok(lock)

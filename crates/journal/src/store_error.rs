@@ -36,6 +36,16 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Tells whether less of the same could be recorded.
+    pub(crate) fn is_size(&self) -> bool {
+        matches!(self, Self::TooLarge { .. }) || self.is_full()
+    }
+
+    /// Tells whether there is no space left, which is no reason to distrust the disk.
+    pub fn is_full(&self) -> bool {
+        matches!(self.unwritable(), Some(Unwritable::Full | Unwritable::Quota))
+    }
+
     /// Returns what keeps the files from being written, if that is the reason.
     pub fn unwritable(&self) -> Option<Unwritable> {
         match self {

@@ -17,6 +17,7 @@ use journal::slots::{Acquire, Slot, SlotError, Slots};
 use journal::{LogWriter, RunDir, RunLock};
 use rustix::event::{PollFd, PollFlags, poll};
 
+use crate::causes::explain;
 use crate::clock;
 use crate::point;
 use crate::sockets;
@@ -81,17 +82,6 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
 #[expect(clippy::print_stderr, reason = "the error stream of a keeper is the run's worker.log")]
 fn report(error: &KeeperError) {
     eprintln!("{} keeper: {}", clock::now(), explain(error));
-}
-
-/// Returns an error with its causes in a line.
-fn explain(error: &KeeperError) -> String {
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        text.push_str(&format!(": {cause}"));
-        source = cause.source();
-    }
-    text
 }
 
 fn keep(arguments: &[OsString]) -> Result<(), KeeperError> {

@@ -5,6 +5,7 @@ mod writer;
 
 pub use reader::{EventRead, LogReader, read_events, read_state};
 pub use writer::LogWriter;
+pub(crate) use writer::{AHEAD_BYTES, RESERVE_BYTES};
 
 #[cfg(test)]
 mod tests;

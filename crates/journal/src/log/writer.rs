@@ -21,10 +21,29 @@ use crate::run_lock::RunLock;
 use crate::store_error::{StoreError, failed};
 use crate::texts;
 
+/// What is kept free behind the last line for the end of the run, so that a full disk cannot take it.
+pub(crate) const RESERVE_BYTES: u64 = 32 << 10;
+/// How much further is reserved at a time, so that not every line costs a call.
+pub(crate) const AHEAD_BYTES: u64 = 32 << 10;
 /// How deep a recorded value may be nested; readers of JSON stop at 128.
 const DEPTH_MAX: usize = 64;
 /// To how many bytes the texts of an ending that does not fit are cut, in turn.
 const ENDING_CUTS: [usize; 3] = [64 << 10, 16 << 10, 1 << 10];
+
+/// How far the disk has promised to take what is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reserve {
+    Until(u64),
+    /// The filesystem promises nothing.
+    Impossible,
+}
+
+/// Whether a line may use what is kept for the last one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Room {
+    Ordinary,
+    Last,
+}
 
 /// The writer of a run's events.
 #[derive(Debug)]
@@ -35,6 +54,7 @@ pub struct LogWriter {
     next_seq: u64,
     /// The end of the last whole line.
     end: u64,
+    reserve: Reserve,
     state: State,
     redactor: Redactor,
     damaged: u64,
@@ -73,6 +93,7 @@ impl LogWriter {
             epoch: place.epoch,
             next_seq: place.seq,
             end,
+            reserve: Reserve::Until(0),
             state,
             redactor: Redactor::default(),
             damaged: reader.damaged(),
@@ -110,7 +131,13 @@ impl LogWriter {
     }
 
     /// Appends an event. It is not durable before `sync`.
-    pub fn append(&mut self, at: Timestamp, mut event: Event) -> Result<Envelope, StoreError> {
+    ///
+    /// A disk that is full refuses it, and still has room for the end of the run.
+    pub fn append(&mut self, at: Timestamp, event: Event) -> Result<Envelope, StoreError> {
+        self.append_in(Room::Ordinary, at, event)
+    }
+
+    fn append_in(&mut self, room: Room, at: Timestamp, mut event: Event) -> Result<Envelope, StoreError> {
         self.check_open()?;
         if let Event::CallRequested { input, .. } = &event
             && texts::depth(input, DEPTH_MAX) > DEPTH_MAX
@@ -124,6 +151,7 @@ impl LogWriter {
         if line.len() > LINE_BYTES_MAX {
             return Err(StoreError::TooLarge { bytes: line.len(), max: LINE_BYTES_MAX });
         }
+        self.make_room(line.len() as u64, room)?;
         self.write_line(&line)?;
         self.next_seq = self.next_seq.saturating_add(1);
         self.state.apply(&envelope);
@@ -139,17 +167,23 @@ impl LogWriter {
 
     /// Ends the run, durably. Nothing can be appended afterwards.
     ///
-    /// An ending that does not fit into a line is cut rather than refused: every run ends.
+    /// An ending that does not fit into a line, or into what is left of the disk, is cut rather than refused: every
+    /// run ends.
     pub fn finish(&mut self, at: Timestamp, ending: Ending) -> Result<Envelope, StoreError> {
         let mut ending = Box::new(ending);
         let mut cuts = ENDING_CUTS.iter();
         let envelope = loop {
-            match (self.append(at, Event::Ended { ending: ending.clone() }), cuts.next()) {
-                (Err(StoreError::TooLarge { .. }), Some(cut)) => ending = cut_ending(ending, *cut),
+            let ended = Event::Ended { ending: ending.clone() };
+            match (self.append_in(Room::Last, at, ended), cuts.next()) {
+                (Err(error), Some(cut)) if self.poison.is_none() && error.is_size() => {
+                    ending = cut_ending(ending, *cut);
+                }
                 (appended, _) => break appended?,
             }
         };
         self.sync()?;
+        // What is reserved and was not needed; a failure costs only space.
+        let _ = self.file.set_len(self.end);
         // The log has the ending; the copy is only quicker to read.
         let _ = self.write_outcome(&envelope);
         Ok(envelope)
@@ -166,6 +200,25 @@ impl LogWriter {
             let _ = fs::remove_file(&temporary);
         }
         moved
+    }
+
+    /// Sees to it that a line fits, and that the last one will fit behind it.
+    fn make_room(&mut self, line_bytes: u64, room: Room) -> Result<(), StoreError> {
+        let Reserve::Until(until) = self.reserve else { return Ok(()) };
+        let (kept, ahead) = match room {
+            Room::Ordinary => (RESERVE_BYTES, AHEAD_BYTES),
+            Room::Last => (0, 0),
+        };
+        if self.end + line_bytes + kept <= until {
+            return Ok(());
+        }
+        let wanted = line_bytes + kept + ahead;
+        let reserved = self.dir.disk().reserve(&self.file, self.end, wanted);
+        self.reserve = match reserved.map_err(failed("reserve space in", &self.dir.events_path()))? {
+            true => Reserve::Until(self.end + wanted),
+            false => Reserve::Impossible,
+        };
+        Ok(())
     }
 
     fn write_line(&mut self, line: &[u8]) -> Result<(), StoreError> {

@@ -2,15 +2,18 @@
 
 use backend::contract::Answer;
 use backend::process;
-use domain::run::{Ending, Event, Outcome, OutcomeKind, ResultText, RunSpec, State, Stream};
+use domain::run::{Ending, Event, Failure, Outcome, OutcomeKind, ResultText, RunSpec, State, Stream};
 use journal::inbox::{self, Letter};
 use journal::result::{ResultSource, store_result};
 use journal::{LogWriter, RunDir, RunLock, SpoolReader, StoreError};
 
+use crate::causes::explain;
 use crate::clock;
 
 /// How much of the error stream is told with a run that did not succeed.
 const STDERR_TAIL_BYTES: usize = 4 << 10;
+/// How much of an answer is kept for which there is no room on the disk.
+const FITTING_BYTES: usize = 16 << 10;
 
 /// What the worker knows at the end.
 pub(super) struct Facts {
@@ -24,10 +27,15 @@ pub(super) struct Facts {
 /// Puts together what is told about the end of a run, and stores its answer.
 pub(super) fn ending(dir: &RunDir, state: &State, facts: Facts) -> Result<Ending, StoreError> {
     let Facts { outcome, answer, duration_ms, exit_code, killed } = facts;
-    let result = match answer {
-        Answer::Stdout => store_result(dir, ResultSource::Spool(Stream::Stdout))?,
-        Answer::Text(text) => store_result(dir, ResultSource::Bytes(text.as_bytes()))?,
-        Answer::Nothing => ResultText::Nothing,
+    let stored = match &answer {
+        Answer::Stdout => store_result(dir, ResultSource::Spool(Stream::Stdout)),
+        Answer::Text(text) => store_result(dir, ResultSource::Bytes(text.as_bytes())),
+        Answer::Nothing => Ok(ResultText::Nothing),
+    };
+    let (outcome, result) = match stored {
+        Ok(result) => (outcome, result),
+        Err(error) if error.is_full() => (unstored(outcome, &error), what_fits(dir, &answer)?),
+        Err(error) => return Err(error),
     };
     let stderr_tail = match outcome.kind() {
         OutcomeKind::Succeeded => String::new(),
@@ -40,6 +48,33 @@ pub(super) fn ending(dir: &RunDir, state: &State, facts: Facts) -> Result<Ending
         | OutcomeKind::Interrupted => tail(dir, Stream::Stderr, STDERR_TAIL_BYTES)?,
     };
     Ok(Ending { outcome, result, duration_ms, usage: state.usage, exit_code, stderr_tail, killed })
+}
+
+/// Returns what a run has come to whose answer found no room.
+fn unstored(outcome: Outcome, error: &StoreError) -> Outcome {
+    match outcome.kind() {
+        OutcomeKind::Succeeded => {
+            let reason = format!("the whole answer could not be kept: could not {}", explain(error));
+            Outcome::Failed { failure: Failure::Storage { reason } }
+        }
+        OutcomeKind::Partial
+        | OutcomeKind::Failed
+        | OutcomeKind::TimedOut
+        | OutcomeKind::Cancelled
+        | OutcomeKind::OverBudget
+        | OutcomeKind::Refused
+        | OutcomeKind::Interrupted => outcome,
+    }
+}
+
+/// Returns as much of the end of an answer as may find room in the ending itself.
+fn what_fits(dir: &RunDir, answer: &Answer) -> Result<ResultText, StoreError> {
+    let text = match answer {
+        Answer::Stdout => tail(dir, Stream::Stdout, FITTING_BYTES)?,
+        Answer::Text(text) => domain::size::tail(text, FITTING_BYTES).to_owned(),
+        Answer::Nothing => String::new(),
+    };
+    Ok(if text.is_empty() { ResultText::Nothing } else { ResultText::Inline(text) })
 }
 
 /// Ends a run that never started.
@@ -66,7 +101,13 @@ pub fn end_lost(
         worker_pid: 0,
         version: env!("CARGO_PKG_VERSION").to_owned(),
     };
-    log.append(clock::now(), claimed)?;
+    match log.append(clock::now(), claimed) {
+        // There is room for the end, which matters more than who wrote it.
+        Err(error) if error.is_full() => {}
+        appended => {
+            appended?;
+        }
+    }
     let state = log.state().clone();
     cancel_children(dir, spec, &state);
     let answer = if !state.said.trim().is_empty() {

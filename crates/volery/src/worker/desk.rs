@@ -21,6 +21,7 @@ use super::output::{self, Output};
 use super::questions::OpenQuestion;
 use super::{agent, peers};
 use crate::app::{Engine, Progress, Request};
+use crate::causes::explain;
 use crate::clock;
 use crate::point;
 use crate::readable::readable;
@@ -84,8 +85,7 @@ pub fn carry_out(assignment: Assignment<'_>) -> i32 {
 
 #[expect(clippy::print_stderr, reason = "the error stream of a worker is the run's worker.log")]
 fn report(error: &StoreError) {
-    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
-    eprintln!("{} worker: {error}{cause}", clock::now());
+    eprintln!("{} worker: could not {}", clock::now(), explain(error));
 }
 
 /// How the agent is driven, and how far it is.
@@ -190,7 +190,8 @@ impl Desk {
         });
         tokio::task::spawn_local(peers::accept(listener, desk.spec.tag, desk.to_desk.clone()));
         point::reach("worker_claimed");
-        desk.begin(prepared, resumed).await?;
+        let begun = desk.begin(prepared, resumed).await;
+        desk.or_end(begun).await?;
         desk.attend().await
     }
 
@@ -286,17 +287,32 @@ impl Desk {
     /// The loop.
     async fn attend(&mut self) -> Result<(), StoreError> {
         while !self.finished {
-            self.audience.tell_if_due(&self.spec, self.log.state());
-            self.tell_deadline();
-            let wait = Duration::from_millis(self.next_wake().saturating_sub(clock::monotonic_ms()));
-            match tokio::time::timeout(wait, self.seen.recv()).await {
-                Ok(Some(seen)) => self.take(seen).await?,
-                Ok(None) => unreachable!("the desk holds a sender itself"),
-                Err(_) => {}
-            }
-            self.housekeep().await?;
+            let attended = self.attend_once().await;
+            self.or_end(attended).await?;
         }
         Ok(())
+    }
+
+    async fn attend_once(&mut self) -> Result<(), StoreError> {
+        self.audience.tell_if_due(&self.spec, self.log.state());
+        self.tell_deadline();
+        let wait = Duration::from_millis(self.next_wake().saturating_sub(clock::monotonic_ms()));
+        match tokio::time::timeout(wait, self.seen.recv()).await {
+            Ok(Some(seen)) => self.take(seen).await?,
+            Ok(None) => unreachable!("the desk holds a sender itself"),
+            Err(_) => {}
+        }
+        self.housekeep().await
+    }
+
+    /// What found no room was not recorded and so was not done; there is room for the end, and the reason.
+    async fn or_end(&mut self, done: Result<(), StoreError>) -> Result<(), StoreError> {
+        match done {
+            Err(error) if error.is_full() && !self.machine.is_finished() => {
+                self.step(Input::StorageFailed(format!("could not {}", explain(&error)))).await
+            }
+            other => other,
+        }
     }
 
     fn next_wake(&self) -> u64 {
@@ -460,15 +476,4 @@ fn prepare(dir: &RunDir, spec: &RunSpec) -> Result<Drive, String> {
     let backend =
         backend::registry::by_kind(kind).ok_or_else(|| format!("there is no backend of the kind {kind}"))?;
     backend.prepare(spec, &dir.work_dir()).map_err(|error| error.to_string())
-}
-
-/// Returns an error with its causes in a line.
-fn explain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(&format!(": {cause}"));
-        source = cause.source();
-    }
-    text
 }

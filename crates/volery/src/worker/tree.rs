@@ -47,9 +47,12 @@ impl Desk {
         if left.is_empty() {
             return Ok(());
         }
-        self.append(Event::Warned {
-            message: format!("processes that could not be killed: {}", left.join(", ")),
-        })
+        let message = format!("processes that could not be killed: {}", left.join(", "));
+        match self.append(Event::Warned { message }) {
+            // The end of the run must not wait for this line to fit.
+            Err(error) if error.is_full() => Ok(()),
+            appended => appended,
+        }
     }
 
     /// Stops the agent: asks it, or kills all that belongs to the run.

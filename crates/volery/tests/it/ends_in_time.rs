@@ -49,7 +49,8 @@ fn silence_ends_a_run_with_an_idle_time_out() {
 #[test]
 fn output_puts_the_idle_time_out_off() {
     // The pauses add up to more than the time-out and are each far below it, so that a slow machine changes nothing.
-    let steps = ["say:1", "sleep:900", "err:2", "sleep:900", "say:3", "sleep:900", "say:4", "sleep:900", "hang"];
+    let steps =
+        ["say:1", "sleep:900", "err:2", "sleep:900", "say:3", "sleep:900", "say:4", "sleep:900", "hang"];
     let stage = Stage::new();
     stage.fake("slow", &steps, "idle_timeout: 3s");
     let run = stage.volery(["run", "slow", "go", "--json"]).exits(4).json();

@@ -93,22 +93,48 @@ fn an_agent_whose_output_no_longer_fits_is_stopped_and_keeps_what_it_wrote() {
     });
     disk.fill();
     std::fs::write(gate, "").unwrap();
-    let run = crate::stage::said(shell.wait_with_output().unwrap());
-    let error = &run.json()["error"];
-    let message = error["message"].as_str().unwrap();
-    assert!(message.starts_with("the end of the run ") && message.contains("no storage space"), "{message}");
-    let hint = error["hint"].as_str().unwrap();
-    assert!(hint.starts_with("what it has said so far is kept: volery show "), "{hint}");
-    let id = hint.split_whitespace().nth(10).unwrap().trim_end_matches(';');
-    let lost = disk.volery(["show", id, "--json"]).ok().json();
-    assert!(lost["partial"].as_str().unwrap().starts_with("so far\nxxx"), "{lost}");
-    assert!(
-        lost["warnings"][0].as_str().unwrap().starts_with("the end of this run could not be recorded yet")
-    );
+    let run = crate::stage::said(shell.wait_with_output().unwrap()).json();
+    let reason = "failed: what happened could not be recorded: could not write ";
+    let explained = |run: &serde_json::Value| {
+        let said = run["explanation"].as_str().unwrap();
+        assert!(said.starts_with(reason) && said.contains("No space left on device"), "{said}");
+        assert_eq!(run["outcome"]["kind"], json!("storage"), "{run}");
+        assert!(run["result"].as_str().unwrap().starts_with("so far\nxxx"), "{run}");
+    };
+    explained(&run);
+    let id = run["run_id"].as_str().unwrap();
+    explained(&disk.volery(["show", id, "--json"]).ok().json());
     disk.free();
-    let ended = disk.volery(["show", id, "--json"]).ok().json();
-    assert_eq!((&ended["ended"], &ended["status"]), (&json!(true), &json!("partial")), "{ended}");
-    assert!(ended["result"].as_str().unwrap().starts_with("so far\nxxx"), "{ended}");
+    explained(&disk.volery(["show", id, "--json"]).ok().json());
+}
+
+#[test]
+fn a_step_that_cannot_be_recorded_is_not_made_and_the_run_says_why() {
+    let stage = place();
+    let test = "refuses_a_bad_home::a_step_that_cannot_be_recorded";
+    let Some(disk) = SmallDisk::mount(&stage, test) else { return };
+    // More than is reserved ahead, so that the disk is full before the words are said.
+    let words: String = (1..600).map(|number| format!("- say: {}\n", "z".repeat(number))).collect();
+    stage.rehearsal("speaker", &format!("- say: so far\n- ask: go on?\n{words}- say: the end"), "");
+    let id = disk.volery(["run", "speaker", "go", "--background"]).ok().stdout.trim().to_owned();
+    let ended = |disk: &SmallDisk<'_>| {
+        let shown = disk.volery(["show", &id, "--json"]).ok().json();
+        (shown["ended"] == json!(true)).then_some(shown)
+    };
+    wait_for(PATIENCE, "the question", || {
+        let shown = disk.volery(["show", &id, "--json"]).ok().json();
+        (shown["status"] == json!("waiting")).then_some(())
+    });
+    stage_answer(&disk, &id);
+    let full = wait_for(PATIENCE, "the end", || ended(&disk));
+    assert_eq!((&full["status"], &full["outcome"]["kind"]), (&json!("failed"), &json!("storage")), "{full}");
+    assert!(full["explanation"].as_str().unwrap().contains("No space left on device"), "{full}");
+    let said = full["result"].as_str().unwrap();
+    assert!(said.contains("zz") && !said.contains("the end"), "{said}");
+    let listed = disk.volery(["ps", "--all", "--json"]).ok().json();
+    assert_eq!(listed["runs"][0]["run_id"], json!(id));
+    disk.free();
+    assert_eq!(ended(&disk).unwrap()["outcome"], full["outcome"]);
 }
 
 #[test]
@@ -116,9 +142,7 @@ fn a_run_whose_end_cannot_be_recorded_is_shown_and_ended_later() {
     let stage = place();
     let test = "refuses_a_bad_home::a_run_whose_end_cannot_be_recorded";
     let Some(disk) = SmallDisk::mount(&stage, test) else { return };
-    // Lines of all lengths leave no room for the last one, wherever the disk begins to be full.
-    let words: String = (1..80).map(|number| format!("- say: {}\n", "z".repeat(number))).collect();
-    stage.rehearsal("speaker", &format!("- say: so far\n- ask: go on?\n{words}"), "");
+    stage.rehearsal("speaker", "- say: so far\n- ask: go on?", "");
     let id = disk.volery(["run", "speaker", "go", "--background"]).ok().stdout.trim().to_owned();
     let shown = |what: &str| {
         wait_for(PATIENCE, what, || {
@@ -127,24 +151,28 @@ fn a_run_whose_end_cannot_be_recorded_is_shown_and_ended_later() {
         })
     };
     shown("waiting");
-    // The answer is on disk before the space ends.
-    disk.volery(["ps"]).ok();
-    stage_answer(&disk, &id);
+    let (keeper, worker) = keeper_and_worker(&disk, &id);
+    crate::stage::kill(keeper, rustix::process::Signal::KILL);
+    crate::stage::kill(worker, rustix::process::Signal::KILL);
+    disk.make_read_only();
     let lost = shown("the end of this run could not be recorded yet: could not ");
-    assert!(lost["partial"].as_str().unwrap().starts_with("so far\n"), "{lost}");
-    let listed = disk.volery(["ps", "--all", "--json"]).ok().json();
-    assert_eq!(listed["runs"][0]["run_id"], json!(id));
-    disk.free();
+    assert_eq!(lost["partial"], json!("so far\n"), "{lost}");
+    disk.make_writable();
     let ended = disk.volery(["show", &id, "--json"]).ok().json();
     assert_eq!((&ended["status"], &ended["ended"]), (&json!("partial"), &json!(true)), "{ended}");
-    assert!(ended["result"].as_str().unwrap().starts_with("so far\n"), "{ended}");
+    assert_eq!(ended["result"], json!("so far\n"), "{ended}");
+}
+
+/// Returns the pids of those who carry out a run.
+fn keeper_and_worker(disk: &SmallDisk<'_>, id: &str) -> (u32, u32) {
+    let shown = disk.volery(["show", id, "--events", "--json"]).ok().json();
+    let pid = |of: &str| u32::try_from(shown["events"][0][of].as_u64().unwrap()).unwrap();
+    (pid("keeper_pid"), pid("worker_pid"))
 }
 
 /// Answers a question, and fills the disk before the worker acts on it.
 fn stage_answer(disk: &SmallDisk<'_>, id: &str) {
-    let worker = disk.volery(["show", id, "--events", "--json"]).ok().json();
-    let worker = worker["events"][0]["worker_pid"].as_u64().unwrap();
-    let worker = u32::try_from(worker).unwrap();
+    let (_, worker) = keeper_and_worker(disk, id);
     crate::stage::kill(worker, rustix::process::Signal::STOP);
     disk.volery(["approve", id]).ok();
     disk.fill();

@@ -72,9 +72,17 @@ impl<'a> SmallDisk<'a> {
 
     /// Makes the disk read-only, once nobody writes to it any more.
     pub(crate) fn make_read_only(&self) {
-        wait_for(PATIENCE, "the disk to become read-only", || {
+        self.remount("ro");
+    }
+
+    pub(crate) fn make_writable(&self) {
+        self.remount("rw");
+    }
+
+    fn remount(&self, mode: &str) {
+        wait_for(PATIENCE, "the disk to be mounted anew", || {
             let mut command = self.enter();
-            command.args(["mount", "-o", "remount,bind,ro"]).arg(self.stage.path("state"));
+            command.args(["mount", "-o", &format!("remount,bind,{mode}")]).arg(self.stage.path("state"));
             let done = command.stderr(Stdio::null()).status().unwrap();
             done.success().then_some(())
         });
