@@ -33,6 +33,9 @@ use crate::wire::{self, Word};
 /// How many errors of a configuration are shown at once.
 const CONFIG_ERRORS_SHOWN: usize = 8;
 
+/// Told of a run that is written down and not started yet; an error takes it back.
+pub type Herald<'a> = &'a mut dyn FnMut(&RunSpec) -> Result<(), AppError>;
+
 /// A child that was started, for the desk that records it.
 pub struct StartedChild {
     pub run_id: RunId,
@@ -45,19 +48,25 @@ impl Engine {
     pub(super) async fn start(self: &Arc<Self>, ask: Start) -> Result<Started, AppError> {
         // Off the loop, where many starts share the flushes of the disk. Never torn apart by a caller that stops
         // waiting: what was begun there is finished.
-        self.off_loop(move |engine| engine.start_now(ask, None)).await
+        self.off_loop(move |engine| engine.start_now(ask, None, &mut |_| Ok(()))).await
     }
 
-    /// Starts a child run for the agent of the run that this engine works for.
-    pub fn start_child(&self, ask: Start, mut parent: Parent) -> Result<StartedChild, AppError> {
+    /// Starts a child run for the agent of the run that this engine works for. The herald hears of it before it
+    /// starts, so that its parent cannot lose sight of it.
+    pub fn start_child(
+        &self,
+        ask: Start,
+        mut parent: Parent,
+        herald: Herald<'_>,
+    ) -> Result<StartedChild, AppError> {
         parent.line = self.line_of(&parent.spec);
         let agent: AgentName =
             ask.agent.parse().map_err(|error: IdError| AppError::usage(error.to_string()))?;
-        let told = self.start_now(ask, Some(parent))?;
+        let told = self.start_now(ask, Some(parent), herald)?;
         Ok(StartedChild { run_id: told.run_id, agent, told })
     }
 
-    fn start_now(&self, ask: Start, parent: Option<Parent>) -> Result<Started, AppError> {
+    fn start_now(&self, ask: Start, parent: Option<Parent>, herald: Herald<'_>) -> Result<Started, AppError> {
         if self.leashes.has_left() {
             return Err(AppError::internal("this server is leaving, so it starts nothing more"));
         }
@@ -93,7 +102,7 @@ impl Engine {
             spec.on_interrupt = OnInterrupt::End;
         }
         self.take_place_in_tree(&spec)?;
-        self.launch(spec, &catalogue, attachment)
+        self.launch(spec, &catalogue, attachment, herald)
     }
 
     /// Returns the run that this request already made, if its key is known.
@@ -121,6 +130,7 @@ impl Engine {
         spec: RunSpec,
         catalogue: &Catalogue,
         attachment: Attachment,
+        herald: Herald<'_>,
     ) -> Result<Started, AppError> {
         let new_run = self.home.create_run(&spec).map_err(not_recorded)?;
         point::reach("door_wrote_spec");
@@ -138,7 +148,8 @@ impl Engine {
                 }
             }
         }
-        let begun = leashes::pair().map_err(os_error("make a leash")).and_then(|(near, far)| {
+        let pair = || leashes::pair().map_err(os_error("make a leash"));
+        let begun = herald(&spec).and_then(|()| pair()).and_then(|(near, far)| {
             self.start_keeper(&new_run, &far, catalogue)?;
             Ok(near)
         });

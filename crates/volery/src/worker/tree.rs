@@ -3,7 +3,7 @@
 use backend::contract::Answer;
 use backend::process;
 use domain::plan::Parent;
-use domain::run::{Event, Input, Outcome, StopHow};
+use domain::run::{Event, Input, Outcome, OutcomeKind, RunSpec, StopHow};
 use journal::StoreError;
 use journal::inbox::{self, Letter};
 use tokio::sync::{mpsc, oneshot};
@@ -109,7 +109,7 @@ impl Desk {
         }
     }
 
-    /// Starts a child run and records it in the same breath, so that no end of this run can miss it.
+    /// Starts a child run. It is recorded before it starts, so that no end of this run can miss it.
     pub(super) fn start_child(&mut self, start: Start) -> Result<Result<StartedChild, AppError>, StoreError> {
         let parent = Parent {
             spec: self.spec.clone(),
@@ -118,10 +118,33 @@ impl Desk {
             remaining_ms: self.machine.remaining_ms(clock::monotonic_ms()),
             line: Vec::new(),
         };
-        let started = match self.engine.start_child(start, parent) {
-            Ok(started) => started,
-            Err(error) => return Ok(Err(error)),
+        let (log, mut announced, mut unrecorded) = (&mut self.log, None, None);
+        let mut herald = |child: &RunSpec| {
+            let event = Event::ChildStarted { run: child.id, agent: child.agent.clone() };
+            announced = Some(child.id);
+            match log.append(clock::now(), event) {
+                Ok(_) => Ok(()),
+                Err(error) => {
+                    unrecorded = Some(error);
+                    Err(AppError::internal("the run could not be recorded with its parent"))
+                }
+            }
         };
+        let started = self.engine.start_child(start, parent, &mut herald);
+        if let Some(error) = unrecorded {
+            return Err(error);
+        }
+        point::reach("worker_started_child");
+        let started = match started {
+            Ok(started) => started,
+            Err(error) => {
+                if let Some(run) = announced {
+                    self.append(Event::ChildEnded { run, outcome: OutcomeKind::Failed })?;
+                }
+                return Ok(Err(error));
+            }
+        };
+        // A request that is repeated has its run already, perhaps from an earlier worker.
         if !self.log.state().children.contains_key(&started.run_id) {
             self.append(Event::ChildStarted { run: started.run_id, agent: started.agent.clone() })?;
         }
