@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 use rustix::process::{Pid, Signal, WaitOptions};
 
-use super::os::SignalFd;
+use super::os::{ProcessHandle, SignalFd};
 use crate::contract::Exit;
 
 /// The number of the process that became a subreaper here. A forked worker knows by it that its parent adopts
@@ -78,6 +78,18 @@ pub fn has_children() -> bool {
 pub fn is_stopped(pid: Pid) -> bool {
     let stat = super::walk::Proc::open().ok().and_then(|mut proc| proc.stat(pid));
     stat.is_some_and(|stat| stat.state == 'T')
+}
+
+/// Finds a process by its number, if it is one of this program's with this argument on its command line.
+///
+/// Whoever has the same number by chance has another command line.
+pub fn find_own(pid: Pid, argument: &std::ffi::OsStr) -> Option<ProcessHandle> {
+    let handle = ProcessHandle::open(pid).ok()?;
+    let mut proc = super::walk::Proc::open().ok()?;
+    // Looked at again after it was opened: the number means this process until the handle is gone.
+    let found = proc.stat(pid).filter(|stat| !stat.is_dead()).is_some()
+        && proc.has_argument(pid, argument.as_encoded_bytes());
+    found.then_some(handle)
 }
 
 /// Blocks these signals and returns a descriptor that is readable when one has arrived.

@@ -151,6 +151,12 @@ impl Proc {
         self.buffer.split(|byte| *byte == 0).any(|entry| entry == variable)
     }
 
+    /// Whether this is one of the words that the process was started with.
+    pub(super) fn has_argument(&mut self, pid: Pid, argument: &[u8]) -> bool {
+        self.read_small(&format!("{pid}/cmdline")).is_some()
+            && self.buffer.split(|byte| *byte == 0).any(|word| word == argument)
+    }
+
     /// Returns the share of memory that the process uses: what it shares is divided among the sharers.
     pub(super) fn proportional_bytes(&mut self, pid: Pid) -> Option<u64> {
         self.read_small(&format!("{pid}/smaps_rollup"))?;

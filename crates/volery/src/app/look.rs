@@ -56,7 +56,11 @@ impl Engine {
         if dir.ending().map_err(store_error)?.is_some() {
             return Ok(spec);
         }
-        let Some(lock) = dir.try_lock().map_err(store_error)? else { return Ok(spec) };
+        let mut lock = dir.try_lock().map_err(store_error)?;
+        if lock.is_none() && end_stopped(dir) {
+            lock = dir.try_lock().map_err(store_error)?;
+        }
+        let Some(lock) = lock else { return Ok(spec) };
         // It may have ended between the two looks.
         if dir.ending().map_err(store_error)?.is_some() {
             return Ok(spec);
@@ -72,6 +76,28 @@ impl Engine {
         let _ = std::fs::remove_file(sockets::path(&self.home, spec.tag));
         Ok(spec)
     }
+}
+
+/// Kills what is left of a run's keeper and worker when one of them is dead and the other stopped: it holds the lock
+/// and does nothing, and nobody else is there to notice. Returns whether it did.
+fn end_stopped(dir: &RunDir) -> bool {
+    let Ok((state, _)) = journal::read_state(dir) else { return false };
+    let alive = |pid: Option<u32>| {
+        let pid = i32::try_from(pid?).ok().filter(|pid| *pid > 0).and_then(process::Pid::from_raw)?;
+        process::find_own(pid, dir.path().as_os_str())
+    };
+    let last = match (alive(state.keeper_pid), alive(state.worker_pid)) {
+        (Some(last), None) | (None, Some(last)) if process::is_stopped(last.pid()) => last,
+        _ => return false,
+    };
+    if last.signal(process::Signal::KILL).is_err() {
+        return false;
+    }
+    let wait = rustix::time::Timespec { tv_sec: 1, tv_nsec: 0 };
+    let mut ended = [rustix::event::PollFd::new(&last, rustix::event::PollFlags::IN)];
+    // The lock tells whether it is gone; who looks too early looks again.
+    let _ = rustix::event::poll(&mut ended, Some(&wait));
+    true
 }
 
 /// Orders the end of a run: the order is on disk, then its worker is told to look.

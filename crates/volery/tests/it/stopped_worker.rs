@@ -44,6 +44,25 @@ fn is_ended_by_its_keeper_and_nothing_is_left() {
 }
 
 #[test]
+fn without_its_keeper_is_ended_by_whoever_looks() {
+    for containment in ["auto", "plain"] {
+        let stage = Stage::new();
+        let id = start(&stage, containment);
+        let crew = crew(&stage.run_dir(&id));
+        // The keeper is killed first: alive, it would end the stopped worker itself.
+        let (keeper, worker) = (crew.keeper.unwrap(), crew.worker.unwrap());
+        keeper.signal(Signal::KILL);
+        worker.signal(Signal::STOP);
+        let ended = wait_for(PATIENCE, "a look to end the run", || {
+            Some(stage.json(["show", &id])).filter(|shown| shown["ended"] == json!(true))
+        });
+        let cause = json!({"cause": "interrupted", "lost": "keeper_and_worker"});
+        assert_eq!((&ended["outcome"]["cause"], &ended["result"]), (&cause, &json!("before\n")), "{ended}");
+        assert_eq!(tagged(stage.tag(&id)), Vec::<u32>::new());
+    }
+}
+
+#[test]
 fn goes_on_when_it_is_continued_at_once() {
     let stage = Stage::new();
     let id = start(&stage, "auto");
