@@ -69,6 +69,8 @@ pub enum Refusal {
     MayNotDelegate { parent: AgentName, agent: AgentName },
     #[error("the limit on {} is reached: {allowed} are allowed", .limit.as_str())]
     Limit { limit: LimitName, allowed: u32 },
+    #[error("no time is left for it: the time-out is 0")]
+    NoTime,
     #[error("agent {agent} was already given this very prompt by a run above this one")]
     Circle { agent: AgentName },
 }
@@ -83,6 +85,9 @@ pub fn plan(agent: &Agent, order: Order, place: Place) -> Result<RunSpec, Refusa
     if let Some(parent) = &place.parent {
         check_parent(agent, &prompt, parent)?;
         limits = within_parent(parent, &limits);
+    }
+    if limits.timeout_ms == 0 {
+        return Err(Refusal::NoTime);
     }
     let (parent, root, depth) = match &place.parent {
         Some(parent) => (Some(parent.spec.id), parent.spec.root, parent.spec.depth + 1),

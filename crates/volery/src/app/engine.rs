@@ -46,6 +46,11 @@ impl Engine {
                 AppError::usage(message).hint("set VOLERY_HOME to a directory of yours on a local disk")
             );
         };
+        if env::get(env::VOLERY_CONFIG_HOME).is_some_and(|path| PathBuf::from(path).is_relative()) {
+            // Passing it over could pass over a limit.
+            let message = "VOLERY_CONFIG_HOME is a relative path, which means another place for every caller";
+            return Err(AppError::usage(message).hint("set it to an absolute path, or not at all"));
+        }
         let home = Home::open(&path).map_err(home_error)?;
         let AppContext { door, caller, directory } = context;
         let scope = Scope::Everything;

@@ -383,7 +383,7 @@ fn refusal_error(refusal: Refusal) -> AppError {
         Refusal::CallerNotAllowed { .. } | Refusal::MayNotDelegate { .. } | Refusal::Circle { .. } => {
             AppError::denied(message)
         }
-        Refusal::Limit { .. } => AppError::limit(message),
+        Refusal::Limit { .. } | Refusal::NoTime => AppError::limit(message),
     }
 }
 

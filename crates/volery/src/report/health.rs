@@ -16,6 +16,10 @@ pub(crate) fn health(report: &HealthReport, look: &Look) -> String {
         count(report.waiting),
         count(report.slots)
     );
+    if report.agents.is_empty() {
+        text.push_str("no run has ended yet; `volery health --all` covers all projects\n");
+        return text;
+    }
     let mut table = Table::new(&[
         Column::left("AGENT"),
         Column::left("BACKEND"),

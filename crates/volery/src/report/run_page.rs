@@ -109,8 +109,12 @@ impl Page<'_> {
             self.fact("ended", &self.moment(ended));
         }
         self.fact("time", &span(run.duration_ms));
-        let (input, output) = (count(run.usage.input_tokens), count(run.usage.output_tokens));
-        self.fact("tokens", &format!("{input} in, {output} out"));
+        if run.usage.input_tokens + run.usage.output_tokens > 0 {
+            let (input, output) = (count(run.usage.input_tokens), count(run.usage.output_tokens));
+            self.fact("tokens", &format!("{input} in, {output} out"));
+        } else {
+            self.fact("tokens", "not known");
+        }
         let cost = run.usage.cost.map(|cost| cost.microusd);
         self.fact("cost", &cost.map_or_else(|| "not known".to_owned(), |micro| money(Some(micro))));
         if let Some(code) = run.exit_code {

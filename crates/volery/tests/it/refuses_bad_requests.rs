@@ -186,3 +186,12 @@ fn errors_are_one_json_document_where_asked_for() {
     assert_eq!(error["kind"], json!("not_found"), "{error}");
     assert_eq!(error["hint"], json!("did you mean reviewer? Available: reviewer, tester"));
 }
+
+#[test]
+fn a_run_without_any_time() {
+    let stage = Stage::new();
+    stage.rehearsal("greeter", "- say: hello", "");
+    let said = stage.volery(["run", "greeter", "x", "--timeout", "0s"]).exits(4).stderr;
+    assert_eq!(said, "error: no time is left for it: the time-out is 0\n");
+    assert_eq!(stage.runs(), Vec::<String>::new());
+}
