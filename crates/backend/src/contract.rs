@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use domain::permission::Permission;
 use domain::run::{AgentEnd, Call, CallClass, CallKind, RunSpec, Stream, Usage};
 use serde::Serialize;
 
-/// What a backend can do, as a value: nobody outside this crate asks which backend it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+/// What a backend can do, as a value: nobody outside this crate asks which backend it is. By default nothing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Capabilities {
     /// The agent's system prompt reaches it.
     pub system_prompt: bool,
@@ -21,6 +22,22 @@ pub struct Capabilities {
     pub ask: bool,
     /// A process is started, so that containment and resource limits mean something.
     pub process: bool,
+    /// The agent's system prompt can take the place of the program's own.
+    pub replaces_prompt: bool,
+    pub effort: bool,
+    /// The list of tools can be restricted.
+    pub tools: bool,
+    /// The directory's own instructions can be left out.
+    pub skips_context: bool,
+    /// The agent gets its own MCP servers, and only those.
+    pub mcp_servers: bool,
+    /// The answer is made to satisfy a schema.
+    pub output_schema: bool,
+    pub max_turns: bool,
+    pub extra_args: bool,
+    pub extra_directories: bool,
+    /// The agent can answer by writing a file.
+    pub response_file: bool,
 }
 
 /// A way to drive agents.
@@ -30,8 +47,23 @@ pub trait Backend: Sync {
 
     fn capabilities(&self, options: &serde_json::Value) -> Capabilities;
 
+    /// Names each part of a permission that this backend cannot express: by default, all of it.
+    fn unenforceable(&self, permission: &Permission, _options: &serde_json::Value) -> Vec<String> {
+        inexpressible(permission)
+    }
+
     /// Says how to carry out one run. Reads nothing and starts nothing.
     fn prepare(&self, spec: &RunSpec, work: &Path) -> Result<Drive, PrepareError>;
+}
+
+/// Names each part of a permission, for a backend that can express none.
+pub fn inexpressible(permission: &Permission) -> Vec<String> {
+    let level = permission.level.map(|level| format!("the level {}", level.as_str()));
+    let lists = [("allow", &permission.allow), ("ask", &permission.ask), ("deny", &permission.deny)];
+    let rules = lists
+        .into_iter()
+        .flat_map(|(word, rules)| rules.iter().map(move |rule| format!("the rule {word} {rule}")));
+    level.into_iter().chain(rules).collect()
 }
 
 /// The stored options of a run do not make sense to its backend.

@@ -4,7 +4,7 @@ use domain::agent::{Script, Step};
 use domain::diagnostic::Diagnostic;
 use domain::nearest::nearest;
 
-use crate::agent::volery::read_agent_name;
+use crate::agent::read_agent_name;
 use crate::text::{
     Bounds, Entry, Fields, Findings, Node, Place, Shape, YamlText, amount, duration_ms, list, quoted,
     read_yaml, relative_path, text,

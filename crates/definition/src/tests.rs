@@ -8,7 +8,7 @@ use domain::run::{ContainmentDemand, OnDisconnect, OnInterrupt};
 use proptest::prelude::*;
 use serde_json::json;
 
-use crate::agent::volery::{self, AgentFile};
+use crate::agent::{AgentFile, volery};
 use crate::config::{self, ConfigFile};
 use crate::frontmatter::{self, Missing, Parts};
 use crate::script;
@@ -419,15 +419,11 @@ fn agent() -> impl Strategy<Value = Agent> {
     (name(), words(), words(), lists, limits, script).prop_map(
         |(name, description, prompt, lists, limits, script)| {
             let (use_when, callers, delegates) = lists;
+            let source = Source { file: "f".to_owned(), format: Format::Volery, layer: Layer::User };
             Agent {
-                name,
                 description: description.trim().to_owned(),
-                backend: "upper".parse().unwrap(),
-                model: None,
                 system_prompt: prompt.trim().to_owned(),
                 use_when,
-                avoid_when: Vec::new(),
-                env: Vec::new(),
                 limits,
                 callers: callers.map_or(Callers::Anyone, Callers::Only),
                 delegates: Delegates::Only(delegates),
@@ -435,7 +431,7 @@ fn agent() -> impl Strategy<Value = Agent> {
                 on_interrupt: OnInterrupt::Resume,
                 containment: ContainmentDemand::Plain,
                 script: script.map(|steps| ScriptSource::Inline(Script { steps })),
-                source: Source { file: "f".to_owned(), format: Format::Volery, layer: Layer::User },
+                ..Agent::new(name, "upper".parse().unwrap(), source)
             }
         },
     )

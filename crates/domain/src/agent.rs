@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::budget::AskedLimits;
 use crate::id::{AgentName, BackendName};
 use crate::run::{ContainmentDemand, OnDisconnect, OnInterrupt};
+use crate::setup::Setup;
 
 /// Where a definition or a setting comes from. Later ones are nearer and win.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -18,7 +19,7 @@ pub enum Layer {
     CommandLine,
 }
 
-/// A named definition: system prompt, backend, model, limits, callers.
+/// A named definition: system prompt, backend, model, setup, limits, callers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Agent {
     pub name: AgentName,
@@ -28,6 +29,11 @@ pub struct Agent {
     pub system_prompt: String,
     pub use_when: Vec<String>,
     pub avoid_when: Vec<String>,
+    /// What the agent is good at, in a few words each.
+    pub capabilities: Vec<String>,
+    pub tags: Vec<String>,
+    /// What a caller gives beside the prompt; only directives have inputs.
+    pub inputs: Vec<Input>,
     /// Names of environment variables passed on beside the base list.
     pub env: Vec<String>,
     pub limits: AskedLimits,
@@ -38,7 +44,50 @@ pub struct Agent {
     pub containment: ContainmentDemand,
     /// The steps of a rehearsal: a file beside the definition, or written in it.
     pub script: Option<ScriptSource>,
+    /// What the backend is asked for beyond prompt and model.
+    pub setup: Setup,
     pub source: Source,
+}
+
+impl Agent {
+    /// Returns an agent of which nothing is known but the name, the backend and the file.
+    pub fn new(name: AgentName, backend: BackendName, source: Source) -> Self {
+        Self {
+            name,
+            description: String::new(),
+            backend,
+            model: None,
+            system_prompt: String::new(),
+            use_when: Vec::new(),
+            avoid_when: Vec::new(),
+            capabilities: Vec::new(),
+            tags: Vec::new(),
+            inputs: Vec::new(),
+            env: Vec::new(),
+            limits: AskedLimits::default(),
+            callers: Callers::Anyone,
+            delegates: Delegates::Nobody,
+            on_disconnect: None,
+            on_interrupt: OnInterrupt::End,
+            containment: ContainmentDemand::Auto,
+            script: None,
+            setup: Setup::default(),
+            source,
+        }
+    }
+}
+
+/// A value that a directive wants.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Input {
+    pub name: String,
+    /// The type in the file's words: `string`, `integer` and so on.
+    pub kind: String,
+    pub required: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<String>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
 }
 
 /// The file that an agent was read from.
@@ -55,6 +104,42 @@ pub struct Source {
 pub enum Format {
     /// Our own markdown with YAML frontmatter.
     Volery,
+    /// The whole file is the system prompt, as sub-agents-mcp has it.
+    Plain,
+    /// `.agents/`: markdown with `run-agent`, `model`, `effort` and `permission`.
+    DotAgents,
+    /// `agents/NAME/agent.md` with its memory and skills.
+    Jarvis,
+    /// Kiro JSON, with the prompts and templates of budgie.
+    Kiro,
+    /// Markdown with a `<directive>` in XML, as Kiwi has it.
+    Directive,
+    Claude,
+    Cursor,
+    Codex,
+    Gemini,
+    Opencode,
+    /// `.github/agents`.
+    Copilot,
+}
+
+impl Format {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Volery => "volery",
+            Self::Plain => "plain",
+            Self::DotAgents => "dot-agents",
+            Self::Jarvis => "jarvis",
+            Self::Kiro => "kiro",
+            Self::Directive => "directive",
+            Self::Claude => "claude",
+            Self::Cursor => "cursor",
+            Self::Codex => "codex",
+            Self::Gemini => "gemini",
+            Self::Opencode => "opencode",
+            Self::Copilot => "copilot",
+        }
+    }
 }
 
 /// Who may ask for an agent.

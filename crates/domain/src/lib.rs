@@ -8,10 +8,13 @@ pub mod budget;
 pub mod diagnostic;
 pub mod duration;
 pub mod id;
+pub mod mcp_server;
 pub mod nearest;
+pub mod permission;
 pub mod plan;
 pub mod run;
 pub mod secret;
+pub mod setup;
 pub mod size;
 
 pub use jiff::Timestamp;

@@ -2,7 +2,7 @@
 //! and the random numbers come in as values.
 
 use crate::Timestamp;
-use crate::agent::{Agent, Callers};
+use crate::agent::{Agent, Callers, Format};
 use crate::budget::{self, AskedLimits, Limits};
 use crate::id::{AgentName, RunId, SessionId};
 use crate::run::{BackendSpec, Caller, Door, Idempotency, LimitName, OnDisconnect, RunSpec, SPEC_VERSION};
@@ -73,11 +73,16 @@ pub enum Refusal {
     NoTime,
     #[error("agent {agent} was already given this very prompt by a run above this one")]
     Circle { agent: AgentName },
+    #[error("{agent} is a directive, and directives cannot be executed yet")]
+    Directive { agent: AgentName },
 }
 
 /// Decides whether the run is accepted, and with which limits.
 pub fn plan(agent: &Agent, order: Order, place: Place) -> Result<RunSpec, Refusal> {
     let Order { prompt, context, session, model, limits, on_disconnect, idempotency } = order;
+    if agent.source.format == Format::Directive {
+        return Err(Refusal::Directive { agent: agent.name.clone() });
+    }
     let prompt = full_prompt(prompt, context)?;
     check_caller(agent, &place.caller)?;
     let asked = place.configured_limits.iter().chain([&agent.limits, &limits]);
@@ -116,6 +121,7 @@ pub fn plan(agent: &Agent, order: Order, place: Place) -> Result<RunSpec, Refusa
         on_disconnect: on_disconnect.or(agent.on_disconnect).unwrap_or(place.on_disconnect),
         on_interrupt: agent.on_interrupt,
         containment: agent.containment,
+        setup: agent.setup.clone(),
         tag: place.tag,
         idempotency,
         warnings: Vec::new(),

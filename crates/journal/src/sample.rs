@@ -78,6 +78,7 @@ pub(crate) fn spec_of(id: RunId) -> RunSpec {
         on_disconnect: OnDisconnect::Continue,
         on_interrupt: OnInterrupt::End,
         containment: ContainmentDemand::Auto,
+        setup: domain::setup::Setup::default(),
         tag: u64::MAX,
         idempotency: None,
         warnings: Vec::new(),

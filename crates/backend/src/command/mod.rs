@@ -30,10 +30,8 @@ impl Backend for Command {
             system_prompt: uses("{system_file}"),
             model: uses("{model}"),
             session: uses("{session_id}"),
-            usage: false,
-            resume: false,
-            ask: false,
             process: true,
+            ..Capabilities::default()
         }
     }
 

@@ -23,11 +23,16 @@ impl Backend for Rehearsal {
         Capabilities {
             system_prompt: true,
             model: true,
-            session: false,
             usage: true,
             resume: true,
             ask: true,
-            process: false,
+            // A script has no tools and no instructions but its own, and neither turns nor effort to spend.
+            replaces_prompt: true,
+            effort: true,
+            tools: true,
+            skips_context: true,
+            max_turns: true,
+            ..Capabilities::default()
         }
     }
 

@@ -2,9 +2,13 @@
 
 use domain::agent::{Agent, Callers, Delegates, Format, Layer, Script, ScriptSource, Source, Step};
 use domain::budget::AskedLimits;
+use domain::mcp_server::{McpServer, Transport};
+use domain::permission::{Level, Permission, Rule, Unenforceable};
 use domain::run::{ContainmentDemand, OnDisconnect, OnInterrupt};
+use domain::setup::{Context, Fallback, Isolation, OutputFormat, PromptMode, ResponseFile, Setup};
 
-use super::volery::{AgentFile, read};
+use super::AgentFile;
+use super::volery::read;
 
 fn file(text: &str) -> AgentFile<'_> {
     AgentFile { text, file: "shout.md", stem: "shout", layer: Layer::Project }
@@ -28,24 +32,9 @@ fn refuse(text: &str, expected: &[&str]) {
 }
 
 fn minimal() -> Agent {
-    Agent {
-        name: "shout".parse().unwrap(),
-        description: "Turns text into capitals.".to_owned(),
-        backend: "upper".parse().unwrap(),
-        model: None,
-        system_prompt: String::new(),
-        use_when: Vec::new(),
-        avoid_when: Vec::new(),
-        env: Vec::new(),
-        limits: AskedLimits::default(),
-        callers: Callers::Anyone,
-        delegates: Delegates::Nobody,
-        on_disconnect: None,
-        on_interrupt: OnInterrupt::End,
-        containment: ContainmentDemand::Auto,
-        script: None,
-        source: Source { file: "shout.md".to_owned(), format: Format::Volery, layer: Layer::Project },
-    }
+    let source = Source { file: "shout.md".to_owned(), format: Format::Volery, layer: Layer::Project };
+    let agent = Agent::new("shout".parse().unwrap(), "upper".parse().unwrap(), source);
+    Agent { description: "Turns text into capitals.".to_owned(), ..agent }
 }
 
 fn strings(texts: &[&str]) -> Vec<String> {
@@ -93,6 +82,30 @@ disconnect_grace: 5s
 on_interrupt: resume
 containment: strict
 script: scripts/loud.yaml
+capabilities: [capitals]
+tags: loud
+effort: high
+permission:
+  level: safe-edit
+  allow: [Read, 'Bash(git log:*)']
+  ask: WebFetch
+  deny: ['Edit(src/**)', mcp__mail__send]
+unenforceable: warn
+tools: Read, Bash(git log:*), mcp__mail
+prompt_mode: replace
+context: none
+mcp_servers:
+  mail: {command: mail-server, args: ['--user', '${MAIL_USER}', ''], env: {MAIL_TOKEN: '${MAIL_TOKEN}', PORT: 25}}
+  docs: {url: 'https://docs.example/mcp', headers: {Authorization: 'Bearer ${DOCS_TOKEN}'}}
+output_format: json
+output_schema: {type: object, required: [text]}
+session: true
+extra_args: [--verbose]
+extra_directories: [/srv/shared]
+fallback: [small-1, {backend: codex}, {backend: other, model: m}]
+isolation: worktree
+max_turns: 12
+response_file: {template: 'Write to {{RESPONSE_FILE}}.', summary_template: Say it again.}
 ---
 
   Be loud.
@@ -127,9 +140,118 @@ Always.
         on_interrupt: OnInterrupt::Resume,
         containment: ContainmentDemand::Strict,
         script: Some(ScriptSource::File("scripts/loud.yaml".to_owned())),
+        capabilities: strings(&["capitals"]),
+        tags: strings(&["loud"]),
+        setup: full_setup(),
         ..minimal()
     };
     assert_eq!(accept(text), (expected, Vec::new()));
+}
+
+fn full_setup() -> Setup {
+    let rules = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<Rule>>();
+    let env = [("MAIL_TOKEN", "${MAIL_TOKEN}"), ("PORT", "25")];
+    let mail = Transport::Stdio {
+        command: "mail-server".to_owned(),
+        args: vec!["--user".into(), "${MAIL_USER}".into(), "".into()],
+        env: env.map(|(name, value)| (name.to_owned(), value.into())).into(),
+    };
+    let headers = [("Authorization".to_owned(), "Bearer ${DOCS_TOKEN}".into())];
+    let docs = Transport::Http { url: "https://docs.example/mcp".into(), headers: headers.into() };
+    let server =
+        |name: &str, transport| McpServer { name: name.to_owned(), transport, tools: None, timeout_ms: None };
+    let fallback = |backend: Option<&str>, model: Option<&str>| Fallback {
+        backend: backend.map(|name| name.parse().unwrap()),
+        model: model.map(ToOwned::to_owned),
+    };
+    Setup {
+        effort: Some("high".to_owned()),
+        permission: Permission {
+            level: Some(Level::SafeEdit),
+            allow: rules(&["Read", "Bash(git log:*)"]),
+            ask: rules(&["WebFetch"]),
+            deny: rules(&["Edit(src/**)", "mcp__mail__send"]),
+        },
+        unenforceable: Unenforceable::Warn,
+        tools: Some(strings(&["Read", "Bash(git log:*)", "mcp__mail"])),
+        prompt_mode: PromptMode::Replace,
+        context: Context::None,
+        mcp_servers: vec![server("mail", mail), server("docs", docs)],
+        output_format: OutputFormat::Json,
+        output_schema: Some(serde_json::json!({"type": "object", "required": ["text"]})),
+        keeps_session: true,
+        extra_args: strings(&["--verbose"]),
+        extra_directories: strings(&["/srv/shared"]),
+        fallback: vec![
+            fallback(None, Some("small-1")),
+            fallback(Some("codex"), None),
+            fallback(Some("other"), Some("m")),
+        ],
+        isolation: Isolation::Worktree,
+        max_turns: Some(12),
+        response_file: Some(ResponseFile {
+            template: "Write to {{RESPONSE_FILE}}.".to_owned(),
+            summary_template: Some("Say it again.".to_owned()),
+        }),
+    }
+}
+
+#[test]
+fn what_is_asked_of_the_backend_wrongly_is_told_with_its_place() {
+    let text = "\
+---
+description: x
+backend: upper
+permission: {level: root, allow: ['Bash(x', --yes], may: 1}
+unenforceable: maybe
+session: 5
+max_turns: 0
+mcp_servers: [other, {command: a}, {name: b}, {name: c, command: x, url: y}]
+output_format: text
+output_schema: {}
+fallback: [{}]
+response_file: {}
+---
+";
+    let rule_hint = "(hint: write for example Read or Bash(git log:*))";
+    refuse(
+        text,
+        &[
+            "shout.md:4:21: error: permission.level: expected read-only or safe-edit or yolo, found the text \"root\"",
+            &format!(
+                "shout.md:4:35: error: permission.allow: \"Bash(x\" is not a rule: the parenthesis is not closed at \
+                 its end {rule_hint}"
+            ),
+            &format!(
+                "shout.md:4:45: error: permission.allow: \"--yes\" is not a rule: it begins with '-' {rule_hint}"
+            ),
+            "shout.md:4:53: warning: unknown key \"may\" in permission is ignored (hint: known keys: level, allow, \
+             ask, deny)",
+            "shout.md:5:16: error: unenforceable: expected refuse or warn, found the text \"maybe\"",
+            "shout.md:6:10: error: session: expected true or false, found the number 5",
+            "shout.md:7:12: error: max_turns: expected a whole number from 1 to 4294967295, found the number 0",
+            "shout.md:8:15: warning: mcp_servers: \"other\" names a server that is defined elsewhere (hint: an agent \
+             gets only the servers that its own file defines: write its command or url here)",
+            "shout.md:8:22: error: the key mcp_servers.name is missing",
+            "shout.md:8:36: error: the key mcp_servers.command is missing (hint: a server has a command, or a url)",
+            "shout.md:8:74: error: mcp_servers.url and command exclude each other",
+            "shout.md:9:16: error: output_format: text has no schema; write json, or leave output_schema out",
+            "shout.md:11:12: error: fallback: neither a backend nor a model is named (hint: write for example \
+             {backend: codex, model: gpt-5}, or only a model)",
+            "shout.md:12:16: error: the key response_file.template is missing (hint: write for example template: \
+             Write your answer to {{RESPONSE_FILE}}.)",
+        ],
+    );
+}
+
+#[test]
+fn a_secret_in_the_file_is_pointed_out() {
+    let text = "---\ndescription: Turns text into capitals.\nbackend: upper\nmcp_servers:\n  a:\n    command: x\n    \
+                env: {API_KEY: abcdef123456}\n---\n";
+    let (_, warnings) = accept(text);
+    let expected = "shout.md:7:11: warning: mcp_servers.env: the value of \"API_KEY\" stands in the file (hint: write \
+                    ${NAME} for a variable of the environment: records hold names, not values)";
+    assert_eq!(warnings, [expected]);
 }
 
 #[test]

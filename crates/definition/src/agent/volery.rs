@@ -1,17 +1,20 @@
 //! Our own format: markdown with YAML frontmatter. The body is the system prompt.
 
-use domain::agent::{Agent, Callers, Delegates, Format, Layer, ScriptSource, Source};
+use domain::agent::Callers;
+use domain::agent::{Agent, Delegates, Format, ScriptSource};
 use domain::budget::AskedLimits;
 use domain::diagnostic::Diagnostic;
-use domain::id::{AgentName, BackendName};
+use domain::id::BackendName;
 use domain::run::{ContainmentDemand, OnDisconnect, OnInterrupt};
 
-use crate::frontmatter::{self, Missing, Parts};
+use super::AgentFile;
+use super::markdown::{self, Frontmatter};
+use super::setup::{take_setup, take_texts};
+use super::values::{read_agent_name, read_backend, read_callers, read_model, take_description, take_name};
 use crate::text::{
-    Bounds, Fields, Findings, Node, Place, Shape, YamlText, choice, duration_ms, environment_names, list,
-    quoted, read_yaml, relative_path, text, text_or_list,
+    Bounds, Fields, Findings, Node, Shape, choice, duration_ms, environment_names, list, relative_path,
 };
-use crate::{FILE_BYTES_MAX, limits, script};
+use crate::{limits, script};
 
 /// The grace after a disconnect when a file says `on_disconnect: cancel` and no `disconnect_grace`.
 pub const DISCONNECT_GRACE_MS: u64 = 30_000;
@@ -19,67 +22,24 @@ pub const DISCONNECT_GRACE_MS: u64 = 30_000;
 const MINIMAL: &str =
     "begin the file with\n---\ndescription: What the agent is for.\nbackend: rehearsal\n---";
 
-/// An agent's file, as the registry found it.
-#[derive(Debug, Clone, Copy)]
-pub struct AgentFile<'a> {
-    pub text: &'a str,
-    /// How messages name the file.
-    pub file: &'a str,
-    /// The file's name without its ending: the agent's name unless the file says another.
-    pub stem: &'a str,
-    pub layer: Layer,
-}
-
 /// Reads an agent. There is one exactly if no finding is an error.
 pub fn read(agent_file: AgentFile<'_>) -> (Option<Agent>, Vec<Diagnostic>) {
-    let AgentFile { text, file, stem, layer } = agent_file;
-    let text = frontmatter::normalize(text);
-    let mut findings = Findings::new(file, &text);
-    let agent = read_parts(&text, stem, &mut findings).map(|(mut agent, parts)| {
-        parts.body.trim().clone_into(&mut agent.system_prompt);
-        agent.source = Source { file: file.to_owned(), format: Format::Volery, layer };
-        agent
-    });
-    let agent = agent.filter(|_| findings.errors() == 0);
-    (agent, findings.finish())
+    markdown::read(agent_file, Format::Volery, Frontmatter::Required { hint: MINIMAL }, read_fields)
 }
 
-fn read_parts<'a>(text: &'a str, stem: &str, findings: &mut Findings<'_>) -> Option<(Agent, Parts<'a>)> {
-    if text.len() > FILE_BYTES_MAX {
-        findings.error(Place::START, format!("the file has more than {FILE_BYTES_MAX} bytes"));
-        return None;
-    }
-    let parts = match frontmatter::split(text) {
-        Ok(parts) => parts,
-        Err(Missing::Begin) => {
-            findings.error_with_hint(Place::START, "the file has no frontmatter", MINIMAL);
-            return None;
-        }
-        Err(Missing::End) => {
-            let hint = "put a line with only --- between the frontmatter and the system prompt";
-            findings.error_with_hint(Place::START, "the frontmatter has no end", hint);
-            return None;
-        }
-    };
-    if parts.body.contains('\0') {
-        findings.error(Place::START, "the system prompt contains a NUL character");
-    }
-    let mut node = read_yaml(YamlText { text: parts.yaml, lines_before: parts.lines_before }, findings)?;
-    if node.shape == Shape::Nothing {
-        node = Node { place: Place { line: parts.lines_before, column: 1 }, shape: Shape::Map(Vec::new()) };
-    }
-    let fields = Fields::open(&node, "", findings)?;
-    read_fields(fields, stem, findings).map(|agent| (agent, parts))
-}
-
-fn read_fields(mut fields: Fields<'_>, stem: &str, findings: &mut Findings<'_>) -> Option<Agent> {
-    let name = take_name(&mut fields, stem, findings);
-    let description = fields.take("description").and_then(|node| text(node, "description", findings));
+fn read_fields(
+    mut fields: Fields<'_>,
+    agent_file: AgentFile<'_>,
+    findings: &mut Findings<'_>,
+) -> Option<Agent> {
+    let name = take_name(&mut fields, agent_file.stem, findings);
+    let description = take_description(&mut fields, findings);
     let backend = take_backend(&mut fields, findings);
     let model = fields.take("model").and_then(|node| read_model(node, findings));
-    let mut texts = |key| fields.take(key).map(|node| text_or_list(node, key, findings)).unwrap_or_default();
-    let use_when = texts("use_when");
-    let avoid_when = texts("avoid_when");
+    let use_when = take_texts(&mut fields, "use_when", findings);
+    let avoid_when = take_texts(&mut fields, "avoid_when", findings);
+    let capabilities = take_texts(&mut fields, "capabilities", findings);
+    let tags = take_texts(&mut fields, "tags", findings);
     let env = fields.take("env").map(|node| environment_names(node, "env", findings)).unwrap_or_default();
     let limits = take_limits(&mut fields, findings);
     let callers = take_callers(&mut fields, findings);
@@ -88,33 +48,28 @@ fn read_fields(mut fields: Fields<'_>, stem: &str, findings: &mut Findings<'_>) 
     let interrupts = [("end", OnInterrupt::End), ("resume", OnInterrupt::Resume)];
     let on_interrupt =
         fields.take("on_interrupt").and_then(|node| choice(node, "on_interrupt", &interrupts, findings));
-    let containment = fields
-        .take("containment")
-        .and_then(|node| choice(node, "containment", &CONTAINMENT, findings))
-        .unwrap_or_default();
+    let containment =
+        fields.take("containment").and_then(|node| choice(node, "containment", &CONTAINMENT, findings));
     let script = take_script(&mut fields, findings);
-    if description.is_none() {
-        let hint = "callers choose an agent by its description";
-        findings.warning_with_hint(fields.place, "the agent has no description", hint);
-    }
+    let setup = take_setup(&mut fields, findings);
     fields.close(findings);
     Some(Agent {
-        name: name?,
-        description: description.unwrap_or_default().trim().to_owned(),
-        backend: backend?,
+        description,
         model,
-        system_prompt: String::new(),
         use_when,
         avoid_when,
+        capabilities,
+        tags,
         env,
         limits,
         callers,
         delegates,
         on_disconnect,
         on_interrupt: on_interrupt.unwrap_or_default(),
-        containment,
+        containment: containment.unwrap_or_default(),
         script,
-        source: Source { file: String::new(), format: Format::Volery, layer: Layer::Default },
+        setup,
+        ..Agent::new(name?, backend?, agent_file.source(Format::Volery))
     })
 }
 
@@ -125,47 +80,13 @@ pub(crate) const CONTAINMENT: [(&str, ContainmentDemand); 3] = [
     ("plain", ContainmentDemand::Plain),
 ];
 
-fn take_name(fields: &mut Fields<'_>, stem: &str, findings: &mut Findings<'_>) -> Option<AgentName> {
-    let (name, place) = match fields.take("name") {
-        Some(node) => (text(node, "name", findings)?, node.place),
-        None => (stem.to_owned(), fields.place),
-    };
-    match name.parse() {
-        Ok(name) => Some(name),
-        Err(domain::id::IdError { rule, .. }) => {
-            let message = format!("name: {} is not the name of an agent", quoted(&name));
-            findings.error_with_hint(place, message, rule);
-            None
-        }
-    }
-}
-
 fn take_backend(fields: &mut Fields<'_>, findings: &mut Findings<'_>) -> Option<BackendName> {
     let Some(node) = fields.take("backend") else {
         let hint = "add a line such as backend: rehearsal";
         findings.error_with_hint(fields.place, "the key backend is missing", hint);
         return None;
     };
-    let name = text(node, "backend", findings)?;
-    match name.parse() {
-        Ok(name) => Some(name),
-        Err(domain::id::IdError { rule, .. }) => {
-            let message = format!("backend: {} is not the name of a backend", quoted(&name));
-            findings.error_with_hint(node.place, message, rule);
-            None
-        }
-    }
-}
-
-fn read_model(node: &Node, findings: &mut Findings<'_>) -> Option<String> {
-    let model = text(node, "model", findings)?;
-    // A model's name becomes an argument of a program: it must not be able to look like an option.
-    let plain = !model.starts_with('-') && model.len() <= 200 && !model.chars().any(char::is_control);
-    if plain {
-        return Some(model);
-    }
-    findings.error(node.place, format!("model: {} is not the name of a model", quoted(&model)));
-    None
+    read_backend(node, "backend", findings)
 }
 
 fn take_limits(fields: &mut Fields<'_>, findings: &mut Findings<'_>) -> AskedLimits {
@@ -198,23 +119,7 @@ fn take_callers(fields: &mut Fields<'_>, findings: &mut Findings<'_>) -> Callers
             return Callers::Anyone;
         }
     };
-    match &node.shape {
-        Shape::Text(word) if word == "anyone" => return Callers::Anyone,
-        Shape::List(items) if items.is_empty() => {
-            findings
-                .warning(node.place, format!("{key}: the list is empty, so nobody may ask for the agent"));
-        }
-        Shape::Text(_)
-        | Shape::List(_)
-        | Shape::Nothing
-        | Shape::Truth(_)
-        | Shape::Integer(_)
-        | Shape::Number(_)
-        | Shape::Moment
-        | Shape::Map(_) => {}
-    }
-    let items = list(node, key, findings).unwrap_or_default();
-    Callers::Only(items.iter().filter_map(|item| text(item, key, findings)).collect())
+    read_callers(node, key, findings)
 }
 
 fn read_delegates(node: &Node, findings: &mut Findings<'_>) -> Delegates {
@@ -235,19 +140,6 @@ fn read_delegates(node: &Node, findings: &mut Findings<'_>) -> Delegates {
         names.extend(read_agent_name(item, "delegates", findings));
     }
     if names.is_empty() { Delegates::Nobody } else { Delegates::Only(names) }
-}
-
-/// Reads the name of another agent.
-pub(crate) fn read_agent_name(node: &Node, name: &str, findings: &mut Findings<'_>) -> Option<AgentName> {
-    let agent = text(node, name, findings)?;
-    match agent.parse() {
-        Ok(agent) => Some(agent),
-        Err(domain::id::IdError { rule, .. }) => {
-            let message = format!("{name}: {} is not the name of an agent", quoted(&agent));
-            findings.error_with_hint(node.place, message, rule);
-            None
-        }
-    }
 }
 
 fn take_on_disconnect(fields: &mut Fields<'_>, findings: &mut Findings<'_>) -> Option<OnDisconnect> {

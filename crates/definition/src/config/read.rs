@@ -9,7 +9,7 @@ use domain::id::{BackendName, IdError};
 
 use super::layer::{Client, ConfigLayer, DisconnectChoice, Retention, Run, Serve, Slots};
 use super::{Backend, backend};
-use crate::agent::volery::CONTAINMENT;
+use crate::agent::CONTAINMENT;
 use crate::text::{
     Bounds, Entry, Fields, Findings, Node, Place, Shape, amount, choice, duration_ms, quoted, read_toml,
 };

@@ -15,6 +15,7 @@ pub(crate) use findings::{Findings, quoted};
 pub(crate) use node::{Entry, Node, Place, Shape};
 pub(crate) use toml::read_toml;
 pub(crate) use value::{
-    Bounds, amount, bytes, choice, duration_ms, environment_names, list, relative_path, text, text_or_list,
+    Bounds, amount, bytes, choice, duration_ms, environment_names, flag, list, relative_path, text,
+    text_or_list,
 };
 pub(crate) use yaml::{YamlText, read_yaml};

@@ -53,4 +53,23 @@ impl Node {
             Shape::Map(_) => "a map".to_owned(),
         }
     }
+
+    /// Returns the value as JSON; `None` if it has a number or a date that JSON does not.
+    pub(crate) fn to_json(&self) -> Option<serde_json::Value> {
+        use serde_json::Value;
+        let value = match &self.shape {
+            Shape::Nothing => Value::Null,
+            Shape::Truth(truth) => Value::from(*truth),
+            Shape::Integer(number) => Value::from(i64::try_from(*number).ok()?),
+            Shape::Number(number) => Value::from(serde_json::Number::from_f64(*number)?),
+            Shape::Text(text) => Value::from(text.as_str()),
+            Shape::Moment => return None,
+            Shape::List(items) => items.iter().map(Self::to_json).collect::<Option<Vec<Value>>>()?.into(),
+            Shape::Map(entries) => {
+                let entries = entries.iter().map(|entry| Some((entry.key.clone(), entry.node.to_json()?)));
+                Value::Object(entries.collect::<Option<serde_json::Map<String, Value>>>()?)
+            }
+        };
+        Some(value)
+    }
 }

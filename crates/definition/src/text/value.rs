@@ -49,6 +49,23 @@ pub(crate) fn text(node: &Node, name: &str, findings: &mut Findings<'_>) -> Opti
     None
 }
 
+/// Returns `true` or `false`.
+pub(crate) fn flag(node: &Node, name: &str, findings: &mut Findings<'_>) -> Option<bool> {
+    match &node.shape {
+        Shape::Truth(truth) => Some(*truth),
+        Shape::Text(_)
+        | Shape::Nothing
+        | Shape::Integer(_)
+        | Shape::Number(_)
+        | Shape::Moment
+        | Shape::List(_)
+        | Shape::Map(_) => {
+            findings.error(node.place, format!("{name}: expected true or false, found {}", node.describe()));
+            None
+        }
+    }
+}
+
 /// Returns the items of a list.
 pub(crate) fn list<'a>(node: &'a Node, name: &str, findings: &mut Findings<'_>) -> Option<&'a [Node]> {
     match &node.shape {

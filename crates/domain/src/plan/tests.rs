@@ -7,29 +7,12 @@ use crate::Timestamp;
 use crate::agent::{Agent, Callers, Delegates, Format, Layer, Source};
 use crate::budget::AskedLimits;
 use crate::id::RunId;
-use crate::run::{
-    BackendSpec, Caller, ContainmentDemand, Door, LimitName, OnDisconnect, OnInterrupt, RunSpec,
-};
+use crate::run::{BackendSpec, Caller, Door, LimitName, OnDisconnect, RunSpec};
 
 fn agent() -> Agent {
-    Agent {
-        name: "shout".parse().unwrap(),
-        description: String::new(),
-        backend: "upper".parse().unwrap(),
-        model: None,
-        system_prompt: "Be loud.".to_owned(),
-        use_when: Vec::new(),
-        avoid_when: Vec::new(),
-        env: Vec::new(),
-        limits: AskedLimits::default(),
-        callers: Callers::Anyone,
-        delegates: Delegates::Anyone,
-        on_disconnect: None,
-        on_interrupt: OnInterrupt::End,
-        containment: ContainmentDemand::Auto,
-        script: None,
-        source: Source { file: "shout.md".to_owned(), format: Format::Volery, layer: Layer::Project },
-    }
+    let source = Source { file: "shout.md".to_owned(), format: Format::Volery, layer: Layer::Project };
+    let agent = Agent::new("shout".parse().unwrap(), "upper".parse().unwrap(), source);
+    Agent { system_prompt: "Be loud.".to_owned(), delegates: Delegates::Anyone, ..agent }
 }
 
 fn order(prompt: &str) -> Order {
@@ -131,4 +114,27 @@ fn allowed_callers_match_roots_as_main_and_children_by_their_agent() {
     assert!(matches!(refused, Refusal::CallerNotAllowed { .. }), "{refused}");
     only_main.callers = Callers::Only(vec!["shout".to_owned()]);
     assert!(plan(&only_main, order("x"), place(Some(parent(root())))).is_ok());
+}
+
+#[test]
+fn a_directive_is_refused_by_name() {
+    let mut directive = agent();
+    directive.source.format = Format::Directive;
+    let refused = plan(&directive, order("x"), place(None)).unwrap_err();
+    assert_eq!(refused, Refusal::Directive { agent: directive.name });
+}
+
+#[test]
+fn a_run_carries_what_its_agent_asks_of_the_backend() {
+    let mut asking = agent();
+    asking.setup.effort = Some("high".to_owned());
+    asking.setup.permission.deny = vec!["Bash(rm:*)".parse().unwrap()];
+    let spec = plan(&asking, order("x"), place(None)).unwrap();
+    assert_eq!(spec.setup, asking.setup);
+    let mut stored = serde_json::to_value(&spec).unwrap();
+    assert_eq!(serde_json::from_value::<RunSpec>(stored.clone()).unwrap(), spec);
+    // A spec that an older version wrote has no setup.
+    stored.as_object_mut().unwrap().remove("setup");
+    let old = serde_json::from_value::<RunSpec>(stored).unwrap();
+    assert_eq!(old.setup, crate::setup::Setup::default());
 }

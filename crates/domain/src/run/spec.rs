@@ -6,6 +6,7 @@ use crate::Timestamp;
 use crate::agent::Delegates;
 use crate::budget::Limits;
 use crate::id::{AgentName, BackendName, IdempotencyKey, RunId, SessionId};
+use crate::setup::Setup;
 
 /// The version of the stored shape.
 pub const SPEC_VERSION: u32 = 1;
@@ -44,6 +45,9 @@ pub struct RunSpec {
     pub on_disconnect: OnDisconnect,
     pub on_interrupt: OnInterrupt,
     pub containment: ContainmentDemand,
+    /// What the backend is asked for beyond prompt and model.
+    #[serde(default)]
+    pub setup: Setup,
     /// The random number of the run that its processes carry as a resource limit.
     pub tag: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -38,7 +38,15 @@ impl Engine {
             file: agent.source.file.clone(),
             format: word(serde_json::json!(agent.source.format)),
             layer: word(serde_json::json!(agent.source.layer)),
-            problem: self.backend_of(catalogue, agent).err().map(|error| error.to_string()),
+            problem: self.problem_of(catalogue, agent),
+        }
+    }
+
+    /// Returns why the agent cannot run as things are.
+    fn problem_of(&self, catalogue: &Catalogue, agent: &Agent) -> Option<String> {
+        match self.backend_of(catalogue, agent) {
+            Ok(backend) => honour::refusal(&agent.setup, &backend),
+            Err(error) => Some(error.to_string()),
         }
     }
 }

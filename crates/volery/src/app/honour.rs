@@ -1,33 +1,39 @@
 //! What an agent or a caller wants and a backend cannot do, by name: told before and with every run, never dropped
-//! in silence.
+//! in silence. A permission that cannot be enforced stops the run, unless the agent says that a warning will do.
 
+use backend::contract::Capabilities;
 use domain::agent::Agent;
+use domain::permission::{Permission, Unenforceable};
 use domain::run::{BackendSpec, OnInterrupt, RunSpec};
+use domain::setup::{Context, Isolation, OutputFormat, PromptMode, Setup};
 
 /// What is wanted of a backend.
-pub(super) struct Wishes {
+pub(super) struct Wishes<'a> {
     system_prompt: bool,
     model: bool,
     session: bool,
     resume: bool,
+    setup: &'a Setup,
 }
 
-impl Wishes {
-    pub(super) fn of_run(spec: &RunSpec) -> Self {
+impl<'a> Wishes<'a> {
+    pub(super) fn of_run(spec: &'a RunSpec) -> Self {
         Self {
             system_prompt: !spec.system_prompt.is_empty(),
             model: spec.model.is_some(),
             session: spec.session.is_some(),
             resume: spec.on_interrupt == OnInterrupt::Resume,
+            setup: &spec.setup,
         }
     }
 
-    pub(super) fn of_agent(agent: &Agent) -> Self {
+    pub(super) fn of_agent(agent: &'a Agent) -> Self {
         Self {
             system_prompt: !agent.system_prompt.is_empty(),
             model: agent.model.is_some(),
             session: false,
             resume: agent.on_interrupt == OnInterrupt::Resume,
+            setup: &agent.setup,
         }
     }
 }
@@ -38,7 +44,7 @@ pub(super) fn can_resume(spec: &BackendSpec) -> bool {
 }
 
 /// Returns a sentence for each wish that the backend cannot honour.
-pub(super) fn unhonoured(wishes: &Wishes, spec: &BackendSpec) -> Vec<String> {
+pub(super) fn unhonoured(wishes: &Wishes<'_>, spec: &BackendSpec) -> Vec<String> {
     let Some(backend) = backend::registry::by_kind(&spec.kind) else { return Vec::new() };
     let can = backend.capabilities(&spec.options);
     let name = &spec.name;
@@ -56,5 +62,52 @@ pub(super) fn unhonoured(wishes: &Wishes, spec: &BackendSpec) -> Vec<String> {
             format!("on_interrupt: resume is not possible with {name}; an interrupted run would end")
         }),
     ];
-    sentences.into_iter().flatten().collect()
+    let mut sentences: Vec<String> = sentences.into_iter().flatten().collect();
+    sentences.extend(unhonoured_setup(wishes.setup, can, name.as_str()));
+    if wishes.setup.unenforceable == Unenforceable::Warn {
+        let gaps = unenforceable(&wishes.setup.permission, spec);
+        sentences.extend(gaps.into_iter().map(|gap| format!("{gap} is not enforced by {name}")));
+    }
+    sentences
+}
+
+/// Returns the parts of a permission that the backend cannot express.
+pub(super) fn unenforceable(permission: &Permission, spec: &BackendSpec) -> Vec<String> {
+    let Some(backend) = backend::registry::by_kind(&spec.kind) else { return Vec::new() };
+    if permission.is_empty() { Vec::new() } else { backend.unenforceable(permission, &spec.options) }
+}
+
+/// Returns why a run cannot be accepted: what its agent demands to be enforced and the backend cannot.
+pub(super) fn refusal(setup: &Setup, spec: &BackendSpec) -> Option<String> {
+    let gaps = match setup.unenforceable {
+        Unenforceable::Refuse => unenforceable(&setup.permission, spec),
+        Unenforceable::Warn => Vec::new(),
+    };
+    (!gaps.is_empty()).then(|| format!("the backend {} cannot enforce {}", spec.name, gaps.join(", ")))
+}
+
+fn unhonoured_setup(setup: &Setup, can: Capabilities, name: &str) -> Vec<String> {
+    let json = setup.output_format == OutputFormat::Json || setup.output_schema.is_some();
+    let of_backend = [
+        (setup.effort.is_some() && !can.effort, "effort"),
+        (setup.tools.is_some() && !can.tools, "tools"),
+        (setup.prompt_mode == PromptMode::Replace && !can.replaces_prompt, "prompt_mode: replace"),
+        (setup.context == Context::None && !can.skips_context, "context: none"),
+        (!setup.mcp_servers.is_empty() && !can.mcp_servers, "mcp_servers"),
+        (json && !can.output_schema, "the form of the output"),
+        (!setup.extra_args.is_empty() && !can.extra_args, "extra_args"),
+        (!setup.extra_directories.is_empty() && !can.extra_directories, "extra_directories"),
+        (setup.max_turns.is_some() && !can.max_turns, "max_turns"),
+        (setup.response_file.is_some() && !can.response_file, "the response file"),
+    ];
+    // These are the program's own work, whatever the backend.
+    let of_nobody = [
+        (setup.keeps_session, "session: true"),
+        (!setup.fallback.is_empty(), "fallback"),
+        (setup.isolation == Isolation::Worktree, "isolation: worktree"),
+    ];
+    let honoured_by_backend = of_backend.into_iter().filter(|(wanted, _)| *wanted);
+    let sentences = honoured_by_backend.map(|(_, what)| format!("{what} is not honoured by {name}"));
+    let missing = of_nobody.into_iter().filter(|(wanted, _)| *wanted);
+    sentences.chain(missing.map(|(_, what)| format!("{what} is not honoured yet"))).collect()
 }

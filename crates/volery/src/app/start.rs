@@ -97,6 +97,10 @@ impl Engine {
         if spec.containment == ContainmentDemand::Auto {
             spec.containment = catalogue.config.containment.value;
         }
+        if let Some(refusal) = honour::refusal(&spec.setup, &spec.backend) {
+            let hint = "choose another backend, or write unenforceable: warn into the agent's file";
+            return Err(AppError::denied(format!("agent {}: {refusal}", agent.name)).hint(hint));
+        }
         spec.warnings = honour::unhonoured(&Wishes::of_run(&spec), &spec.backend);
         if !honour::can_resume(&spec.backend) {
             spec.on_interrupt = OnInterrupt::End;
@@ -382,6 +386,9 @@ fn refusal_error(refusal: Refusal) -> AppError {
         }
         Refusal::CallerNotAllowed { .. } | Refusal::MayNotDelegate { .. } | Refusal::Circle { .. } => {
             AppError::denied(message)
+        }
+        Refusal::Directive { .. } => {
+            AppError::usage(message).hint("`volery agents show NAME` prints what it wants and does")
         }
         Refusal::Limit { .. } | Refusal::NoTime => AppError::limit(message),
     }

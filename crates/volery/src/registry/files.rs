@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use definition::agent::volery::AgentFile;
+use definition::agent::AgentFile;
 use definition::config::{Config, ConfigFile, ConfigLayer};
 use domain::agent::{Agent, Layer, Script, ScriptSource};
 use domain::diagnostic::Diagnostic;

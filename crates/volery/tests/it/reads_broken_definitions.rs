@@ -74,3 +74,19 @@ fn an_agent_without_its_backend_says_which_one_is_meant() {
         "{refused}"
     );
 }
+
+#[test]
+fn a_permission_that_cannot_be_enforced_stops_the_run_unless_a_warning_will_do() {
+    let stage = Stage::new();
+    stage.backend("upper", &["tr", "a-z", "A-Z"]);
+    stage.agent("strict", "backend: upper\npermission: {level: read-only, deny: ['Bash(rm:*)']}");
+    stage.agent("easy", "backend: upper\npermission: read-only\nunenforceable: warn\neffort: high");
+    let refused = stage.volery(["run", "strict", "go"]).exits(3).stderr;
+    let reason = "the backend upper cannot enforce the level read-only, the rule deny Bash(rm:*)";
+    assert!(refused.contains(&format!("agent strict: {reason}")), "{refused}");
+    let listed = stage.json(["agents"]);
+    assert_eq!(listed["agents"][1]["problem"], json!(reason), "{listed}");
+    let run = stage.json(["run", "easy", "go"]);
+    let warnings = json!(["effort is not honoured by upper", "the level read-only is not enforced by upper"]);
+    assert_eq!(stage.spec(&stage.only_run())["warnings"], warnings, "{run}");
+}

@@ -1,0 +1,224 @@
+//! The MCP servers of an agent: a map by name, or a list in which each says its name. The vendors' spellings of
+//! one server differ in a few keys, and all of them are taken.
+
+use std::collections::BTreeMap;
+
+use domain::mcp_server::{McpServer, Transport, VariableText};
+use domain::secret::Redactor;
+
+use crate::text::{
+    Bounds, Fields, Findings, Node, Place, Shape, amount, flag, list, quoted, text, text_or_list,
+};
+
+/// Reads all servers.
+pub(super) fn read_servers(node: &Node, name: &str, findings: &mut Findings<'_>) -> Vec<McpServer> {
+    let mut servers: Vec<McpServer> = Vec::new();
+    let mut add = |server: Option<McpServer>, place: Place, findings: &mut Findings<'_>| {
+        let Some(server) = server else { return };
+        if servers.iter().any(|known| known.name == server.name) {
+            findings.error(place, format!("{name}: the server {} stands twice", quoted(&server.name)));
+        } else {
+            servers.push(server);
+        }
+    };
+    match &node.shape {
+        Shape::Map(entries) => {
+            for entry in entries {
+                let named = Named { name: Some(&entry.key), place: entry.place, within: name };
+                add(read_server(&entry.node, named, findings), entry.place, findings);
+            }
+        }
+        Shape::List(items) => {
+            for item in items {
+                add(read_item(item, name, findings), item.place, findings);
+            }
+        }
+        Shape::Text(_)
+        | Shape::Nothing
+        | Shape::Truth(_)
+        | Shape::Integer(_)
+        | Shape::Number(_)
+        | Shape::Moment => {
+            findings
+                .error(node.place, format!("{name}: expected servers by name, found {}", node.describe()));
+        }
+    }
+    servers
+}
+
+/// Reads an item of a list: `{name: x, command: …}`, or `x: {command: …}`.
+fn read_item(item: &Node, within: &str, findings: &mut Findings<'_>) -> Option<McpServer> {
+    if let Shape::Map(entries) = &item.shape
+        && let [entry] = entries.as_slice()
+        && let Shape::Map(_) = &entry.node.shape
+    {
+        let named = Named { name: Some(&entry.key), place: entry.place, within };
+        return read_server(&entry.node, named, findings);
+    }
+    if let Shape::Text(reference) = &item.shape {
+        let message = format!("{within}: {} names a server that is defined elsewhere", quoted(reference));
+        let hint = "an agent gets only the servers that its own file defines: write its command or url here";
+        findings.warning_with_hint(item.place, message, hint);
+        return None;
+    }
+    read_server(item, Named { name: None, place: item.place, within }, findings)
+}
+
+struct Named<'a> {
+    name: Option<&'a str>,
+    place: Place,
+    within: &'a str,
+}
+
+fn read_server(node: &Node, named: Named<'_>, findings: &mut Findings<'_>) -> Option<McpServer> {
+    let mut fields = Fields::open(node, named.within, findings)?;
+    let name = match named.name {
+        Some(name) => Some(name.to_owned()),
+        None => match fields.take("name") {
+            Some(node) => text(node, &fields.name("name"), findings),
+            None => {
+                findings.error(fields.place, format!("the key {} is missing", fields.name("name")));
+                None
+            }
+        },
+    };
+    let name = name.and_then(|name| check_name(name, &named, findings));
+    let disabled = take_flag(&mut fields, "disabled", findings).unwrap_or_default()
+        || take_flag(&mut fields, "enabled", findings) == Some(false);
+    let kind = fields.take("type").or_else(|| fields.take("transport"));
+    let kind = kind.and_then(|node| text(node, &fields.name("type"), findings));
+    let transport = take_transport(&mut fields, kind.as_deref(), findings);
+    let tools = take_tools(&mut fields, findings);
+    let timeout_ms = fields
+        .take("timeout")
+        .and_then(|node| amount(node, &fields.name("timeout"), Bounds::from(1).up_to(86_400_000), findings));
+    for key in ["disabledTools", "autoApprove", "cwd", "trust", "description"] {
+        if let Some(node) = fields.take(key) {
+            findings.warning(node.place, format!("{} is not honoured", fields.name(key)));
+        }
+    }
+    fields.close(findings);
+    let server = McpServer { name: name?, transport: transport?, tools, timeout_ms };
+    (!disabled).then_some(server)
+}
+
+fn check_name(name: String, named: &Named<'_>, findings: &mut Findings<'_>) -> Option<String> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b' ' | b'/');
+    if (1..=100).contains(&name.len()) && name.bytes().all(plain) && !name.starts_with('-') {
+        return Some(name);
+    }
+    let message = format!("{}: {} is not the name of a server", named.within, quoted(&name));
+    findings.error_with_hint(named.place, message, "1 to 100 letters, digits, '_', '-', '.' or '/'");
+    None
+}
+
+fn take_flag(fields: &mut Fields<'_>, key: &'static str, findings: &mut Findings<'_>) -> Option<bool> {
+    let node = fields.take(key)?;
+    flag(node, &fields.name(key), findings)
+}
+
+fn take_tools(fields: &mut Fields<'_>, findings: &mut Findings<'_>) -> Option<Vec<String>> {
+    let node = ["tools", "includeTools", "enabled_tools"].into_iter().find_map(|key| fields.take(key))?;
+    let tools = text_or_list(node, &fields.name("tools"), findings);
+    (tools != ["*"]).then_some(tools)
+}
+
+fn take_transport(
+    fields: &mut Fields<'_>,
+    kind: Option<&str>,
+    findings: &mut Findings<'_>,
+) -> Option<Transport> {
+    let command = fields.take("command");
+    let arguments = fields.take("args");
+    let env = ["env", "environment"].into_iter().find_map(|key| fields.take(key));
+    let url = ["url", "httpUrl"].into_iter().find_map(|key| fields.take(key).map(|node| (node, key)));
+    let headers = ["headers", "http_headers"].into_iter().find_map(|key| fields.take(key));
+    match (command, url) {
+        (Some(command), None) => {
+            let words = text_or_list(command, &fields.name("command"), findings);
+            let mut words = words.into_iter();
+            let program = words.next()?;
+            let more = arguments.map(|node| arguments_of(node, &fields.name("args"), findings));
+            let args = words.map(VariableText::from).chain(more.unwrap_or_default()).collect();
+            let env = env.map(|node| texts(node, &fields.name("env"), findings)).unwrap_or_default();
+            Some(Transport::Stdio { command: program, args, env })
+        }
+        (None, Some((node, key))) => {
+            let url = VariableText::from(text(node, &fields.name(key), findings)?);
+            let headers =
+                headers.map(|node| texts(node, &fields.name("headers"), findings)).unwrap_or_default();
+            let sse = kind == Some("sse");
+            Some(if sse { Transport::Sse { url, headers } } else { Transport::Http { url, headers } })
+        }
+        (Some(_), Some((node, key))) => {
+            let message = format!("{} and command exclude each other", fields.name(key));
+            findings.error(node.place, message);
+            None
+        }
+        (None, None) => {
+            let message = format!("the key {} is missing", fields.name("command"));
+            findings.error_with_hint(fields.place, message, "a server has a command, or a url");
+            None
+        }
+    }
+}
+
+/// Reads arguments, of which one may be empty.
+fn arguments_of(node: &Node, name: &str, findings: &mut Findings<'_>) -> Vec<VariableText> {
+    let items = list(node, name, findings).unwrap_or_default();
+    items.iter().filter_map(|item| plain_text(item, name, findings)).collect()
+}
+
+/// Reads texts by name. A secret that stands in the file itself is pointed out.
+fn texts(node: &Node, name: &str, findings: &mut Findings<'_>) -> BTreeMap<String, VariableText> {
+    let Shape::Map(entries) = &node.shape else {
+        findings.error(node.place, format!("{name}: expected names with texts, found {}", node.describe()));
+        return BTreeMap::new();
+    };
+    let mut texts = BTreeMap::new();
+    for entry in entries {
+        let Some(value) = plain_text(&entry.node, name, findings) else { continue };
+        let secret = Redactor::names_secret(&entry.key) || entry.key.eq_ignore_ascii_case("authorization");
+        if secret && value.is_literal() && !value.as_str().is_empty() {
+            let message = format!("{name}: the value of {} stands in the file", quoted(&entry.key));
+            let hint = "write ${NAME} for a variable of the environment: records hold names, not values";
+            findings.warning_with_hint(entry.place, message, hint);
+        }
+        texts.insert(entry.key.clone(), value);
+    }
+    texts
+}
+
+/// Reads a text, which may be empty, a number or a truth: a variable's value is text anyway. The vendors' other
+/// ways to name a variable become ours.
+fn plain_text(node: &Node, name: &str, findings: &mut Findings<'_>) -> Option<VariableText> {
+    let value = match &node.shape {
+        Shape::Text(value) if value.contains('\0') => return text(node, name, findings).map(Into::into),
+        Shape::Text(value) => value.clone(),
+        Shape::Truth(truth) => truth.to_string(),
+        Shape::Integer(number) => number.to_string(),
+        Shape::Number(_) | Shape::Nothing | Shape::Moment | Shape::List(_) | Shape::Map(_) => {
+            return text(node, name, findings).map(Into::into);
+        }
+    };
+    Some(with_references(&value).into())
+}
+
+/// Turns `$NAME`, `{env:NAME}`, `${env:NAME}` and `${{ secrets.NAME }}` as a whole text into `${NAME}`.
+fn with_references(value: &str) -> String {
+    let named = |rest: &str, end: &str| {
+        let name = rest.strip_suffix(end)?.trim();
+        let name = name.rsplit_once('.').map_or(name, |(_, last)| last);
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        let valid = !name.is_empty() && !name.as_bytes()[0].is_ascii_digit() && name.bytes().all(plain);
+        valid.then(|| format!("${{{name}}}"))
+    };
+    let forms = [("{env:", "}"), ("${env:", "}"), ("${{", "}}"), ("$", "")];
+    for (start, end) in forms {
+        if let Some(reference) = value.strip_prefix(start).and_then(|rest| named(rest, end)) {
+            return reference;
+        }
+    }
+    // Within a longer text, only what cannot be anything else.
+    value.replace("${env:", "${").replace("{env:", "${")
+}

@@ -1,0 +1,190 @@
+//! The MCP servers that an agent brings along. Values that stand in the environment are kept as references by name.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// One server of an agent's own.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct McpServer {
+    pub name: String,
+    pub transport: Transport,
+    /// The only tools of the server that the agent sees; `None`: all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+}
+
+/// How a server is reached.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Transport {
+    /// A program that is started for the run.
+    Stdio {
+        command: String,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        args: Vec<VariableText>,
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        env: BTreeMap<String, VariableText>,
+    },
+    Http {
+        url: VariableText,
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        headers: BTreeMap<String, VariableText>,
+    },
+    Sse {
+        url: VariableText,
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        headers: BTreeMap<String, VariableText>,
+    },
+}
+
+impl McpServer {
+    /// Returns the names of all variables that the server's settings refer to, each once.
+    pub fn variables(&self) -> Vec<&str> {
+        let texts: Vec<&VariableText> = match &self.transport {
+            Transport::Stdio { command: _, args, env } => args.iter().chain(env.values()).collect(),
+            Transport::Http { url, headers } | Transport::Sse { url, headers } => {
+                std::iter::once(url).chain(headers.values()).collect()
+            }
+        };
+        let mut names: Vec<&str> = texts.into_iter().flat_map(VariableText::variables).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+}
+
+/// A text in which `${NAME}` and `${NAME:-default}` stand for variables of the environment. Stored as written,
+/// so a spec holds the names and never the values.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub struct VariableText(String);
+
+/// A piece of such a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Piece<'a> {
+    Literal(&'a str),
+    Variable { name: &'a str, default: Option<&'a str> },
+}
+
+impl VariableText {
+    /// Returns the text with its references.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Returns the text that refers to one variable and has nothing else.
+    pub fn of_variable(name: &str) -> Self {
+        Self(format!("${{{name}}}"))
+    }
+
+    /// Returns the pieces in their order. What is no whole reference is a literal.
+    pub fn pieces(&self) -> Vec<Piece<'_>> {
+        let mut pieces = Vec::new();
+        let mut rest = self.0.as_str();
+        let mut literal_from = 0;
+        let mut at = 0;
+        while let Some(found) = rest[at..].find("${") {
+            let start = at + found;
+            match reference(&rest[start..]) {
+                Some((piece, length)) => {
+                    if start > literal_from {
+                        pieces.push(Piece::Literal(&rest[literal_from..start]));
+                    }
+                    pieces.push(piece);
+                    rest = &rest[start + length..];
+                    literal_from = 0;
+                    at = 0;
+                }
+                None => at = start + 2,
+            }
+        }
+        if rest.len() > literal_from {
+            pieces.push(Piece::Literal(&rest[literal_from..]));
+        }
+        pieces
+    }
+
+    /// Returns the names of the variables, in the order of the text.
+    pub fn variables(&self) -> impl Iterator<Item = &str> {
+        self.pieces().into_iter().filter_map(|piece| match piece {
+            Piece::Variable { name, .. } => Some(name),
+            Piece::Literal(_) => None,
+        })
+    }
+
+    /// Tells whether the text is the same whatever the environment.
+    pub fn is_literal(&self) -> bool {
+        self.variables().next().is_none()
+    }
+
+    /// Returns the text with the values put in, or the names that have neither value nor default.
+    pub fn resolve(&self, value_of: impl Fn(&str) -> Option<String>) -> Result<String, Vec<String>> {
+        let mut text = String::new();
+        let mut missing = Vec::new();
+        for piece in self.pieces() {
+            match piece {
+                Piece::Literal(literal) => text.push_str(literal),
+                Piece::Variable { name, default } => {
+                    match value_of(name).or_else(|| default.map(ToOwned::to_owned)) {
+                        Some(value) => text.push_str(&value),
+                        None => missing.push(name.to_owned()),
+                    }
+                }
+            }
+        }
+        if missing.is_empty() { Ok(text) } else { Err(missing) }
+    }
+}
+
+/// Reads `${NAME}` or `${NAME:-default}` at the beginning of a text; returns it with its length.
+fn reference(text: &str) -> Option<(Piece<'_>, usize)> {
+    let inside = text.strip_prefix("${")?;
+    let end = inside.find('}')?;
+    let (name, default) = match inside[..end].split_once(":-") {
+        Some((name, default)) => (name, Some(default)),
+        None => (&inside[..end], None),
+    };
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let valid = !name.is_empty() && name.bytes().all(plain) && !name.as_bytes()[0].is_ascii_digit();
+    valid.then_some((Piece::Variable { name, default }, end + 3))
+}
+
+impl fmt::Display for VariableText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for VariableText {
+    type Err = std::convert::Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl From<String> for VariableText {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl From<&str> for VariableText {
+    fn from(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}
+
+impl From<VariableText> for String {
+    fn from(text: VariableText) -> Self {
+        text.0
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,66 @@
+//! How references to variables are found in a text, and resolved.
+
+use proptest::prelude::*;
+
+use super::{McpServer, Piece, Transport, VariableText};
+
+fn variable<'a>(name: &'a str, default: Option<&'a str>) -> Piece<'a> {
+    Piece::Variable { name, default }
+}
+
+#[test]
+fn references_are_found_between_literals() {
+    let text = VariableText::from("Bearer ${TOKEN} at ${HOST:-localhost:80}!");
+    let pieces = [
+        Piece::Literal("Bearer "),
+        variable("TOKEN", None),
+        Piece::Literal(" at "),
+        variable("HOST", Some("localhost:80")),
+        Piece::Literal("!"),
+    ];
+    assert_eq!(text.pieces(), pieces);
+    assert_eq!(VariableText::of_variable("A_1").pieces(), [variable("A_1", None)]);
+}
+
+#[test]
+fn what_is_no_whole_reference_is_a_literal() {
+    for text in ["$HOME", "${", "${}", "${1A}", "${A B}", "a${A", "$${"] {
+        assert_eq!(VariableText::from(text).pieces(), [Piece::Literal(text)], "{text}");
+    }
+    assert_eq!(VariableText::from("${ ${A}").variables().collect::<Vec<_>>(), ["A"]);
+}
+
+#[test]
+fn values_are_put_in_and_missing_ones_are_named() {
+    let value_of = |name: &str| (name == "TOKEN").then(|| "s3cret".to_owned());
+    let resolve = |text: &str| VariableText::from(text).resolve(value_of);
+    assert_eq!(resolve("Bearer ${TOKEN}"), Ok("Bearer s3cret".to_owned()));
+    assert_eq!(resolve("${A:-x}${B:-}"), Ok("x".to_owned()));
+    assert_eq!(resolve("${A} ${TOKEN} ${B}"), Err(vec!["A".to_owned(), "B".to_owned()]));
+}
+
+#[test]
+fn a_server_names_all_its_variables_once() {
+    let env = [("A".to_owned(), "${TOKEN}".into()), ("B".to_owned(), "${TOKEN}-${USER_ID}".into())];
+    let transport =
+        Transport::Stdio { command: "srv".to_owned(), args: vec!["${ARG}".into()], env: env.into() };
+    let server = McpServer { name: "x".to_owned(), transport, tools: None, timeout_ms: None };
+    assert_eq!(server.variables(), ["ARG", "TOKEN", "USER_ID"]);
+}
+
+proptest! {
+    #[test]
+    fn the_pieces_are_the_text(text in "[${}A-C:-]{0,30}") {
+        let whole = VariableText::from(text.as_str());
+        let joined: String = whole
+            .pieces()
+            .iter()
+            .map(|piece| match piece {
+                Piece::Literal(literal) => (*literal).to_owned(),
+                Piece::Variable { name, default: None } => format!("${{{name}}}"),
+                Piece::Variable { name, default: Some(default) } => format!("${{{name}:-{default}}}"),
+            })
+            .collect();
+        prop_assert_eq!(joined, text);
+    }
+}

@@ -1,0 +1,107 @@
+//! How an agent wants to be driven: what its file says beyond prompt, model and limits. Travels whole from the
+//! definition into the run's spec, where the backend reads it. Everything has a default.
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::BackendName;
+use crate::mcp_server::McpServer;
+use crate::permission::{Permission, Unenforceable};
+
+/// What a backend is asked for. Holds names of secrets, never values.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Setup {
+    /// How hard the model shall think, in its vendor's words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub effort: Option<String>,
+    #[serde(skip_serializing_if = "Permission::is_empty")]
+    pub permission: Permission,
+    pub unenforceable: Unenforceable,
+    /// The only tools that the agent has, in its vendor's words; `None`: all. An empty list: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tools: Option<Vec<String>>,
+    pub prompt_mode: PromptMode,
+    pub context: Context,
+    /// The only MCP servers that the agent gets.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub mcp_servers: Vec<McpServer>,
+    pub output_format: OutputFormat,
+    /// A JSON schema that the answer must satisfy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<serde_json::Value>,
+    /// A run that names no session continues the agent's last one in its directory.
+    pub keeps_session: bool,
+    /// Arguments for the backend's program; a backend takes only those that it knows to be harmless.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub extra_args: Vec<String>,
+    /// Directories that the agent may use beside its own.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub extra_directories: Vec<String>,
+    /// What to try next when quota or rate limit end an attempt.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fallback: Vec<Fallback>,
+    pub isolation: Isolation,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_turns: Option<u32>,
+    /// The agent answers by writing a file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub response_file: Option<ResponseFile>,
+}
+
+/// What becomes of the system prompt that the agent's program has by itself.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PromptMode {
+    /// Ours comes after it.
+    #[default]
+    Append,
+    Replace,
+}
+
+/// Whether the program reads the directory's own instructions (`CLAUDE.md`, `AGENTS.md` and the like).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Context {
+    #[default]
+    Load,
+    None,
+}
+
+/// The form of the answer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OutputFormat {
+    #[default]
+    Text,
+    Json,
+}
+
+/// Whether the run gets a work tree of its own.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Isolation {
+    #[default]
+    None,
+    Worktree,
+}
+
+/// Another way to carry out the run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fallback {
+    /// `None`: the agent's own backend with another model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backend: Option<BackendName>,
+    /// `None`: that backend's default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+}
+
+/// The protocol of an agent that writes its answer into a file.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResponseFile {
+    /// Put after the prompt, with `{{RESPONSE_FILE}}` and `{{WORKING_DIRECTORY}}` replaced.
+    pub template: String,
+    /// Asked in the same session if file and output are both empty.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary_template: Option<String>,
+}
