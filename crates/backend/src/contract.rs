@@ -87,16 +87,71 @@ pub struct ProcessDrive {
     pub argv: Vec<String>,
     /// Names of environment variables beside the base list and what the run names.
     pub env: Vec<String>,
-    /// Fed to the process, then its input is closed; `None` closes it from the start.
-    pub stdin: Option<Vec<u8>>,
-    /// Files written below the run's work folder before the start: name and content.
-    pub files: Vec<(String, Vec<u8>)>,
+    /// Further variables of the process.
+    pub set: Vec<(String, Setting)>,
+    pub feed: Feed,
+    /// Written below the run's work folder before the start.
+    pub files: Vec<WorkFile>,
     pub reader: Box<dyn Reader>,
+}
+
+/// The value of an environment variable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Setting {
+    /// No secret: it may be shown and recorded.
+    Plain(String),
+    /// The value of another variable, which stays unknown to whoever prepares the run.
+    From(String),
+}
+
+/// What the process reads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Feed {
+    Nothing,
+    /// All of this, and then the end.
+    Whole(Vec<u8>),
+    /// This first, and then what the reader says, until it says that it is enough.
+    Open(Vec<u8>),
+}
+
+/// How the names of files that hold secrets begin, so that whoever ends a run finds them.
+pub const SECRET_PREFIX: &str = "secret-";
+
+/// A file that a process is given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkFile {
+    pub name: String,
+    pub content: Vec<u8>,
+    /// Names of variables whose `${NAME}` in the content is replaced by the value, as inside a JSON string. Such a
+    /// file holds secrets and is removed when the run ends.
+    pub variables: Vec<String>,
+}
+
+impl WorkFile {
+    pub fn plain(name: &str, content: impl Into<Vec<u8>>) -> Self {
+        Self { name: name.to_owned(), content: content.into(), variables: Vec::new() }
+    }
+
+    /// Returns a file whose content refers to variables, and the name that it gets.
+    pub fn with_variables(name: &str, content: impl Into<Vec<u8>>, variables: Vec<String>) -> Self {
+        let name = if variables.is_empty() { name.to_owned() } else { format!("{SECRET_PREFIX}{name}") };
+        Self { name, content: content.into(), variables }
+    }
 }
 
 /// Understands the output of a process. Holds a bounded amount of it.
 pub trait Reader {
     fn feed(&mut self, stream: Stream, bytes: &[u8]) -> Vec<Report>;
+
+    /// Takes the decision about what the agent asked for. Only for readers that report [`Report::Asks`].
+    fn decide(&mut self, _ask: &str, _decision: &Decision) -> Vec<Report> {
+        Vec::new()
+    }
+
+    /// Returns what to write to an agent that shall stop by itself, if it understands such a word.
+    fn ask_to_stop(&mut self) -> Vec<Report> {
+        Vec::new()
+    }
 
     /// Called once, after the process is gone and its streams are read to the end.
     fn conclude(&mut self, exit: Exit) -> Conclusion;
@@ -108,6 +163,42 @@ pub enum Report {
     Said(String),
     Used(Usage),
     Warned(String),
+    /// The session that a later run can continue, as soon as it is known.
+    Session(String),
+    Model(String),
+    ToolCalled {
+        id: String,
+        name: String,
+        input: serde_json::Value,
+    },
+    ToolReturned {
+        id: String,
+        ok: bool,
+        output: String,
+    },
+    /// The agent wants to use a tool and waits for a decision.
+    Asks(Ask),
+    /// To be written to the agent's input.
+    Write(Vec<u8>),
+    /// The agent's input is to be closed.
+    CloseInput,
+}
+
+/// What an agent asks for before it does it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ask {
+    /// The agent's own name for this question.
+    pub id: String,
+    pub tool: String,
+    pub input: serde_json::Value,
+}
+
+/// What was decided about an ask.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decision {
+    Allow,
+    /// With the reason, for the agent.
+    Deny(String),
 }
 
 /// How a process ended.
@@ -128,17 +219,19 @@ impl Exit {
 }
 
 /// What the agent's end means.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Conclusion {
     pub end: AgentEnd,
     pub answer: Answer,
     /// The session that the agent says it was, for a later run to continue.
     pub session: Option<String>,
+    /// The answer as a value, where its shape was asked for.
+    pub structured: Option<serde_json::Value>,
 }
 
 impl Conclusion {
     pub fn new(end: AgentEnd, answer: Answer) -> Self {
-        Self { end, answer, session: None }
+        Self { end, answer, session: None, structured: None }
     }
 }
 

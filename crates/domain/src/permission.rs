@@ -1,10 +1,14 @@
 //! What an agent may do with its tools, as its file says it: a level, and rules on tools. Translating them for a
 //! vendor is the work of a backend; what one cannot express, it names.
 
+mod decide;
+
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+
+pub use decide::Ruling;
 
 /// The longest rule that is read.
 const RULE_BYTES_MAX: usize = 1_000;

@@ -6,8 +6,8 @@ use domain::budget::Limits;
 use domain::id::{AgentName, RunId};
 use domain::run::{
     BackendSpec, CallClass, CallKind, Caller, Cause, Containment, ContainmentDemand, Cost, CostBasis, Door,
-    Ending, Enforcer, Event, Failure, LimitName, Lost, OnDisconnect, OnInterrupt, Outcome, OutcomeKind,
-    ResultText, RunSpec, SPEC_VERSION, StopHow, Stream, TimeLimit, Usage,
+    Ending, Enforcer, Event, Failure, LimitName, Lost, ModelError, OnDisconnect, OnInterrupt, Outcome,
+    OutcomeKind, ResultText, RunSpec, SPEC_VERSION, StopHow, Stream, TimeLimit, Usage,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -134,6 +134,11 @@ fn any_talk_event() -> impl Strategy<Value = Event> {
     let question = "[a-z][a-z0-9._-]{0,8}".prop_map(|text| text.parse().expect("a question id"));
     prop_oneof![
         text().prop_map(|text| Event::Said { text }),
+        text().prop_map(|model| Event::ModelNamed { model }),
+        (text(), text(), any_value()).prop_map(|(id, name, input)| Event::ToolCalled { id, name, input }),
+        (text(), any::<bool>(), text()).prop_map(|(id, ok, output)| Event::ToolReturned { id, ok, output }),
+        (text(), text(), proptest::option::of(text()))
+            .prop_map(|(because, backend, model)| Event::Fallback { because, backend, model }),
         text().prop_map(|message| Event::Warned { message }),
         (any::<u32>(), text(), any_value()).prop_map(|(call, name, input)| Event::CallRequested {
             call,
@@ -184,6 +189,7 @@ pub(crate) fn any_ending() -> impl Strategy<Value = Ending> {
             exit_code,
             stderr_tail,
             killed,
+            structured: None,
         },
     )
 }
@@ -195,6 +201,9 @@ fn any_outcome() -> impl Strategy<Value = Outcome> {
         text().prop_map(|by| Outcome::Partial { cause: Cause::Cancelled { by } }),
         any::<i32>().prop_map(|code| Outcome::Failed { failure: Failure::Exit { code } }),
         text().prop_map(|message| Outcome::Failed { failure: Failure::Agent { message } }),
+        text().prop_map(|message| Outcome::Failed {
+            failure: Failure::Model { error: ModelError::RateLimit, message }
+        }),
         Just(Outcome::TimedOut { limit: TimeLimit::Total }),
         text().prop_map(|by| Outcome::Cancelled { by }),
         Just(Outcome::OverBudget { limit: LimitName::TreeRuns }),

@@ -15,7 +15,22 @@ pub(crate) fn change(event: &mut Event, each: &mut dyn FnMut(&mut String)) {
         | Event::Asked { text, .. }
         | Event::LimitPassed { detail: text, .. }
         | Event::StopAsked { because: text, .. }
+        | Event::ModelNamed { model: text }
         | Event::Warned { message: text } => each(text),
+        Event::ToolCalled { id, name, input } => {
+            each(id);
+            each(name);
+            change_value(input, each);
+        }
+        Event::ToolReturned { id, ok: _, output } => {
+            each(id);
+            each(output);
+        }
+        Event::Fallback { because, backend, model } => {
+            each(because);
+            each(backend);
+            model.iter_mut().for_each(each);
+        }
         Event::AgentStarted { pid: _, argv, containment } => {
             argv.iter_mut().for_each(&mut *each);
             let Containment { missing, cgroup: _, tags: _, limits: _, .. } = containment;
@@ -57,8 +72,20 @@ pub(crate) fn depth(value: &Value, max: usize) -> usize {
 }
 
 fn change_ending(ending: &mut Ending, each: &mut dyn FnMut(&mut String)) {
-    let Ending { outcome, result, stderr_tail, duration_ms: _, usage: _, exit_code: _, killed: _ } = ending;
+    let Ending {
+        outcome,
+        result,
+        structured,
+        stderr_tail,
+        duration_ms: _,
+        usage: _,
+        exit_code: _,
+        killed: _,
+    } = ending;
     each(stderr_tail);
+    if let Some(value) = structured {
+        change_value(value, each);
+    }
     match result {
         ResultText::Inline(text) => each(text),
         ResultText::Nothing | ResultText::File { .. } => {}
@@ -83,6 +110,9 @@ fn change_failure(failure: &mut Failure, each: &mut dyn FnMut(&mut String)) {
         Failure::Spawn { reason: text }
         | Failure::Agent { message: text }
         | Failure::Output { reason: text }
+        | Failure::Model { error: _, message: text }
+        | Failure::Session { reason: text }
+        | Failure::Schema { reason: text }
         | Failure::Storage { reason: text }
         | Failure::Bug { reason: text } => each(text),
         Failure::Exit { .. } | Failure::Signal { .. } | Failure::Limit { .. } => {}

@@ -9,7 +9,7 @@ use domain::run::RunSpec;
 
 pub use options::{Document, Match, Options, Output, PromptBy};
 
-use crate::contract::{Backend, Capabilities, Drive, PrepareError, ProcessDrive};
+use crate::contract::{Backend, Capabilities, Drive, Feed, PrepareError, ProcessDrive, WorkFile};
 
 const SYSTEM_FILE: &str = "system.md";
 const PROMPT_FILE: &str = "prompt.md";
@@ -56,23 +56,23 @@ impl Backend for Command {
         let uses = |placeholder: &str| options.command.iter().any(|word| word.contains(placeholder));
         let mut files = Vec::new();
         if uses("{system_file}") {
-            files.push((SYSTEM_FILE.to_owned(), spec.system_prompt.clone().into_bytes()));
+            files.push(WorkFile::plain(SYSTEM_FILE, spec.system_prompt.as_str()));
         }
         if uses("{prompt_file}") {
-            files.push((PROMPT_FILE.to_owned(), spec.prompt.clone().into_bytes()));
+            files.push(WorkFile::plain(PROMPT_FILE, spec.prompt.as_str()));
         }
-        let stdin = match options.prompt {
-            PromptBy::Stdin => Some(spec.prompt.clone().into_bytes()),
+        let feed = match options.prompt {
+            PromptBy::Stdin => Feed::Whole(spec.prompt.clone().into_bytes()),
             PromptBy::Arg => {
                 if !uses("{prompt}") {
                     argv.push(spec.prompt.clone());
                 }
-                None
+                Feed::Nothing
             }
-            PromptBy::File => None,
+            PromptBy::File => Feed::Nothing,
         };
         let reader = reader::for_output(&options);
-        Ok(Drive::Process(ProcessDrive { argv, env: options.env, stdin, files, reader }))
+        Ok(Drive::Process(ProcessDrive { argv, env: options.env, set: Vec::new(), feed, files, reader }))
     }
 }
 

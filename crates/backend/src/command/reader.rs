@@ -103,7 +103,7 @@ fn conclude_document(shape: &Document, document: &Value, exit_end: AgentEnd) -> 
         let reason = format!("it has nothing at {:?}", shape.result);
         let end = match exit_end {
             AgentEnd::Done => AgentEnd::Failed(Failure::Output { reason }),
-            failed @ (AgentEnd::Failed(_) | AgentEnd::Refused(_)) => failed,
+            failed @ (AgentEnd::Failed(_) | AgentEnd::OverBudget(_) | AgentEnd::Refused(_)) => failed,
         };
         Conclusion::new(end, Answer::Nothing)
     };
@@ -199,7 +199,7 @@ impl Reader for Jsonl {
                 let reason = "the stream ended without its terminal event".to_owned();
                 AgentEnd::Failed(Failure::Output { reason })
             }
-            failed @ (AgentEnd::Failed(_) | AgentEnd::Refused(_)) => failed,
+            failed @ (AgentEnd::Failed(_) | AgentEnd::OverBudget(_) | AgentEnd::Refused(_)) => failed,
         };
         let partial = std::mem::take(&mut self.partial);
         let answer = if partial.is_empty() { Answer::Nothing } else { Answer::Text(partial) };

@@ -44,6 +44,28 @@ pub enum Event {
     Said {
         text: String,
     },
+    /// The agent says which model answers.
+    ModelNamed {
+        model: String,
+    },
+    /// The agent used a tool of its own, which it says after or while it does.
+    ToolCalled {
+        id: String,
+        name: String,
+        input: serde_json::Value,
+    },
+    ToolReturned {
+        id: String,
+        ok: bool,
+        output: String,
+    },
+    /// An attempt ended for a reason that allows another one, with this backend and model.
+    Fallback {
+        because: String,
+        backend: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model: Option<String>,
+    },
     /// A call is about to be made. Durable before its effect.
     CallRequested {
         call: u32,

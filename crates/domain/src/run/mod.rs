@@ -9,7 +9,9 @@ mod step;
 mod usage;
 
 pub use event::{CallClass, CallKind, Containment, Enforcer, Envelope, Event, Stream, WaitReason};
-pub use outcome::{Cause, Ending, Failure, LimitName, Lost, Outcome, OutcomeKind, ResultText, TimeLimit};
+pub use outcome::{
+    Cause, Ending, Failure, LimitName, Lost, ModelError, Outcome, OutcomeKind, ResultText, TimeLimit,
+};
 pub use spec::{
     BackendSpec, Caller, ContainmentDemand, Door, Idempotency, OnDisconnect, OnInterrupt, RunSpec,
     SPEC_VERSION,

@@ -62,12 +62,40 @@ pub enum Failure {
     Agent { message: String },
     /// The agent's output is not what its backend promises.
     Output { reason: String },
+    /// The model did not answer, or would not.
+    Model { error: ModelError, message: String },
+    /// The conversation that was to be continued cannot be.
+    Session { reason: String },
+    /// The answer does not have the shape that was asked for.
+    Schema { reason: String },
     /// The run passed a resource limit and was killed.
     Limit { limit: LimitName },
     /// The journal could not be written.
     Storage { reason: String },
     /// A defect in Volery.
     Bug { reason: String },
+}
+
+/// Why a model did not answer; decides whether another one is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ModelError {
+    /// No key, a wrong one, or one that may not do this.
+    Denied,
+    /// Too many requests, or a quota is used up.
+    RateLimit,
+    /// The service is there and cannot serve now.
+    Overloaded,
+    Unreachable,
+    /// The conversation is longer than the model takes.
+    TooLong,
+    /// The model would not do it.
+    Refusal,
+    /// No such model.
+    Unknown,
+    /// The service says that the request is wrong.
+    BadRequest,
+    Other,
 }
 
 /// A time limit of a run.
@@ -92,6 +120,8 @@ pub enum LimitName {
     Depth,
     Children,
     TreeRuns,
+    Turns,
+    Cost,
 }
 
 /// Which process of the run was lost.
@@ -127,6 +157,9 @@ pub struct Ending {
     pub outcome: Outcome,
     #[serde(default)]
     pub result: ResultText,
+    /// The answer as a value, where its shape was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub structured: Option<serde_json::Value>,
     /// From the start of the agent to its end.
     pub duration_ms: u64,
     #[serde(default)]
@@ -147,6 +180,7 @@ impl Ending {
         Self {
             outcome,
             result: ResultText::Nothing,
+            structured: None,
             duration_ms: 0,
             usage: Usage::default(),
             exit_code: None,
@@ -244,6 +278,8 @@ impl LimitName {
             Self::Depth => "depth",
             Self::Children => "children per run",
             Self::TreeRuns => "runs per tree",
+            Self::Turns => "turns of the model",
+            Self::Cost => "cost",
         }
     }
 }
@@ -285,9 +321,59 @@ impl fmt::Display for Failure {
             Self::Spawn { reason } => write!(f, "the agent could not be started: {reason}"),
             Self::Agent { message } => write!(f, "the agent reports: {message}"),
             Self::Output { reason } => write!(f, "the agent's output could not be used: {reason}"),
+            Self::Model { error, message } => write!(f, "{error}: {message}"),
+            Self::Session { reason } => write!(f, "the session cannot be continued: {reason}"),
+            Self::Schema { reason } => {
+                write!(f, "the answer does not have the shape that was asked for: {reason}")
+            }
             Self::Limit { limit } => write!(f, "killed at its limit on {}", limit.as_str()),
             Self::Storage { reason } => write!(f, "what happened could not be recorded: {reason}"),
             Self::Bug { reason } => write!(f, "a defect in volery: {reason}"),
+        }
+    }
+}
+
+impl fmt::Display for ModelError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Denied => "the model's service denies access",
+            Self::RateLimit => "the model's service limits its use",
+            Self::Overloaded => "the model's service is overloaded",
+            Self::Unreachable => "the model's service cannot be reached",
+            Self::TooLong => "the conversation is too long for the model",
+            Self::Refusal => "the model refuses",
+            Self::Unknown => "the model is not known",
+            Self::BadRequest => "the model's service takes the request for wrong",
+            Self::Other => "the model did not answer",
+        })
+    }
+}
+
+impl ModelError {
+    /// Returns what a status of HTTP means, as all services of models use it.
+    pub fn of_status(status: u64) -> Self {
+        match status {
+            401 | 403 => Self::Denied,
+            402 | 429 => Self::RateLimit,
+            404 => Self::Unknown,
+            413 => Self::TooLong,
+            400 | 422 => Self::BadRequest,
+            500..=599 => Self::Overloaded,
+            _ => Self::Other,
+        }
+    }
+
+    /// Tells whether another model or backend may be asked instead: nothing was done, and this one has no room.
+    pub fn is_shortage(self) -> bool {
+        match self {
+            Self::RateLimit | Self::Overloaded => true,
+            Self::Denied
+            | Self::Unreachable
+            | Self::TooLong
+            | Self::Refusal
+            | Self::Unknown
+            | Self::BadRequest
+            | Self::Other => false,
         }
     }
 }

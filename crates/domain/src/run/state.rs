@@ -87,6 +87,9 @@ pub struct State {
     pub warnings: Vec<String>,
     pub cancelled_by: Option<String>,
     pub session: Option<SessionId>,
+    /// The model that answers, by the agent's own word.
+    pub model: Option<String>,
+    pub tools_called: u64,
 }
 
 impl State {
@@ -152,6 +155,9 @@ impl State {
             Event::SessionNamed { session } => self.session = Some(session.clone()),
             Event::Used { usage } => self.usage.add(*usage),
             Event::Said { text } => self.say(text),
+            Event::ModelNamed { model } => self.model = Some(model.clone()),
+            Event::ToolCalled { .. } => self.tools_called = self.tools_called.saturating_add(1),
+            Event::Fallback { because, .. } => self.warn(because),
             Event::Warned { message } => self.warn(message),
             Event::LimitPassed { detail, .. } => self.warn(detail),
             Event::ChildStarted { run, agent } => {
@@ -173,7 +179,9 @@ impl State {
                 let at = envelope.at.as_millisecond().saturating_add_unsigned(*grace_ms);
                 self.cancel_at = Timestamp::from_millisecond(at).ok();
             }
-            Event::OutputTruncated { .. } | Event::DoorLeft { policy: OnDisconnect::Continue } => {}
+            Event::ToolReturned { .. }
+            | Event::OutputTruncated { .. }
+            | Event::DoorLeft { policy: OnDisconnect::Continue } => {}
         }
     }
 

@@ -40,6 +40,8 @@ pub struct CancelOrder {
 pub enum AgentEnd {
     Done,
     Failed(Failure),
+    /// It stopped at a limit of its own that it was given.
+    OverBudget(LimitName),
     /// It was never started, because what was demanded cannot be had here.
     Refused(String),
 }
@@ -215,6 +217,7 @@ impl Supervision {
             Stage::Going | Stage::Finished => match end {
                 AgentEnd::Done => Outcome::Succeeded,
                 AgentEnd::Failed(failure) => Outcome::Failed { failure },
+                AgentEnd::OverBudget(limit) => Outcome::OverBudget { limit },
                 AgentEnd::Refused(reason) => Outcome::Refused { reason },
             },
         };

@@ -139,7 +139,7 @@ impl LogWriter {
 
     fn append_in(&mut self, room: Room, at: Timestamp, mut event: Event) -> Result<Envelope, StoreError> {
         self.check_open()?;
-        if let Event::CallRequested { input, .. } = &event
+        if let Event::CallRequested { input, .. } | Event::ToolCalled { input, .. } = &event
             && texts::depth(input, DEPTH_MAX) > DEPTH_MAX
         {
             return Err(StoreError::TooDeep { max: DEPTH_MAX });
@@ -171,6 +171,8 @@ impl LogWriter {
     /// run ends.
     pub fn finish(&mut self, at: Timestamp, ending: Ending) -> Result<Envelope, StoreError> {
         let mut ending = Box::new(ending);
+        // The same value stands in the answer as text.
+        ending.structured.take_if(|value| texts::depth(value, DEPTH_MAX) > DEPTH_MAX);
         let mut cuts = ENDING_CUTS.iter();
         let envelope = loop {
             let ended = Event::Ended { ending: ending.clone() };
@@ -256,7 +258,8 @@ impl LogWriter {
     }
 }
 
-fn cut_ending(ending: Box<Ending>, max: usize) -> Box<Ending> {
+fn cut_ending(mut ending: Box<Ending>, max: usize) -> Box<Ending> {
+    ending.structured = None;
     let mut event = Event::Ended { ending };
     texts::change(&mut event, &mut |text| *text = size::head(text, max).to_owned());
     match event {

@@ -1,11 +1,14 @@
 //! Starts the agent's process as its backend wants it, within the limits of the run.
 
+use std::borrow::Cow;
+use std::ffi::{OsStr, OsString};
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 
-use backend::contract::ProcessDrive;
+use backend::contract::{Feed, ProcessDrive, SECRET_PREFIX, Setting, WorkFile};
 use backend::process::{self, AgentRequest, CgroupUse, ResourceLimits, SpawnError, Started, Stdin};
+use domain::mcp_server::VariableText;
 use domain::run::{Event, RunSpec};
 use domain::secret::{Redactor, Secret};
 use journal::RunDir;
@@ -25,9 +28,9 @@ pub(super) fn start(dir: &RunDir, spec: &RunSpec, drive: &ProcessDrive) -> Resul
     };
     let request = AgentRequest {
         argv: drive.argv.iter().map(Into::into).collect(),
-        env: env::for_agent(&names),
+        env: environment(&names, drive),
         directory: spec.directory.clone().into(),
-        stdin: if drive.stdin.is_some() { Stdin::Pipe } else { Stdin::Null },
+        stdin: if drive.feed == Feed::Nothing { Stdin::Null } else { Stdin::Pipe },
         tag: spec.tag,
         limits,
         demand: spec.containment,
@@ -47,7 +50,7 @@ pub(super) fn started(drive: &ProcessDrive, started: &Started) -> Event {
 
 /// Returns the masks for this run: the values of named variables whose names say that they are secret.
 pub(super) fn redactor(spec: &RunSpec, drive: Option<&ProcessDrive>) -> Redactor {
-    let names = drive.map_or_else(|| spec.env.clone(), |drive| named(spec, drive));
+    let names = drive.map_or_else(|| spec.env.clone(), |drive| secret_names(spec, drive));
     let values = names.iter().filter(|name| Redactor::names_secret(name)).filter_map(|name| env::get(name));
     Redactor::new(values.filter_map(|value| value.into_string().ok()).map(Secret::new).collect())
 }
@@ -59,6 +62,30 @@ pub(super) fn missing(spec: &RunSpec, drive: &ProcessDrive) -> Vec<String> {
 
 fn named(spec: &RunSpec, drive: &ProcessDrive) -> Vec<String> {
     spec.env.iter().chain(&drive.env).cloned().collect()
+}
+
+/// Returns the names of all variables whose values reach the agent, in whichever way.
+fn secret_names(spec: &RunSpec, drive: &ProcessDrive) -> Vec<String> {
+    let from = drive.set.iter().filter_map(|(_, setting)| match setting {
+        Setting::From(name) => Some(name.clone()),
+        Setting::Plain(_) => None,
+    });
+    let in_files = drive.files.iter().flat_map(|file| file.variables.iter().cloned());
+    named(spec, drive).into_iter().chain(from).chain(in_files).collect()
+}
+
+/// Returns the environment of the process: the base list, what is named, and what its backend sets.
+fn environment(names: &[String], drive: &ProcessDrive) -> Vec<(OsString, OsString)> {
+    let mut all = env::for_agent(names);
+    for (name, setting) in &drive.set {
+        let value = match setting {
+            Setting::Plain(value) => Some(OsString::from(value)),
+            Setting::From(other) => env::get(other),
+        };
+        all.retain(|(known, _)| known != OsStr::new(name));
+        all.extend(value.map(|value| (OsString::from(name), value)));
+    }
+    all
 }
 
 /// An argument as the journal keeps it: a prompt of a megabyte is in the spec already.
@@ -75,10 +102,44 @@ fn write_files(dir: &RunDir, drive: &ProcessDrive) -> std::io::Result<()> {
     }
     let work = dir.work_dir();
     std::fs::create_dir_all(&work)?;
-    for (name, content) in &drive.files {
+    for file in &drive.files {
+        let content = filled(file)?;
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(0o600);
-        options.open(work.join(name))?.write_all(content)?;
+        options.open(work.join(&file.name))?.write_all(&content)?;
     }
     Ok(())
+}
+
+/// Returns the content of a file with the values of its variables.
+fn filled(file: &WorkFile) -> std::io::Result<Cow<'_, [u8]>> {
+    if file.variables.is_empty() {
+        return Ok(Cow::Borrowed(&file.content));
+    }
+    let wrong = |reason: String| std::io::Error::new(std::io::ErrorKind::InvalidInput, reason);
+    let text = std::str::from_utf8(&file.content).map_err(|error| wrong(error.to_string()))?;
+    let filled = VariableText::from(text).resolve(|name| {
+        let known = file.variables.iter().any(|variable| variable == name);
+        // What only looks like a reference stays as it is.
+        if !known {
+            return Some(format!("${{{name}}}"));
+        }
+        let value = env::get(name)?.into_string().ok()?;
+        let quoted = serde_json::Value::String(value).to_string();
+        Some(quoted[1..quoted.len() - 1].to_owned())
+    });
+    match filled {
+        Ok(text) => Ok(Cow::Owned(text.into_bytes())),
+        Err(missing) => Err(wrong(format!("these variables are needed and not set: {}", missing.join(", ")))),
+    }
+}
+
+/// Removes the files that hold secrets, whichever worker wrote them.
+pub(super) fn remove_secrets(dir: &RunDir) {
+    let Ok(entries) = std::fs::read_dir(dir.work_dir()) else { return };
+    let secret = |name: &OsStr| name.to_str().is_some_and(|name| name.starts_with(SECRET_PREFIX));
+    for entry in entries.filter_map(Result::ok).filter(|entry| secret(&entry.file_name())) {
+        // The whole folder goes with the run's output.
+        let _ = std::fs::remove_file(entry.path());
+    }
 }

@@ -7,7 +7,7 @@ use journal::StoreError;
 
 use super::actions::{self, WriteHow};
 use super::desk::{Desk, Driven, Seen};
-use super::questions::OpenQuestion;
+use super::questions::Asker;
 use crate::app::Start;
 use crate::point;
 
@@ -79,14 +79,14 @@ impl Desk {
                     let _ = to_desk.send(Seen::CallDone { call, ok: true, output: String::new() }).await;
                 }));
             }
-            Action::Ask { text } => self.ask(call, text)?,
+            Action::Ask { text } => self.put_question(Asker::Call(call), text)?,
             Action::Delegate { agent, prompt } => self.delegate(call, agent, prompt)?,
         }
         Ok(())
     }
 
     /// Records a part of the answer, in as many events as it needs.
-    fn say(&mut self, text: &str) -> Result<(), StoreError> {
+    pub(super) fn say(&mut self, text: &str) -> Result<(), StoreError> {
         let mut rest = text;
         while !rest.is_empty() {
             let piece = domain::size::head(rest, CALL_OUTPUT_MAX);
@@ -104,36 +104,6 @@ impl Desk {
             Err(error) => format!("could not write {path}: {error}"),
         };
         self.done_soon(call, written.is_ok(), output);
-    }
-
-    fn ask(&mut self, call: u32, text: String) -> Result<(), StoreError> {
-        let asked = OpenQuestion::new(&self.spec, call);
-        let event = Event::Asked { question: asked.id.clone(), text, until: asked.until };
-        if let Driven::Loop { question, .. } = &mut self.driven {
-            *question = Some(asked);
-        }
-        self.append(event)?;
-        // Whoever is asked must find the question after a crash too.
-        self.log.sync()?;
-        self.machine.step(crate::clock::monotonic_ms(), Input::WaitBegan);
-        self.next_look = 0;
-        Ok(())
-    }
-
-    /// Takes the answer to the open question, if there is one.
-    pub(super) async fn take_answer(&mut self) -> Result<(), StoreError> {
-        let Driven::Loop { question: open @ Some(_), .. } = &mut self.driven else { return Ok(()) };
-        let Some(question) = open.clone() else { return Ok(()) };
-        let Some(answered) = question.answer(&self.dir) else { return Ok(()) };
-        *open = None;
-        let (allowed, text) = match &answered {
-            Event::Answered { allowed, text, .. } => (*allowed, text.clone()),
-            _ => (false, String::new()),
-        };
-        self.append(answered)?;
-        self.step(Input::WaitEnded).await?;
-        self.say(&format!("{text}\n"))?;
-        self.complete(question.call, allowed, text).await
     }
 
     /// Runs another agent as a child and says its result.

@@ -19,6 +19,7 @@ const FITTING_BYTES: usize = 16 << 10;
 pub(super) struct Facts {
     pub(super) outcome: Outcome,
     pub(super) answer: Answer,
+    pub(super) structured: Option<serde_json::Value>,
     pub(super) duration_ms: u64,
     pub(super) exit_code: Option<i32>,
     pub(super) killed: u32,
@@ -26,7 +27,7 @@ pub(super) struct Facts {
 
 /// Puts together what is told about the end of a run, and stores its answer.
 pub(super) fn ending(dir: &RunDir, state: &State, facts: Facts) -> Result<Ending, StoreError> {
-    let Facts { outcome, answer, duration_ms, exit_code, killed } = facts;
+    let Facts { outcome, answer, structured, duration_ms, exit_code, killed } = facts;
     let stored = match &answer {
         Answer::Stdout => store_result(dir, ResultSource::Spool(Stream::Stdout)),
         Answer::Text(text) => store_result(dir, ResultSource::Bytes(text.as_bytes())),
@@ -47,7 +48,16 @@ pub(super) fn ending(dir: &RunDir, state: &State, facts: Facts) -> Result<Ending
         | OutcomeKind::Refused
         | OutcomeKind::Interrupted => tail(dir, Stream::Stderr, STDERR_TAIL_BYTES)?,
     };
-    Ok(Ending { outcome, result, duration_ms, usage: state.usage, exit_code, stderr_tail, killed })
+    Ok(Ending {
+        outcome,
+        result,
+        structured,
+        duration_ms,
+        usage: state.usage,
+        exit_code,
+        stderr_tail,
+        killed,
+    })
 }
 
 /// Returns what a run has come to whose answer found no room.
@@ -96,6 +106,7 @@ pub fn end_lost(
         return Ok(());
     }
     remove_group(spec, log.state());
+    super::agent::remove_secrets(dir);
     let claimed = Event::Claimed {
         keeper_pid: std::process::id(),
         worker_pid: 0,
@@ -126,7 +137,7 @@ pub fn end_lost(
     let last = state.last_event_at.unwrap_or(spec.created_at);
     let started = state.started_at.unwrap_or(last);
     let duration_ms = u64::try_from(last.as_millisecond() - started.as_millisecond()).unwrap_or(0);
-    let facts = Facts { outcome, answer, duration_ms, exit_code: None, killed };
+    let facts = Facts { outcome, answer, structured: None, duration_ms, exit_code: None, killed };
     let ending = ending(dir, &state, facts)?;
     log.finish(clock::now(), ending)?;
     Ok(())

@@ -1,12 +1,13 @@
 //! The one loop that owns the truth about a run. Tasks send it what they see; it asks the machine what to do,
 //! records, acts, and tells.
 
+use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use backend::contract::{Answer, Conclusion, Drive, Exit, Loop, ProcessDrive};
+use backend::contract::{Answer, Ask, Conclusion, Drive, Exit, Feed, Loop, ProcessDrive};
 use backend::process::{Agent, SpawnError, Started};
 use domain::id::RunId;
 use domain::run::{
@@ -17,8 +18,9 @@ use journal::{LogWriter, RunDir, RunLock, StoreError};
 use tokio::sync::{mpsc, oneshot};
 
 use super::audience::Audience;
-use super::output::{self, Output};
+use super::output::{self, Heard, Output};
 use super::questions::OpenQuestion;
+use super::talk::WRITES_MAX;
 use super::{agent, peers};
 use crate::app::{Engine, Progress, Request};
 use crate::causes::explain;
@@ -96,6 +98,11 @@ pub(super) enum Driven {
         exit: Option<Exit>,
         open_streams: u32,
         drained_by: u64,
+        /// Gone when the agent's input is closed.
+        input: Option<mpsc::Sender<Vec<u8>>>,
+        /// What the agent wants to do and nobody has been asked about yet.
+        asks: VecDeque<Ask>,
+        question: Option<OpenQuestion>,
     },
     Loop {
         steps: Box<dyn Loop>,
@@ -120,6 +127,8 @@ pub(super) struct Desk {
     pub(super) deadline_told: u64,
     pub(super) started_ms: u64,
     pub(super) killed: u32,
+    /// The answer as a value, once the agent has ended.
+    pub(super) structured: Option<serde_json::Value>,
     pub(super) finished: bool,
     pub(super) loop_stopped: bool,
     pub(super) cancel_seen: Option<bool>,
@@ -167,6 +176,7 @@ impl Desk {
             deadline_told: 0,
             started_ms: now,
             killed: 0,
+            structured: None,
             finished: false,
             loop_stopped: false,
             cancel_seen: None,
@@ -259,9 +269,15 @@ impl Desk {
         let stderr = tokio::net::unix::pipe::Receiver::from_owned_fd(stderr).map_err(io)?;
         tokio::task::spawn_local(output::pump(Stream::Stdout, stdout, self.to_desk.clone()));
         tokio::task::spawn_local(output::pump(Stream::Stderr, stderr, self.to_desk.clone()));
-        if let (Some(stdin), Some(prompt)) = (stdin, drive.stdin) {
+        let (first, stays_open) = match drive.feed {
+            Feed::Nothing => (Vec::new(), false),
+            Feed::Whole(all) => (all, false),
+            Feed::Open(first) => (first, true),
+        };
+        let (to_agent, more) = mpsc::channel(WRITES_MAX);
+        if let Some(stdin) = stdin {
             let stdin = tokio::net::unix::pipe::Sender::from_owned_fd(stdin).map_err(io)?;
-            tokio::task::spawn_local(output::feed(stdin, prompt));
+            tokio::task::spawn_local(output::feed(stdin, first, more));
         }
         let exit = agent.exit_fd().try_clone_to_owned().map_err(io)?;
         let to_desk = self.to_desk.clone();
@@ -279,6 +295,9 @@ impl Desk {
             exit: None,
             open_streams: 2,
             drained_by: u64::MAX,
+            input: stays_open.then_some(to_agent),
+            asks: VecDeque::new(),
+            question: None,
         };
         self.started_ms = clock::monotonic_ms();
         self.step(Input::Started).await
@@ -321,8 +340,10 @@ impl Desk {
             Driven::Process { .. } | Driven::Loop { .. } | Driven::Nothing => None,
         };
         let question = match &self.driven {
-            Driven::Loop { question: Some(question), .. } => Some(question.until_ms),
-            Driven::Process { .. } | Driven::Loop { .. } | Driven::Nothing => None,
+            Driven::Loop { question, .. } | Driven::Process { question, .. } => {
+                question.as_ref().map(|question| question.until_ms)
+            }
+            Driven::Nothing => None,
         };
         let times = [
             self.machine.next_deadline(),
@@ -384,21 +405,24 @@ impl Desk {
             self.audience.heard(&masked);
         }
         self.audience.note(format!("wrote {}", domain::size::display_bytes(bytes.len() as u64)));
-        self.append_or_stop(taken).await?;
-        self.step(Input::Output(stream)).await
+        self.hear_or_stop(taken).await?;
+        if self.finished { Ok(()) } else { self.step(Input::Output(stream)).await }
     }
 
     async fn take_close(&mut self, stream: Stream) -> Result<(), StoreError> {
         let Driven::Process { output, open_streams, .. } = &mut self.driven else { return Ok(()) };
         *open_streams -= 1;
         let closed = output.close(stream);
-        self.append_or_stop(closed).await
+        self.hear_or_stop(closed).await
     }
 
     /// A spool that cannot be written ends the run: what is not recorded must not go on.
-    async fn append_or_stop(&mut self, events: Result<Vec<Event>, StoreError>) -> Result<(), StoreError> {
-        match events {
-            Ok(events) => events.into_iter().try_for_each(|event| self.append(event)),
+    async fn hear_or_stop(&mut self, heard: Result<Heard, StoreError>) -> Result<(), StoreError> {
+        match heard {
+            Ok(Heard { reports, truncated }) => {
+                self.hear(reports)?;
+                truncated.map_or(Ok(()), |event| self.append(event))
+            }
             Err(error) => self.step(Input::StorageFailed(format!("could not {}", explain(&error)))).await,
         }
     }
@@ -431,12 +455,11 @@ impl Desk {
     }
 
     async fn answer_with(&mut self, conclusion: Conclusion) -> Result<(), StoreError> {
-        let Conclusion { end, answer, session } = conclusion;
-        match session.map(|session| session.parse()) {
-            Some(Ok(session)) => self.append(Event::SessionNamed { session })?,
-            Some(Err(error)) => self.append(Event::Warned { message: error.to_string() })?,
-            None => {}
+        let Conclusion { end, answer, session, structured } = conclusion;
+        if let Some(session) = session {
+            self.name_session(&session)?;
         }
+        self.structured = structured;
         let effects = self.machine.step(clock::monotonic_ms(), Input::Ended(end));
         self.perform(effects, answer).await
     }
@@ -445,6 +468,10 @@ impl Desk {
         let effects = self.machine.step(clock::monotonic_ms(), input);
         let answer = match &self.driven {
             Driven::Loop { .. } => Answer::Text(self.log.state().answer()),
+            // What it said, where its reader understands that; else what it wrote.
+            Driven::Process { .. } if !self.log.state().said.is_empty() => {
+                Answer::Text(self.log.state().answer())
+            }
             Driven::Process { .. } => Answer::Stdout,
             Driven::Nothing => Answer::Nothing,
         };

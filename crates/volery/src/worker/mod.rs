@@ -10,6 +10,7 @@ mod desk;
 mod output;
 mod peers;
 mod questions;
+mod talk;
 mod tree;
 
 pub use conclude::{end_lost, finish_unstarted};

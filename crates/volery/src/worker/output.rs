@@ -1,6 +1,6 @@
 //! What the agent writes: read concurrently from both streams in bounded pieces, masked, spooled, understood.
 
-use backend::contract::{Answer, Conclusion, Exit, Reader, Report};
+use backend::contract::{Answer, Conclusion, Decision, Exit, Reader, Report};
 use domain::run::{Event, RunSpec, Stream};
 use domain::secret::{Redactor, StreamRedactor};
 use journal::spool::Wrote;
@@ -50,7 +50,7 @@ impl Output {
     }
 
     /// Writes what was held back when a stream ends.
-    pub(super) fn close(&mut self, stream: Stream) -> Result<Vec<Event>, StoreError> {
+    pub(super) fn close(&mut self, stream: Stream) -> Result<Heard, StoreError> {
         let rest = match stream {
             Stream::Stdout => self.stdout_masked.finish(),
             Stream::Stderr => self.stderr_masked.finish(),
@@ -58,10 +58,10 @@ impl Output {
         self.write(stream, &rest)
     }
 
-    /// Takes a masked piece of output in; returns what is to be journalled about it.
-    pub(super) fn write(&mut self, stream: Stream, bytes: &[u8]) -> Result<Vec<Event>, StoreError> {
+    /// Takes a masked piece of output in.
+    pub(super) fn write(&mut self, stream: Stream, bytes: &[u8]) -> Result<Heard, StoreError> {
         if bytes.is_empty() {
-            return Ok(Vec::new());
+            return Ok(Heard::default());
         }
         let spool = match stream {
             Stream::Stdout => &mut self.stdout,
@@ -71,11 +71,22 @@ impl Output {
         if stream == Stream::Stdout {
             self.usable = self.usable || bytes.iter().any(|byte| !byte.is_ascii_whitespace());
         }
-        let mut events: Vec<Event> = self.reader.feed(stream, bytes).into_iter().map(event_of).collect();
-        if let Wrote::TruncationBegan { kept_bytes } = wrote {
-            events.push(Event::OutputTruncated { stream, kept_bytes });
-        }
-        Ok(events)
+        let reports = self.reader.feed(stream, bytes);
+        let truncated = match wrote {
+            Wrote::TruncationBegan { kept_bytes } => Some(Event::OutputTruncated { stream, kept_bytes }),
+            _ => None,
+        };
+        Ok(Heard { reports, truncated })
+    }
+
+    /// Tells the reader what was decided, and returns what the agent is to be told.
+    pub(super) fn decide(&mut self, ask: &str, decision: &Decision) -> Vec<Report> {
+        self.reader.decide(ask, decision)
+    }
+
+    /// Returns what to tell an agent that shall stop by itself; nothing if it understands no word.
+    pub(super) fn ask_to_stop(&mut self) -> Vec<Report> {
+        self.reader.ask_to_stop()
     }
 
     pub(super) fn conclude(&mut self, exit: Exit) -> Conclusion {
@@ -83,13 +94,11 @@ impl Output {
     }
 }
 
-fn event_of(report: Report) -> Event {
-    match report {
-        // An event has a bound of its own; the whole text is in the spool.
-        Report::Said(text) => Event::Said { text: domain::size::head(&text, 64 << 10).to_owned() },
-        Report::Used(usage) => Event::Used { usage },
-        Report::Warned(message) => Event::Warned { message },
-    }
+/// What a piece of output meant.
+#[derive(Debug, Default)]
+pub(super) struct Heard {
+    pub(super) reports: Vec<Report>,
+    pub(super) truncated: Option<Event>,
 }
 
 /// Tells whether an answer is worth calling the run partial.
@@ -123,9 +132,13 @@ pub(super) async fn pump(stream: Stream, pipe: pipe::Receiver, desk: mpsc::Sende
     let _ = desk.send(Seen::OutputClosed(stream)).await;
 }
 
-/// Writes the prompt to the agent's input and closes it. An agent that does not read is its own affair.
-pub(super) async fn feed(mut pipe: pipe::Sender, prompt: Vec<u8>) {
+/// Writes to the agent's input: this first, then what comes, and then the end. An agent that does not read is its own
+/// affair.
+pub(super) async fn feed(mut pipe: pipe::Sender, first: Vec<u8>, mut more: mpsc::Receiver<Vec<u8>>) {
     use tokio::io::AsyncWriteExt;
     // EPIPE means that the agent ended or closed its input.
-    let _ = pipe.write_all(&prompt).await;
+    let mut open = pipe.write_all(&first).await.is_ok();
+    while open && let Some(bytes) = more.recv().await {
+        open = pipe.write_all(&bytes).await.is_ok();
+    }
 }

@@ -1,5 +1,6 @@
 //! Questions of a run to a person: asked in the journal, answered through the inbox, denied when time is up.
 
+use backend::contract::Ask;
 use domain::Timestamp;
 use domain::id::QuestionId;
 use domain::run::{Event, RunSpec};
@@ -8,10 +9,19 @@ use journal::inbox::{self, InboxAnswer, Letter};
 
 use crate::clock;
 
-/// A question that has not been answered yet, and the call that waits for it.
+/// Who waits for an answer.
+#[derive(Debug, Clone)]
+pub(super) enum Asker {
+    /// A call of a loop.
+    Call(u32),
+    /// The agent's process.
+    Agent(Ask),
+}
+
+/// A question that has not been answered yet, and who waits for it.
 #[derive(Debug, Clone)]
 pub(super) struct OpenQuestion {
-    pub(super) call: u32,
+    pub(super) asker: Asker,
     pub(super) id: QuestionId,
     pub(super) until: Timestamp,
     /// On the clock that only goes forward.
@@ -19,15 +29,20 @@ pub(super) struct OpenQuestion {
 }
 
 impl OpenQuestion {
-    pub(super) fn new(spec: &RunSpec, call: u32) -> Self {
+    pub(super) fn new(spec: &RunSpec, asker: Asker, number: usize) -> Self {
         let wait_ms = spec.limits.answer_timeout_ms;
         let now = clock::now();
         let signed = i64::try_from(wait_ms).unwrap_or(i64::MAX);
         let until = Timestamp::from_millisecond(now.as_millisecond().saturating_add(signed))
             .unwrap_or(Timestamp::MAX);
+        let id = match &asker {
+            // The same call asks the same question after an interruption, and takes an answer given meanwhile.
+            Asker::Call(call) => format!("q{call}"),
+            Asker::Agent(_) => format!("a{number}"),
+        };
         Self {
-            call,
-            id: format!("q{call}").parse().expect("a letter and digits"),
+            asker,
+            id: id.parse().expect("a letter and digits"),
             until,
             until_ms: clock::monotonic_ms().saturating_add(wait_ms),
         }

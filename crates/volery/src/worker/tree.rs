@@ -58,13 +58,16 @@ impl Desk {
     /// Stops the agent: asks it, or kills all that belongs to the run.
     pub(super) fn stop(&mut self, how: StopHow) -> Result<(), StoreError> {
         match (&mut self.driven, how) {
-            (Driven::Process { agent, .. }, StopHow::Ask) => match process::ask(agent) {
-                Ok(()) => {}
-                Err(error) => {
+            (Driven::Process { agent, output, input, .. }, StopHow::Ask) => {
+                let word = output.ask_to_stop();
+                if input.is_some() && !word.is_empty() {
+                    return self.hear(word);
+                }
+                if let Err(error) = process::ask(agent) {
                     let message = format!("the agent could not be asked to stop: {error}");
                     self.append(Event::Warned { message })?;
                 }
-            },
+            }
             (Driven::Process { .. }, StopHow::Kill) => self.sweep()?,
             (Driven::Loop { under_way, .. }, StopHow::Ask | StopHow::Kill) => {
                 if let Some(task) = under_way.take() {
@@ -187,6 +190,7 @@ impl Desk {
     pub(super) async fn finish(&mut self, outcome: Outcome, answer: Answer) -> Result<(), StoreError> {
         self.tell_deadline();
         self.sweep()?;
+        super::agent::remove_secrets(&self.dir);
         let (exit_code, stdout_usable) = match &self.driven {
             Driven::Process { output, exit, .. } => (exit.and_then(|exit| exit.code()), output.usable),
             Driven::Loop { .. } | Driven::Nothing => (None, false),
@@ -195,7 +199,8 @@ impl Desk {
         point::reach("worker_swept");
         let outcome = outcome.with_output(output::is_usable(&answer, stdout_usable));
         let duration_ms = self.duration_ms();
-        let facts = Facts { outcome, answer, duration_ms, exit_code, killed: self.killed };
+        let structured = self.structured.take();
+        let facts = Facts { outcome, answer, structured, duration_ms, exit_code, killed: self.killed };
         let ending = conclude::ending(&self.dir, self.log.state(), facts)?;
         self.log.finish(clock::now(), ending)?;
         self.finished = true;

@@ -74,6 +74,9 @@ impl Exit {
                 | Failure::Spawn { .. }
                 | Failure::Agent { .. }
                 | Failure::Output { .. }
+                | Failure::Model { .. }
+                | Failure::Session { .. }
+                | Failure::Schema { .. }
                 | Failure::Storage { .. } => Self::RunFailed,
             },
             Outcome::TimedOut { .. } | Outcome::OverBudget { .. } => Self::Limit,

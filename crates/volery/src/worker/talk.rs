@@ -1,0 +1,173 @@
+//! The conversation with an agent's process: what its reader understood, what is written back, and what it asks for.
+
+use backend::contract::{Ask, Decision, Report};
+use domain::permission::Ruling;
+use domain::run::{Event, Input};
+use journal::StoreError;
+use tokio::sync::mpsc;
+
+use super::desk::{Desk, Driven};
+use super::questions::{Asker, OpenQuestion};
+
+/// The most of a text in one event; the whole of it is in the spool.
+const SAID_MAX: usize = 64 << 10;
+/// The most of a tool's input and output that is kept.
+const TOOL_MAX: usize = 16 << 10;
+/// The most of an input that a person is shown.
+const SHOWN_MAX: usize = 2 << 10;
+/// How many asks of one agent may wait for a person.
+const ASKS_MAX: usize = 32;
+/// How many messages may wait for an agent to read them.
+pub(super) const WRITES_MAX: usize = 256;
+
+impl Desk {
+    /// Takes in what the reader understood, in order.
+    pub(super) fn hear(&mut self, reports: Vec<Report>) -> Result<(), StoreError> {
+        for report in reports {
+            match report {
+                Report::Write(bytes) => self.write_to_agent(bytes)?,
+                Report::CloseInput => {
+                    if let Driven::Process { input, .. } = &mut self.driven {
+                        *input = None;
+                    }
+                }
+                Report::Asks(ask) => self.take_ask_of_agent(ask)?,
+                Report::Session(session) => self.name_session(&session)?,
+                Report::Said(text) => {
+                    self.append(Event::Said { text: domain::size::head(&text, SAID_MAX).to_owned() })?;
+                }
+                Report::Used(usage) => self.append(Event::Used { usage })?,
+                Report::Warned(message) => self.append(Event::Warned { message })?,
+                Report::Model(model) => {
+                    if self.log.state().model.as_ref() != Some(&model) {
+                        self.append(Event::ModelNamed { model })?;
+                    }
+                }
+                Report::ToolCalled { id, name, input } => {
+                    self.audience.note(format!("uses {name}"));
+                    self.append(Event::ToolCalled { id, name, input: bounded(input) })?;
+                }
+                Report::ToolReturned { id, ok, output } => {
+                    let output = domain::size::head(&output, TOOL_MAX).to_owned();
+                    self.append(Event::ToolReturned { id, ok, output })?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Records the session that a later run can continue.
+    pub(super) fn name_session(&mut self, session: &str) -> Result<(), StoreError> {
+        if self.log.state().session.as_ref().is_some_and(|known| known.as_str() == session) {
+            return Ok(());
+        }
+        match session.parse() {
+            Ok(session) => self.append(Event::SessionNamed { session }),
+            Err(error) => {
+                let error: domain::id::IdError = error;
+                self.append(Event::Warned { message: error.to_string() })
+            }
+        }
+    }
+
+    fn write_to_agent(&mut self, bytes: Vec<u8>) -> Result<(), StoreError> {
+        let Driven::Process { input: Some(input), .. } = &self.driven else { return Ok(()) };
+        match input.try_send(bytes) {
+            Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => Ok(()),
+            Err(mpsc::error::TrySendError::Full(_)) => {
+                let message = "the agent asks and does not read the answers; one was dropped".to_owned();
+                self.append(Event::Warned { message })
+            }
+        }
+    }
+
+    /// Decides about what the agent wants to do, or lets a person decide.
+    fn take_ask_of_agent(&mut self, ask: Ask) -> Result<(), StoreError> {
+        let permission = &self.spec.setup.permission;
+        match permission.decide(&ask.tool, &ask.input, &self.spec.directory) {
+            Ruling::Allow(_) => self.tell_agent(&ask, &Decision::Allow),
+            Ruling::Deny(reason) => self.tell_agent(&ask, &Decision::Deny(reason)),
+            Ruling::Ask(_) => {
+                let Driven::Process { asks, .. } = &mut self.driven else { return Ok(()) };
+                if asks.len() >= ASKS_MAX {
+                    let reason = format!("{ASKS_MAX} other questions of this run are not answered yet");
+                    return self.tell_agent(&ask, &Decision::Deny(reason));
+                }
+                asks.push_back(ask);
+                self.ask_next_of_agent()
+            }
+        }
+    }
+
+    /// Puts the next ask of the agent to people, if none is open.
+    fn ask_next_of_agent(&mut self) -> Result<(), StoreError> {
+        let Driven::Process { asks, question: None, .. } = &mut self.driven else { return Ok(()) };
+        let Some(ask) = asks.pop_front() else { return Ok(()) };
+        let input = ask.input.to_string();
+        let text = format!("may it use {}? {}", ask.tool, domain::size::head(&input, SHOWN_MAX));
+        self.put_question(Asker::Agent(ask), text)
+    }
+
+    /// Records a question and lets the clocks of the run stand still until it is answered.
+    pub(super) fn put_question(&mut self, asker: Asker, text: String) -> Result<(), StoreError> {
+        let number = self.log.state().questions.len();
+        let asked = OpenQuestion::new(&self.spec, asker, number);
+        let event = Event::Asked { question: asked.id.clone(), text, until: asked.until };
+        match &mut self.driven {
+            Driven::Loop { question, .. } | Driven::Process { question, .. } => *question = Some(asked),
+            Driven::Nothing => {}
+        }
+        self.append(event)?;
+        // Whoever is asked must find the question after a crash too.
+        self.log.sync()?;
+        self.machine.step(crate::clock::monotonic_ms(), Input::WaitBegan);
+        self.next_look = 0;
+        Ok(())
+    }
+
+    /// Takes the answer to the open question, if there is one.
+    pub(super) async fn take_answer(&mut self) -> Result<(), StoreError> {
+        let (Driven::Loop { question: open, .. } | Driven::Process { question: open, .. }) = &mut self.driven
+        else {
+            return Ok(());
+        };
+        let Some(question) = open.clone() else { return Ok(()) };
+        let Some(answered) = question.answer(&self.dir) else { return Ok(()) };
+        *open = None;
+        let (allowed, text) = match &answered {
+            Event::Answered { allowed, text, .. } => (*allowed, text.clone()),
+            _ => (false, String::new()),
+        };
+        self.append(answered)?;
+        self.step(Input::WaitEnded).await?;
+        match question.asker {
+            Asker::Call(call) => {
+                self.say(&format!("{text}\n"))?;
+                self.complete(call, allowed, text).await
+            }
+            Asker::Agent(ask) => {
+                let decision = if allowed { Decision::Allow } else { Decision::Deny(text) };
+                self.tell_agent(&ask, &decision)?;
+                self.ask_next_of_agent()
+            }
+        }
+    }
+
+    fn tell_agent(&mut self, ask: &Ask, decision: &Decision) -> Result<(), StoreError> {
+        if let Decision::Deny(reason) = decision {
+            self.append(Event::Warned { message: format!("denied: {}: {reason}", ask.tool) })?;
+        }
+        let Driven::Process { output, .. } = &mut self.driven else { return Ok(()) };
+        let reports = output.decide(&ask.id, decision);
+        self.hear(reports)
+    }
+}
+
+/// Returns a tool's input, or its beginning as a text where it is too long to be kept.
+fn bounded(input: serde_json::Value) -> serde_json::Value {
+    let text = input.to_string();
+    match text.len() {
+        0..=TOOL_MAX => input,
+        bytes => serde_json::json!({"beginning": domain::size::head(&text, TOOL_MAX), "bytes": bytes}),
+    }
+}
