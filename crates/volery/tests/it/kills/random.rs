@@ -1,9 +1,9 @@
-//! Kills without a plan: several runs at once, any of door, keeper and worker, at any moment. Nothing that was
-//! acknowledged is lost, everything ends exactly once, and nothing is left.
+//! Kills without a plan: several runs at once, some of which delegate to others; any of door, keeper and worker, at
+//! any moment. Nothing that was acknowledged is lost, everything ends exactly once, and nothing is left.
 //!
 //! `VOLERY_RANDOM_KILLS` sets how many kills there are, `VOLERY_RANDOM_SEED` repeats the choices of an earlier time.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::{BuildHasher, Hasher};
 use std::io::Read;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use rustix::process::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::stage::{Guarded, PATIENCE, Stage, control_groups, crews, tagged_with_any, wait_for};
 
@@ -27,7 +27,23 @@ const LOOK_EVERY: u64 = 5;
 /// How long the whole test may take to come to rest after the last kill.
 const REST: Duration = Duration::from_secs(120);
 
-const AGENTS: [&str; 3] = ["busy", "loose", "loop"];
+/// Who is asked, one as often as the other. The last two delegate to `leaf`: one in its loop, the other by a door of
+/// its own inside the run.
+const AGENTS: [&str; 5] = ["busy", "loose", "loop", "chief", "shell"];
+
+/// Descendants that are hard to get rid of. A chain that nobody stops costs a machine thousands of processes a
+/// second, so this one ends soon by itself.
+const STEPS: [&str; 9] = [
+    "say:before",
+    "setsid-child:60000",
+    "double-fork:60000",
+    "clean-env-child:60000",
+    "overwrite-env-child:60000",
+    "non-dumpable-child:60000",
+    "fork-chain:500",
+    "term-ignoring-child:60000",
+    "say:after",
+];
 
 /// A small generator, so that a seed repeats everything.
 struct Chance(u64);
@@ -59,12 +75,7 @@ fn at_any_moment_lose_nothing_and_leave_nothing() {
     let seed = number("VOLERY_RANDOM_SEED").unwrap_or_else(random);
     eprintln!("{wanted} kills; VOLERY_RANDOM_SEED={seed} repeats their choices");
     let stage = Stage::new();
-    let steps = ["say:before", "setsid-child:60000", "double-fork:60000", "clean-env-child:60000"];
-    // A chain that nobody stops costs a machine thousands of processes a second, so this one ends soon by itself.
-    let more = ["overwrite-env-child:60000", "fork-chain:500", "term-ignoring-child:60000", "say:after"];
-    let steps = [&steps[..], &more[..]].concat();
-    stage.fake("busy", &steps, "containment: auto").fake("loose", &steps, "containment: plain");
-    stage.rehearsal("loop", "- say: before\n- sleep: 20\n- say: after", "on_interrupt: resume");
+    define_agents(&stage);
     let tally = Tally { kills: AtomicU32::new(0), acknowledged: Mutex::default() };
     std::thread::scope(|scope| {
         for lane in 0..LANES {
@@ -83,9 +94,22 @@ fn at_any_moment_lose_nothing_and_leave_nothing() {
     check(&stage, &tally);
 }
 
+fn define_agents(stage: &Stage) {
+    stage.fake("busy", &STEPS, "containment: auto").fake("loose", &STEPS, "containment: plain");
+    stage.rehearsal("loop", "- say: before\n- sleep: 20\n- say: after", "on_interrupt: resume");
+    let leaf = ["say:leaf", "setsid-child:60000", "non-dumpable-child:60000", "sleep:20"];
+    stage.fake("leaf", &leaf, "grace: 100ms");
+    let delegate = "- delegate: {agent: leaf, prompt: deeper}\n- say: after";
+    stage.rehearsal("chief", delegate, "delegates: anyone\non_interrupt: resume");
+    let home = format!("VOLERY_HOME={}", stage.path("state").display());
+    let volery = env!("CARGO_BIN_EXE_volery");
+    stage.backend("shell", &["/usr/bin/env", "-i", &home, volery, "run", "leaf", "deeper"]);
+    stage.agent("shell", "backend: shell\ndelegates: anyone\ngrace: 100ms");
+}
+
 /// Starts a run, and kills some of those who live a random moment later.
 fn strike_once(stage: &Stage, tally: &Tally, chance: &mut Chance) {
-    let agent = AGENTS[usize::try_from(chance.below(3)).unwrap()];
+    let agent = AGENTS[usize::try_from(chance.below(AGENTS.len() as u64)).unwrap()];
     let (by_server, delay, victims) = (chance.below(2) == 0, chance.below(MOMENT_US), 1 + chance.below(7));
     let delay = Duration::from_micros(delay);
     let acknowledged = if by_server {
@@ -137,32 +161,21 @@ fn strike_crew(stage: &Stage, tally: &Tally, chance: &mut Chance, victims: u64) 
 #[expect(clippy::print_stdout, reason = "a run by hand tells what it did")]
 fn check(stage: &Stage, tally: &Tally) {
     let acknowledged = tally.acknowledged.lock().unwrap().clone();
-    let runs: HashSet<String> = stage.runs().into_iter().collect();
+    let runs = all_ended(stage);
     let lost: Vec<_> = acknowledged.iter().filter(|id| !runs.contains(*id)).collect();
     assert!(lost.is_empty(), "acknowledged, but not there: {lost:?}");
-    wait_for(REST, "every run to end", || {
-        // A look for those whom nobody is left to end.
-        assert_eq!(stage.volery(["ps"]).code, 0);
-        runs.iter().all(|id| stage.times_ended(id) > 0).then_some(())
-    });
+    let specs: HashMap<&String, Value> = runs.iter().map(|id| (id, stage.spec(id))).collect();
     let mut outcomes: HashMap<String, u32> = HashMap::new();
-    for id in &runs {
-        let events = stage.events(id);
-        assert_eq!(stage.times_ended(id), 1, "{id}: {events:?}");
-        let last = events.last().unwrap();
-        assert_eq!(last["type"], json!("ended"), "something follows the end of {id}: {last}");
-        let ending = &last["ending"];
-        let outcome = ending["outcome"].as_str().unwrap();
-        let kind = ending["kind"].as_str().map(|kind| format!(" {kind}")).unwrap_or_default();
-        // Once its keeper is dead, a worker is taken for the keeper and the first process of its namespace for the
-        // worker; the death of that one is a failure of the agent.
-        assert!(outcome != "failed" || kind == " signal", "{id}: {events:?}");
-        *outcomes.entry(format!("{outcome}{kind}")).or_default() += 1;
+    for (id, spec) in &specs {
+        *outcomes.entry(check_ending(stage, id, &spec["agent"])).or_default() += 1;
     }
+    let children = check_families(stage, &specs);
     let kills = tally.kills.load(Ordering::Relaxed);
-    println!("{kills} kills, {} runs, {} acknowledged: {outcomes:?}", runs.len(), acknowledged.len());
-    assert!(acknowledged.len() * 4 > runs.len(), "hardly anything was acknowledged");
-    let tags: HashSet<u64> = runs.iter().map(|id| stage.tag(id)).collect();
+    let (count, told) = (runs.len(), acknowledged.len());
+    println!("{kills} kills, {count} runs, {children} of them children, {told} acknowledged: {outcomes:?}");
+    assert!(told * 4 > count - children, "hardly anything was acknowledged");
+    assert!(children * 20 > count, "hardly anybody delegated");
+    let tags: HashSet<u64> = specs.values().map(|spec| spec["tag"].as_u64().unwrap()).collect();
     wait_for(PATIENCE, "the last processes to be gone", || tagged_with_any(&tags).is_empty().then_some(()));
     assert_eq!(control_groups(&tags), Vec::<PathBuf>::new(), "control groups are left");
     let known = stage.json(["health", "--all"])["agents"]
@@ -171,5 +184,57 @@ fn check(stage: &Stage, tally: &Tally) {
         .iter()
         .map(|line| line["runs"].as_u64().unwrap())
         .sum::<u64>();
-    assert_eq!(known, runs.len() as u64, "the index has lost or doubled something");
+    assert_eq!(known, count as u64, "the index has lost or doubled something");
+}
+
+/// Waits until every run has ended, those included that others start meanwhile, and returns them.
+fn all_ended(stage: &Stage) -> BTreeSet<String> {
+    wait_for(REST, "every run to end", || {
+        // A look for those whom nobody is left to end.
+        assert_eq!(stage.volery(["ps"]).code, 0);
+        let runs = stage.runs();
+        let ended = runs.iter().all(|id| stage.times_ended(id) > 0);
+        // Only a run that goes on starts another, so this is all there will ever be.
+        (ended && stage.runs() == runs).then(|| runs.into_iter().collect())
+    })
+}
+
+/// Checks that a run ended once, and as one may that was disturbed, and returns how.
+fn check_ending(stage: &Stage, id: &str, agent: &Value) -> String {
+    let events = stage.events(id);
+    assert_eq!(stage.times_ended(id), 1, "{id}: {events:?}");
+    let last = events.last().unwrap();
+    assert_eq!(last["type"], json!("ended"), "something follows the end of {id}: {last}");
+    let ending = &last["ending"];
+    let outcome = ending["outcome"].as_str().unwrap();
+    let kind = ending["kind"].as_str().map(|kind| format!(" {kind}")).unwrap_or_default();
+    // Once its keeper is dead, a worker is taken for the keeper and the first process of its namespace for the
+    // worker; the death of that one is a failure of the agent. A door inside a run fails with the run it waits for.
+    let expected = kind == " signal" || (kind == " exit" && agent == "shell");
+    assert!(outcome != "failed" || expected, "{id}: {events:?}");
+    format!("{outcome}{kind}")
+}
+
+/// Checks that parents and children know each other, that nobody delegated twice, and returns how many children
+/// there are.
+fn check_families(stage: &Stage, specs: &HashMap<&String, Value>) -> usize {
+    let mut begun: HashMap<&str, u32> = HashMap::new();
+    let mut children = 0;
+    for (id, spec) in specs {
+        let events = stage.events(id);
+        for child in events.iter().filter(|event| event["type"] == "child_started") {
+            let known = specs.get(&child["run"].as_str().unwrap().to_owned());
+            assert_eq!(known.map(|known| &known["parent"]), Some(&json!(id)), "{id} lost {child}");
+        }
+        let Some(parent) = spec["parent"].as_str() else { continue };
+        assert!(specs.contains_key(&parent.to_owned()), "{id} is the child of {parent}, which is not there");
+        children += 1;
+        // A parent that was killed before it claimed the key of its call leaves a child that never begins.
+        if events.iter().any(|event| event["type"] == "agent_started") {
+            *begun.entry(parent).or_default() += 1;
+        }
+    }
+    let twice: Vec<_> = begun.iter().filter(|(_, count)| **count > 1).collect();
+    assert!(twice.is_empty(), "delegated twice: {twice:?}");
+    children
 }
