@@ -1,19 +1,33 @@
-//! Many doors and hundreds of runs on one state directory: nothing is lost, nothing is done twice.
+//! Many doors and hundreds of runs on one state directory: nothing is lost, nothing is done twice, and where slots
+//! are few, everyone gets one in turn.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::stage::{Guarded, Stage, said, wait_for};
+use crate::stage::{Client, Guarded, Stage, said, wait_for};
 
 const SERVERS: usize = 2;
 const SHELLS: usize = 8;
 /// Runs per door: 2 × 48 and 8 × 20 make 256.
 const PER_SERVER: usize = 48;
 const PER_SHELL: usize = 20;
+const RUNS: usize = SERVERS * PER_SERVER + SHELLS * PER_SHELL;
+/// Fewer slots than runs by far.
+const FEW: usize = 5;
 const LONG: Duration = Duration::from_secs(120);
+
+/// A place for agents that are real processes, each of which works until the returned file appears.
+fn place(slots: usize) -> (Stage, PathBuf) {
+    let stage = Stage::new();
+    stage.configure(&format!("[slots]\ncount = {slots}\nqueue = {RUNS}"));
+    let gate = stage.path("gate");
+    stage.fake("nap", &[&format!("wait-file:{}", gate.display()), "read-stdin"], "");
+    (stage, gate)
+}
 
 /// Starts a shell that starts its runs one after the other, in the background, and prints their ids.
 fn shell(stage: &Stage, number: usize) -> Guarded {
@@ -29,26 +43,23 @@ fn shell(stage: &Stage, number: usize) -> Guarded {
     Guarded(command.spawn().unwrap())
 }
 
-#[test]
-fn two_servers_eight_shells_and_256_runs() {
-    let stage = Stage::new();
-    stage.configure("[slots]\ncount = 300");
-    stage.rehearsal("nap", "- sleep: 100ms\n- say: done with {prompt}", "");
+/// Asks for all runs through all doors at once, calls `accepted` when every run exists, and then waits for every
+/// answer. Returns the ids that the doors told, and the servers' clients.
+fn ask_all(stage: &Stage, accepted: impl FnOnce(&[String])) -> (BTreeSet<String>, Vec<Client>) {
     let directory = stage.project();
-    let shells: Vec<Guarded> = (0..SHELLS).map(|number| shell(&stage, number)).collect();
+    let shells: Vec<Guarded> = (0..SHELLS).map(|number| shell(stage, number)).collect();
     let mut clients: Vec<_> = (0..SERVERS).map(|_| stage.serve().initialize("it")).collect();
     let mut asked: Vec<(usize, u64)> = Vec::new();
     for run in 0..PER_SERVER {
         for (server, client) in clients.iter_mut().enumerate() {
-            let arguments = json!({
-                "agent": "nap", "prompt": format!("server {server} run {run}"), "directory": directory, "wait_s": 100,
-            });
-            asked.push((
-                server,
-                client.send("tools/call", json!({"name": "run_agent", "arguments": arguments})),
-            ));
+            let prompt = format!("server {server} run {run}");
+            let arguments = json!({"agent": "nap", "prompt": prompt, "directory": directory, "wait_s": 100});
+            let call = json!({"name": "run_agent", "arguments": arguments});
+            asked.push((server, client.send("tools/call", call)));
         }
     }
+    let runs = wait_for(LONG, "all runs", || Some(stage.runs()).filter(|runs| runs.len() == RUNS));
+    accepted(&runs);
     let mut ids = BTreeSet::new();
     for (server, id) in asked {
         let answer = clients[server].answer(id, LONG);
@@ -67,28 +78,106 @@ fn two_servers_eight_shells_and_256_runs() {
         assert!(!output.stderr.contains("error"), "{}", output.stderr);
         ids.extend(output.stdout.lines().map(str::to_owned));
     }
-    let total = SERVERS * PER_SERVER + SHELLS * PER_SHELL;
-    assert_eq!((ids.len(), total), (256, 256), "every run has its own id");
-    for id in &ids {
-        let ending = stage.outcome_by_itself(id, LONG);
-        assert_eq!(ending["outcome"], json!("succeeded"), "{id}");
-        let ends = stage.events(id).into_iter().filter(|event| event["type"] == "ended").count();
-        assert_eq!(ends, 1, "{id} has one outcome");
-    }
-    assert_eq!(stage.runs().into_iter().collect::<BTreeSet<_>>(), ids, "no run that nobody was told of");
+    (ids, clients)
+}
 
+/// Checks that every run ended once with its own answer, and that all doors list the same.
+fn check_all(stage: &Stage, ids: &BTreeSet<String>, client: &mut Client) {
+    assert_eq!(ids.len(), RUNS, "every run has its own id");
+    for id in ids {
+        let ending = stage.outcome_by_itself(id, LONG);
+        let prompt = stage.spec(id)["prompt"].clone();
+        assert_eq!((&ending["outcome"], &ending["result"]["inline"]), (&json!("succeeded"), &prompt), "{id}");
+        assert_eq!(stage.times_ended(id), 1, "{id} has one outcome");
+    }
+    assert_eq!(&stage.runs().into_iter().collect::<BTreeSet<_>>(), ids, "no run that nobody was told of");
     let listed = stage.json(["ps", "--all", "--limit", "1000"]);
-    assert_eq!(ids_of(&listed["runs"]), ids);
-    assert_eq!(listed_by(&mut clients[1]), ids);
+    assert_eq!(&ids_of(&listed["runs"]), ids);
+    assert_eq!(&listed_by(client), ids);
     let prompts: BTreeSet<&str> =
         listed["runs"].as_array().unwrap().iter().map(|run| run["prompt"].as_str().unwrap()).collect();
-    assert_eq!(prompts.len(), 256, "no update was lost");
+    assert_eq!(prompts.len(), RUNS, "no update was lost");
     let health = stage.json(["health", "--all"]);
     let line = &health["agents"][0];
     assert_eq!(
         (&line["runs"], &line["succeeded"], &health["running"]),
-        (&json!(256), &json!(256), &json!(0))
+        (&json!(RUNS), &json!(RUNS), &json!(0))
     );
+}
+
+/// When a run had its slot: its place in the queue, if it had to wait, and from when to when.
+struct Turn {
+    ticket: Option<u64>,
+    from: String,
+    until: String,
+}
+
+/// Returns the turns of all runs. A turn is recorded after the slot was taken and before it is given back.
+fn turns(stage: &Stage, ids: &BTreeSet<String>) -> Vec<Turn> {
+    let turn = |id: &String| {
+        let events = stage.events(id);
+        let of = |kind: &str| events.iter().find(|event| event["type"] == json!(kind));
+        let at = |event: &Value| event["at"].as_str().unwrap().to_owned();
+        // One that need not wait takes its slot before its first event.
+        let from = of("slot_taken").unwrap_or(&events[0]);
+        let ticket = of("queued").map(|queued| queued["ticket"].as_u64().unwrap());
+        Turn { ticket, from: at(from), until: at(of("ended").unwrap()) }
+    };
+    ids.iter().map(turn).collect()
+}
+
+/// Returns how many runs had a slot in the same moment.
+fn most_at_once(turns: &[Turn]) -> usize {
+    let in_turn = |moment: &str| {
+        turns.iter().filter(|turn| turn.from.as_str() <= moment && moment < turn.until.as_str()).count()
+    };
+    turns.iter().map(|turn| in_turn(&turn.from)).max().unwrap_or_default()
+}
+
+#[test]
+fn two_servers_eight_shells_and_256_runs() {
+    let (stage, gate) = place(RUNS);
+    let (ids, mut clients) = ask_all(&stage, |runs| {
+        for id in runs {
+            stage.event(id, "agent_started");
+        }
+        std::fs::write(&gate, "").unwrap();
+    });
+    check_all(&stage, &ids, &mut clients[1]);
+    assert_eq!(most_at_once(&turns(&stage, &ids)), RUNS, "all agents were at work in the same moment");
+}
+
+/// Lets all doors ask while all slots are taken, and returns the turns in the order of the queue.
+fn turns_with(slots: usize) -> Vec<Turn> {
+    let (stage, gate) = place(slots);
+    let (ids, mut clients) = ask_all(&stage, |runs| {
+        let stands = |id: &String| {
+            let events = stage.events(id);
+            events.iter().any(|event| event["type"] == "queued" || event["type"] == "agent_started")
+        };
+        wait_for(LONG, "each to work or to wait", || runs.iter().all(stands).then_some(()));
+        std::fs::write(&gate, "").unwrap();
+    });
+    check_all(&stage, &ids, &mut clients[1]);
+    let mut turns = turns(&stage, &ids);
+    turns.sort_by_key(|turn| turn.ticket);
+    let waited = turns.iter().filter(|turn| turn.ticket.is_some()).count();
+    assert!(waited >= RUNS - slots, "{waited} had to wait");
+    assert!(most_at_once(&turns) <= slots, "no more than {slots} at once");
+    turns
+}
+
+#[test]
+fn with_one_slot_256_runs_have_it_in_the_order_of_the_queue() {
+    let turns = turns_with(1);
+    let from: Vec<&str> = turns.iter().map(|turn| turn.from.as_str()).collect();
+    assert!(from.is_sorted(), "each takes the slot after the one before: {from:?}");
+}
+
+#[test]
+fn with_few_slots_256_runs_have_them_all_in_turn() {
+    let turns = turns_with(FEW);
+    assert!(most_at_once(&turns) > 1, "several had a slot at once");
 }
 
 fn read(mut stream: impl std::io::Read) -> Vec<u8> {
@@ -102,7 +191,7 @@ fn ids_of(runs: &Value) -> BTreeSet<String> {
 }
 
 /// Lists all runs through a server, page by page.
-fn listed_by(client: &mut crate::stage::Client) -> BTreeSet<String> {
+fn listed_by(client: &mut Client) -> BTreeSet<String> {
     let mut ids = BTreeSet::new();
     let mut ask = json!({"all_projects": true, "limit": 50});
     loop {
