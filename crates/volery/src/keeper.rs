@@ -153,12 +153,17 @@ impl Keeper {
     fn wait_for_go(&mut self) -> Result<bool, KeeperError> {
         let deadline = clock::monotonic_ms() + GO_TIMEOUT_MS;
         loop {
+            let mut go = None;
             for word in self.hear() {
                 match word {
-                    Word::Go => return Ok(true),
-                    Word::Abort => return Ok(false),
+                    Word::Go => go = Some(true),
+                    Word::Abort => go = Some(false),
+                    // Also what comes in one breath with the go: a door that leaves says no word twice.
                     other => self.words.push(other),
                 }
+            }
+            if let Some(go) = go {
+                return Ok(go);
             }
             let remaining = deadline.saturating_sub(clock::monotonic_ms());
             let closed = self.leash_closed();
@@ -239,7 +244,8 @@ impl Keeper {
 
     /// Tells whether the queued run shall end: by the inbox, a signal, or its door's word.
     fn order_to_cancel(&mut self, cancel_at: &mut Option<u64>) -> Option<CancelOrder> {
-        for word in self.hear() {
+        let before = std::mem::take(&mut self.words);
+        for word in before.into_iter().chain(self.hear()) {
             match &word {
                 // Its grace has begun: the worker gets what is left of it.
                 Word::Left { policy: OnDisconnect::Cancel { grace_ms } } => {

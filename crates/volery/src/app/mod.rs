@@ -149,6 +149,7 @@ impl App {
     pub fn leave(&self) {
         if let Way::Own(engine) = &self.way {
             engine.leashes.leave();
+            crate::point::reach("door_left");
         }
     }
 }

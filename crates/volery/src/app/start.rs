@@ -67,6 +67,7 @@ impl Engine {
     }
 
     fn start_now(&self, ask: Start, parent: Option<Parent>, herald: Herald<'_>) -> Result<Started, AppError> {
+        point::reach("door_asked");
         if self.leashes.has_left() {
             return Err(AppError::internal("this server is leaving, so it starts nothing more"));
         }
@@ -179,6 +180,7 @@ impl Engine {
             Attachment::Detached => OnDisconnect::Continue,
         };
         self.leashes.hold(spec.id, near, policy).map_err(os_error("hold the leash"))?;
+        point::reach("door_holds_leash");
         Ok(Started { run_id: spec.id, reused: false, warnings: spec.warnings })
     }
 

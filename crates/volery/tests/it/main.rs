@@ -22,6 +22,7 @@ mod keeps_the_queue_in_order;
 mod kills;
 mod leaves_no_control_group_behind;
 mod leaves_no_process_behind;
+mod leaves_while_it_starts_runs;
 mod lets_old_runs_go;
 mod nested_runs;
 mod reads_broken_definitions;
