@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use crate::program::{Found, Program};
 use domain::permission::Permission;
 use domain::run::{AgentEnd, Call, CallClass, CallKind, RunSpec, Stream, Usage};
 use serde::Serialize;
@@ -34,6 +35,8 @@ pub struct Capabilities {
     /// The answer is made to satisfy a schema.
     pub output_schema: bool,
     pub max_turns: bool,
+    /// The agent can be given our own server, and so delegate.
+    pub delegates: bool,
     pub extra_args: bool,
     pub extra_directories: bool,
     /// The agent can answer by writing a file.
@@ -53,7 +56,45 @@ pub trait Backend: Sync {
     }
 
     /// Says how to carry out one run. Reads nothing and starts nothing.
-    fn prepare(&self, spec: &RunSpec, work: &Path) -> Result<Drive, PrepareError>;
+    fn prepare(&self, spec: &RunSpec, place: &Place<'_>) -> Result<Drive, PrepareError>;
+
+    /// Returns how the vendor's program is found; nothing for a backend that has none of its own.
+    fn program(&self) -> Option<&'static Program> {
+        None
+    }
+}
+
+/// Where a run is prepared.
+#[derive(Debug, Clone, Copy)]
+pub struct Place<'a> {
+    /// The run's own folder for files that the agent is given.
+    pub work: &'a Path,
+    /// This program, for agents that may delegate.
+    pub own_program: &'a Path,
+    /// The backend's program, where it has one and it was found.
+    pub found: Option<&'a Found>,
+}
+
+impl Place<'_> {
+    /// Returns the path of a work file, as an argument.
+    pub fn file(&self, name: &str) -> String {
+        self.work.join(name).display().to_string()
+    }
+}
+
+/// Returns the arguments that an agent adds, if each begins with an option that its backend permits. A value stands
+/// behind `=`, so that no argument can become an option of its own.
+pub fn permitted_args(wanted: &[String], permitted: &[&str]) -> Result<Vec<String>, String> {
+    for argument in wanted {
+        let option = argument.split_once('=').map_or(argument.as_str(), |(option, _)| option);
+        if !permitted.contains(&option) {
+            let known = permitted.join(", ");
+            return Err(format!(
+                "the argument {argument:?} may not be given by an agent; these may: {known}"
+            ));
+        }
+    }
+    Ok(wanted.to_vec())
 }
 
 /// Names each part of a permission, for a backend that can express none.
@@ -87,6 +128,8 @@ pub struct ProcessDrive {
     pub argv: Vec<String>,
     /// Names of environment variables beside the base list and what the run names.
     pub env: Vec<String>,
+    /// Names of variables that are passed on if they are set, and not missed if not.
+    pub known_env: Vec<String>,
     /// Further variables of the process.
     pub set: Vec<(String, Setting)>,
     pub feed: Feed,
@@ -194,9 +237,10 @@ pub struct Ask {
 }
 
 /// What was decided about an ask.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Decision {
-    Allow,
+    /// With the input as it was asked for.
+    Allow(serde_json::Value),
     /// With the reason, for the agent.
     Deny(String),
 }

@@ -2,8 +2,15 @@
 //!
 //! A backend sees neither the journal nor a door: it says what to start or do, and reads what comes back.
 
+pub mod claude;
 pub mod command;
 pub mod contract;
+pub mod lines;
+pub mod mcp_config;
 pub mod process;
+pub mod program;
 pub mod registry;
 pub mod rehearsal;
+
+#[cfg(test)]
+mod sample;

@@ -1,10 +1,19 @@
 //! All backends. A new one is a folder, and a line here.
 
+use crate::claude::Claude;
 use crate::command::Command;
 use crate::contract::Backend;
 use crate::rehearsal::Rehearsal;
 
-static ALL: [&dyn Backend; 2] = [&Command, &Rehearsal];
+/// The address of the service that speaks the protocol of Claude Code's, and the variable that holds its key.
+const GLM: (&str, &str) = ("https://api.z.ai/api/anthropic", "ZAI_API_KEY");
+
+static ALL: [&dyn Backend; 4] = [
+    &Command,
+    &Rehearsal,
+    &Claude { name: "claude", service: None },
+    &Claude { name: "glm", service: Some(GLM) },
+];
 
 /// Returns the backend that understands runs of this kind.
 pub fn by_kind(kind: &str) -> Option<&'static dyn Backend> {

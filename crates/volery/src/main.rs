@@ -7,6 +7,7 @@ mod clock;
 mod door;
 mod env;
 mod keeper;
+mod own_program;
 mod point;
 mod readable;
 mod registry;

@@ -3,13 +3,11 @@
 mod options;
 mod reader;
 
-use std::path::Path;
-
 use domain::run::RunSpec;
 
 pub use options::{Document, Match, Options, Output, PromptBy};
 
-use crate::contract::{Backend, Capabilities, Drive, Feed, PrepareError, ProcessDrive, WorkFile};
+use crate::contract::{Backend, Capabilities, Drive, Feed, Place, PrepareError, ProcessDrive, WorkFile};
 
 const SYSTEM_FILE: &str = "system.md";
 const PROMPT_FILE: &str = "prompt.md";
@@ -35,15 +33,15 @@ impl Backend for Command {
         }
     }
 
-    fn prepare(&self, spec: &RunSpec, work: &Path) -> Result<Drive, PrepareError> {
+    fn prepare(&self, spec: &RunSpec, place: &Place<'_>) -> Result<Drive, PrepareError> {
         let wrong = |reason: String| PrepareError { kind: "command", reason };
         let options: Options =
             serde_json::from_value(spec.backend.options.clone()).map_err(|error| wrong(error.to_string()))?;
         if options.command.is_empty() {
             return Err(wrong("its command is empty".to_owned()));
         }
-        let prompt_file = work.join(PROMPT_FILE).display().to_string();
-        let system_file = work.join(SYSTEM_FILE).display().to_string();
+        let prompt_file = place.file(PROMPT_FILE);
+        let system_file = place.file(SYSTEM_FILE);
         let values = [
             ("{prompt}", spec.prompt.as_str()),
             ("{prompt_file}", prompt_file.as_str()),
@@ -72,7 +70,15 @@ impl Backend for Command {
             PromptBy::File => Feed::Nothing,
         };
         let reader = reader::for_output(&options);
-        Ok(Drive::Process(ProcessDrive { argv, env: options.env, set: Vec::new(), feed, files, reader }))
+        Ok(Drive::Process(ProcessDrive {
+            argv,
+            env: options.env,
+            known_env: Vec::new(),
+            set: Vec::new(),
+            feed,
+            files,
+            reader,
+        }))
     }
 }
 

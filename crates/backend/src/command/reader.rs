@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::options::{Document, Match, Options, Output};
 use crate::contract::{Answer, Conclusion, Exit, Reader, Report};
+use crate::lines::{LINE_BYTES_MAX, Line, Lines};
 
 /// The longest document or line that is understood.
 const DOCUMENT_BYTES_MAX: usize = 8 << 20;
@@ -21,8 +22,7 @@ pub(super) fn for_output(options: &Options) -> Box<dyn Reader> {
             shape,
             terminal_marks: terminal,
             text,
-            line: Vec::new(),
-            skipping: false,
+            lines: Lines::default(),
             partial: String::new(),
             terminal: None,
         }),
@@ -127,17 +127,14 @@ struct Jsonl {
     shape: Document,
     terminal_marks: Vec<Match>,
     text: Option<String>,
-    line: Vec<u8>,
-    /// The line under way is too long: everything up to its end is passed over.
-    skipping: bool,
+    lines: Lines,
     partial: String,
     terminal: Option<Value>,
 }
 
 impl Jsonl {
-    fn take_line(&mut self, reports: &mut Vec<Report>) {
-        let line = std::mem::take(&mut self.line);
-        let Ok(event) = serde_json::from_slice::<Value>(&line) else {
+    fn take_line(&mut self, line: &[u8], reports: &mut Vec<Report>) {
+        let Ok(event) = serde_json::from_slice::<Value>(line) else {
             // Progress bars and warnings between the events are common and harmless.
             return;
         };
@@ -152,20 +149,6 @@ impl Jsonl {
             reports.push(Report::Said(text.to_owned()));
         }
     }
-
-    fn push(&mut self, bytes: &[u8], reports: &mut Vec<Report>) {
-        if self.skipping {
-            return;
-        }
-        if self.line.len() + bytes.len() > DOCUMENT_BYTES_MAX {
-            self.line = Vec::new();
-            self.skipping = true;
-            let limit = DOCUMENT_BYTES_MAX >> 20;
-            reports.push(Report::Warned(format!("a line of output longer than {limit} MiB was passed over")));
-            return;
-        }
-        self.line.extend_from_slice(bytes);
-    }
 }
 
 impl Reader for Jsonl {
@@ -174,21 +157,22 @@ impl Reader for Jsonl {
         if stream != Stream::Stdout {
             return reports;
         }
-        let mut rest = bytes;
-        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
-            self.push(&rest[..end], &mut reports);
-            rest = &rest[end + 1..];
-            if !std::mem::replace(&mut self.skipping, false) {
-                self.take_line(&mut reports);
+        for line in self.lines.feed(bytes) {
+            match line {
+                Line::Whole(line) => self.take_line(&line, &mut reports),
+                Line::TooLong => {
+                    let limit = LINE_BYTES_MAX >> 20;
+                    let message = format!("a line of output longer than {limit} MiB was passed over");
+                    reports.push(Report::Warned(message));
+                }
             }
         }
-        self.push(rest, &mut reports);
         reports
     }
 
     fn conclude(&mut self, exit: Exit) -> Conclusion {
-        if !self.skipping && !self.line.is_empty() {
-            self.take_line(&mut Vec::new());
+        if let Some(rest) = self.lines.finish() {
+            self.take_line(&rest, &mut Vec::new());
         }
         let exit_end = judge_exit(exit, &self.codes);
         if let Some(event) = self.terminal.take() {

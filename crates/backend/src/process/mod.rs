@@ -28,6 +28,7 @@ pub use error::SpawnError;
 pub use limits::ResourceLimits;
 pub use os::{Forked, ProcessHandle, SignalFd, exit_worker, fork_worker, inherited_fd};
 pub use piped::{Piped, PipedRequest, spawn_piped};
+pub use program::find_program;
 pub use reap::{ChildStatus, become_subreaper, find_own, has_children, is_stopped, reap_all, signal_fd};
 pub use rustix::process::{Pid, Signal};
 pub use spawn::{AgentRequest, CgroupUse, KeeperRequest, Started, Stdin, spawn_agent, spawn_keeper};

@@ -44,6 +44,14 @@ pub(super) fn resolve(
     }
 }
 
+/// Returns the path of a program on a search path.
+pub fn find_program(name: &OsStr, path: &OsStr) -> Option<PathBuf> {
+    let candidates = std::env::split_paths(path).map(|folder| folder.join(name));
+    candidates
+        .into_iter()
+        .find(|found| found.is_absolute() && found.is_file() && access(found, Access::EXEC_OK).is_ok())
+}
+
 /// Says what an error of exec means for this program.
 pub(super) fn explain(program: &Path, error: io::Error) -> SpawnError {
     let program = program.to_owned();

@@ -4,13 +4,12 @@
 //! step that was not completed.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use domain::agent::{Script, Step};
 use domain::run::{AgentEnd, Call, CallClass, CallKind, Cost, CostBasis, Failure, RunSpec, Usage};
 use serde_json::json;
 
-use crate::contract::{Action, Backend, Capabilities, Drive, Loop, PlannedCall, PrepareError, Turn};
+use crate::contract::{Action, Backend, Capabilities, Drive, Loop, Place, PlannedCall, PrepareError, Turn};
 
 pub struct Rehearsal;
 
@@ -36,7 +35,7 @@ impl Backend for Rehearsal {
         }
     }
 
-    fn prepare(&self, spec: &RunSpec, _work: &Path) -> Result<Drive, PrepareError> {
+    fn prepare(&self, spec: &RunSpec, _place: &Place<'_>) -> Result<Drive, PrepareError> {
         let script: Script = serde_json::from_value(spec.backend.options.clone())
             .map_err(|error| PrepareError { kind: "rehearsal", reason: error.to_string() })?;
         Ok(Drive::Loop(Box::new(Rehearsed { script, prompt: spec.prompt.clone() })))

@@ -63,6 +63,10 @@ pub(super) fn unhonoured(wishes: &Wishes<'_>, spec: &BackendSpec) -> Vec<String>
         }),
     ];
     let mut sentences: Vec<String> = sentences.into_iter().flatten().collect();
+    if let Some(program) = backend.program() {
+        let found = program.find(&crate::env::get("PATH").unwrap_or_default());
+        sentences.extend(program.doubt(found.and_then(|found| found.version).as_deref()));
+    }
     sentences.extend(unhonoured_setup(wishes.setup, can, name.as_str()));
     if wishes.setup.unenforceable == Unenforceable::Warn {
         let gaps = unenforceable(&wishes.setup.permission, spec);

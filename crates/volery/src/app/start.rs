@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::io::Write;
 use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use backend::process::{self, KeeperRequest, ProcessHandle};
@@ -25,6 +25,7 @@ use super::leashes;
 use super::{AppError, Attachment, Start, Started};
 use crate::clock;
 use crate::keeper;
+use crate::own_program;
 use crate::point;
 use crate::readable::readable;
 use crate::registry::{Catalogue, Trust};
@@ -200,7 +201,7 @@ impl Engine {
         leash: &impl AsFd,
         catalogue: &Catalogue,
     ) -> Result<(), AppError> {
-        let program = own_program().map_err(os_error("find this program"))?;
+        let program = own_program::path().map_err(os_error("find this program"))?;
         let slots = crate::slots::count(&catalogue.config);
         let args: [OsString; 4] = [
             "__keeper".into(),
@@ -256,6 +257,7 @@ impl Engine {
     ) -> Result<BackendSpec, AppError> {
         let name = agent.backend.as_str();
         if backend::registry::built_in().contains(&name) {
+            check_installed(agent)?;
             let script = match &agent.script {
                 Some(ScriptSource::Inline(script)) => script.clone(),
                 Some(ScriptSource::File(_)) | None => domain::agent::Script::default(),
@@ -302,6 +304,21 @@ impl Engine {
             None => Err(refusal_error(Refusal::Limit { limit: LimitName::TreeRuns, allowed })),
         }
     }
+}
+
+/// A vendor's program that is not there is told before anything starts.
+fn check_installed(agent: &Agent) -> Result<(), AppError> {
+    let name = agent.backend.as_str();
+    let Some(program) = backend::registry::by_kind(name).and_then(|backend| backend.program()) else {
+        return Ok(());
+    };
+    let path = crate::env::get("PATH").unwrap_or_default();
+    if program.find(&path).is_some() {
+        return Ok(());
+    }
+    let wanted = program.names.join(" or ");
+    let message = format!("agent {} needs {wanted}, which is not on the PATH", agent.name);
+    Err(AppError::usage(message).hint(format!("install {wanted}, or give the agent another backend")))
 }
 
 fn order_of(ask: Start, fingerprint: String) -> Result<Order, AppError> {
@@ -401,12 +418,6 @@ fn not_recorded(error: journal::StoreError) -> AppError {
     let mut told = store_error(error);
     told.message = format!("the run could not be recorded, so nothing was started: {}", told.message);
     told
-}
-
-/// Returns this very program, also after its file was replaced by another version.
-fn own_program() -> std::io::Result<PathBuf> {
-    let path = std::env::current_exe()?;
-    if path.exists() { Ok(path) } else { Ok(PathBuf::from("/proc/self/exe")) }
 }
 
 fn os_error(what: &'static str) -> impl Fn(std::io::Error) -> AppError {

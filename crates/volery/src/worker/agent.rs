@@ -18,7 +18,7 @@ use crate::env;
 /// Starts the process of a run.
 pub(super) fn start(dir: &RunDir, spec: &RunSpec, drive: &ProcessDrive) -> Result<Started, SpawnError> {
     write_files(dir, drive)?;
-    let names = named(spec, drive);
+    let names = reaching(spec, drive);
     let limits = ResourceLimits {
         memory_bytes: spec.limits.memory_bytes,
         cpu_ms: spec.limits.cpu_ms,
@@ -64,6 +64,11 @@ fn named(spec: &RunSpec, drive: &ProcessDrive) -> Vec<String> {
     spec.env.iter().chain(&drive.env).cloned().collect()
 }
 
+/// Returns the names of the variables that are passed on.
+fn reaching(spec: &RunSpec, drive: &ProcessDrive) -> Vec<String> {
+    named(spec, drive).into_iter().chain(drive.known_env.iter().cloned()).collect()
+}
+
 /// Returns the names of all variables whose values reach the agent, in whichever way.
 fn secret_names(spec: &RunSpec, drive: &ProcessDrive) -> Vec<String> {
     let from = drive.set.iter().filter_map(|(_, setting)| match setting {
@@ -71,7 +76,7 @@ fn secret_names(spec: &RunSpec, drive: &ProcessDrive) -> Vec<String> {
         Setting::Plain(_) => None,
     });
     let in_files = drive.files.iter().flat_map(|file| file.variables.iter().cloned());
-    named(spec, drive).into_iter().chain(from).chain(in_files).collect()
+    reaching(spec, drive).into_iter().chain(from).chain(in_files).collect()
 }
 
 /// Returns the environment of the process: the base list, what is named, and what its backend sets.

@@ -7,7 +7,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use backend::contract::{Answer, Ask, Conclusion, Drive, Exit, Feed, Loop, ProcessDrive};
+use backend::contract::{Answer, Ask, Conclusion, Drive, Exit, Feed, Loop, Place, ProcessDrive};
 use backend::process::{Agent, SpawnError, Started};
 use domain::id::RunId;
 use domain::run::{
@@ -502,5 +502,8 @@ fn prepare(dir: &RunDir, spec: &RunSpec) -> Result<Drive, String> {
     let kind = &spec.backend.kind;
     let backend =
         backend::registry::by_kind(kind).ok_or_else(|| format!("there is no backend of the kind {kind}"))?;
-    backend.prepare(spec, &dir.work_dir()).map_err(|error| error.to_string())
+    let own_program = crate::own_program::path().map_err(|error| error.to_string())?;
+    let found = backend.program().and_then(|program| program.find(&crate::env::get("PATH")?));
+    let place = Place { work: &dir.work_dir(), own_program: &own_program, found: found.as_ref() };
+    backend.prepare(spec, &place).map_err(|error| error.to_string())
 }

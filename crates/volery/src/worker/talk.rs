@@ -85,7 +85,7 @@ impl Desk {
     fn take_ask_of_agent(&mut self, ask: Ask) -> Result<(), StoreError> {
         let permission = &self.spec.setup.permission;
         match permission.decide(&ask.tool, &ask.input, &self.spec.directory) {
-            Ruling::Allow(_) => self.tell_agent(&ask, &Decision::Allow),
+            Ruling::Allow(_) => self.tell_agent(&ask, &Decision::Allow(ask.input.clone())),
             Ruling::Deny(reason) => self.tell_agent(&ask, &Decision::Deny(reason)),
             Ruling::Ask(_) => {
                 let Driven::Process { asks, .. } = &mut self.driven else { return Ok(()) };
@@ -146,7 +146,10 @@ impl Desk {
                 self.complete(call, allowed, text).await
             }
             Asker::Agent(ask) => {
-                let decision = if allowed { Decision::Allow } else { Decision::Deny(text) };
+                let decision = match allowed {
+                    true => Decision::Allow(ask.input.clone()),
+                    false => Decision::Deny(text),
+                };
                 self.tell_agent(&ask, &decision)?;
                 self.ask_next_of_agent()
             }

@@ -1,0 +1,173 @@
+//! Claude Code, driven by its stream of JSON in both directions, so that what it asks for is decided here.
+
+mod reader;
+mod versions;
+
+use domain::permission::{Level, Permission, Rule, ToolKind};
+use domain::run::RunSpec;
+use domain::setup::{Context, PromptMode};
+use serde_json::{Value, json};
+
+use crate::contract::{
+    Backend, Capabilities, Drive, Feed, Place, PrepareError, ProcessDrive, Setting, WorkFile, permitted_args,
+};
+use crate::mcp_config;
+use crate::program::Program;
+
+const SYSTEM_FILE: &str = "system.md";
+
+/// Variables that Claude Code needs to know its user, its service and its place.
+const VARIABLES: &[&str] = &[
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "ANTHROPIC_BASE_URL",
+    "ANTHROPIC_CUSTOM_HEADERS",
+    "ANTHROPIC_VERTEX_PROJECT_ID",
+    "AWS_ACCESS_KEY_ID",
+    "AWS_PROFILE",
+    "AWS_REGION",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
+    "CLAUDE_CODE_MAX_RETRIES",
+    "CLAUDE_CODE_OAUTH_TOKEN",
+    "CLAUDE_CODE_USE_BEDROCK",
+    "CLAUDE_CODE_USE_VERTEX",
+    "CLAUDE_CONFIG_DIR",
+    "CLOUD_ML_REGION",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+];
+
+/// Arguments that an agent's file may add: none of them grants anything.
+const EXTRA_ARGS: &[&str] = &[
+    "--betas",
+    "--debug",
+    "--fallback-model",
+    "--max-budget-usd",
+    "--exclude-dynamic-system-prompt-sections",
+];
+
+/// The tools by which Claude Code changes files or starts programs.
+const CHANGING_TOOLS: [(ToolKind<'static>, &str); 4] = [
+    (ToolKind::Shell, "Bash"),
+    (ToolKind::Edit, "Edit"),
+    (ToolKind::Edit, "Write"),
+    (ToolKind::Edit, "NotebookEdit"),
+];
+
+/// Claude Code, or the same program with another vendor's service behind it.
+pub struct Claude {
+    pub name: &'static str,
+    /// The service's address and the variables that may hold its key.
+    pub service: Option<(&'static str, &'static str)>,
+}
+
+impl Backend for Claude {
+    fn kind(&self) -> &'static str {
+        self.name
+    }
+
+    fn program(&self) -> Option<&'static Program> {
+        Some(&versions::PROGRAM)
+    }
+
+    fn capabilities(&self, _options: &Value) -> Capabilities {
+        Capabilities {
+            system_prompt: true,
+            model: true,
+            session: true,
+            usage: true,
+            ask: true,
+            process: true,
+            replaces_prompt: true,
+            effort: true,
+            tools: true,
+            skips_context: true,
+            mcp_servers: true,
+            output_schema: true,
+            max_turns: true,
+            extra_args: true,
+            extra_directories: true,
+            delegates: true,
+            ..Capabilities::default()
+        }
+    }
+
+    /// Every use of a tool that is not harmless is asked for, and decided by the permission itself.
+    fn unenforceable(&self, _permission: &Permission, _options: &Value) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn prepare(&self, spec: &RunSpec, place: &Place<'_>) -> Result<Drive, PrepareError> {
+        let wrong = |reason: String| PrepareError { kind: self.name, reason };
+        let found = place.found.ok_or_else(|| wrong("claude was not found on the PATH".to_owned()))?;
+        let setup = &spec.setup;
+        let mut argv = found.argv.clone();
+        let fixed = ["-p", "--output-format=stream-json", "--input-format=stream-json", "--verbose"];
+        argv.extend(fixed.map(ToOwned::to_owned));
+        let asking = ["--permission-prompt-tool=stdio", "--permission-mode=default", "--strict-mcp-config"];
+        argv.extend(asking.map(ToOwned::to_owned));
+        let mut files = vec![mcp_config::file(spec, place)];
+        argv.push(format!("--mcp-config={}", place.file(&files[0].name)));
+        if !spec.system_prompt.trim().is_empty() {
+            files.push(WorkFile::plain(SYSTEM_FILE, spec.system_prompt.as_str()));
+            let flag = match setup.prompt_mode {
+                PromptMode::Append => "--append-system-prompt-file",
+                PromptMode::Replace => "--system-prompt-file",
+            };
+            argv.push(format!("{flag}={}", place.file(SYSTEM_FILE)));
+        }
+        let mut option = |flag: &str, value: Option<String>| {
+            argv.extend(value.map(|value| format!("{flag}={value}")));
+        };
+        option("--model", spec.model.clone());
+        option("--effort", setup.effort.clone());
+        option("--tools", setup.tools.as_ref().map(|tools| tools.join(",")));
+        option("--disallowedTools", denied(&setup.permission));
+        option("--max-turns", setup.max_turns.map(|turns| turns.to_string()));
+        option("--json-schema", setup.output_schema.as_ref().map(Value::to_string));
+        option("--resume", spec.session.as_ref().map(|session| session.as_str().to_owned()));
+        option("--setting-sources", (setup.context == Context::None).then(String::new));
+        for directory in &setup.extra_directories {
+            option("--add-dir", Some(directory.clone()));
+        }
+        argv.extend(permitted_args(&setup.extra_args, EXTRA_ARGS).map_err(wrong)?);
+        let mut set = Vec::new();
+        if let Some((address, key)) = self.service {
+            set.push(("ANTHROPIC_BASE_URL".to_owned(), Setting::Plain(address.to_owned())));
+            set.push(("ANTHROPIC_AUTH_TOKEN".to_owned(), Setting::From(key.to_owned())));
+        }
+        let message = json!({"role": "user", "content": [{"type": "text", "text": spec.prompt}]});
+        let first = format!("{}\n", json!({"type": "user", "message": message}));
+        Ok(Drive::Process(ProcessDrive {
+            argv,
+            env: Vec::new(),
+            known_env: VARIABLES.iter().map(|name| (*name).to_owned()).collect(),
+            set,
+            feed: Feed::Open(first.into_bytes()),
+            files,
+            reader: Box::new(reader::Stream::new(reader::Expected {
+                structured: setup.output_schema.is_some(),
+                resumed: spec.session.is_some(),
+                cost_is_cumulative: versions::cost_is_cumulative(found.version.as_deref()),
+            })),
+        }))
+    }
+}
+
+/// Returns the tools and rules that Claude Code itself shall refuse, since it lets some uses pass without asking.
+fn denied(permission: &Permission) -> Option<String> {
+    let mut rules: Vec<String> = permission.deny.iter().map(|rule| rule.spelling().to_owned()).collect();
+    if permission.level == Some(Level::ReadOnly) {
+        let allowed = |kind: ToolKind<'_>| {
+            let speaks = |rule: &Rule| rule.kind() == kind || rule.kind() == ToolKind::Everything;
+            permission.allow.iter().chain(&permission.ask).any(speaks)
+        };
+        let forbidden = CHANGING_TOOLS.iter().filter(|(kind, _)| !allowed(*kind));
+        rules.extend(forbidden.map(|(_, tool)| (*tool).to_owned()));
+    }
+    (!rules.is_empty()).then(|| rules.join(","))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,223 @@
+//! Streams as Claude Code writes them, whole, cut and wrong.
+
+use std::path::Path;
+
+use domain::run::{AgentEnd, Cost, CostBasis, Failure, LimitName, ModelError, Stream as Pipe, Usage};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::reader::{Expected, Stream};
+use super::*;
+use crate::contract::{Answer, Conclusion, Decision, Exit, Reader, Report};
+use crate::program::Found;
+use crate::sample;
+
+fn reader(structured: bool, resumed: bool) -> Stream {
+    Stream::new(Expected { structured, resumed, cost_is_cumulative: true })
+}
+
+fn lines(events: &[Value]) -> Vec<u8> {
+    events.iter().flat_map(|event| format!("{event}\n").into_bytes()).collect()
+}
+
+fn read(mut reader: Stream, events: &[Value], exit: Exit) -> (Vec<Report>, Conclusion) {
+    let reports = reader.feed(Pipe::Stdout, &lines(events));
+    (reports, reader.conclude(exit))
+}
+
+fn said(text: &str) -> Value {
+    json!({"type": "assistant", "parent_tool_use_id": null,
+        "message": {"content": [{"type": "text", "text": text}]}})
+}
+
+fn result(more: &Value) -> Value {
+    let mut event = json!({"type": "result", "subtype": "success", "is_error": false, "result": "done",
+        "session_id": "s-1", "total_cost_usd": 0.0006, "permission_denials": [],
+        "usage": {"input_tokens": 100, "cache_read_input_tokens": 20, "output_tokens": 10},
+        "modelUsage": {"m": {"costBasis": "list"}}});
+    event.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    event
+}
+
+fn end(more: &Value) -> AgentEnd {
+    read(reader(false, false), &[said("so far"), result(more)], Exit::Code(1)).1.end
+}
+
+#[test]
+fn the_result_is_the_answer_and_carries_usage_and_session() {
+    let (reports, conclusion) =
+        read(reader(false, false), &[said("hello"), result(&json!({}))], Exit::Code(0));
+    let cost = Some(Cost { microusd: 600, basis: CostBasis::Reported });
+    let usage = Usage { input_tokens: 120, output_tokens: 10, cost };
+    let expected = [Report::Said("hello\n".to_owned()), Report::Used(usage), Report::CloseInput];
+    assert_eq!(reports, expected);
+    assert_eq!((conclusion.end, conclusion.answer), (AgentEnd::Done, Answer::Text("done".to_owned())));
+    assert_eq!(conclusion.session.as_deref(), Some("s-1"));
+}
+
+#[test]
+fn the_cost_of_a_whole_session_is_not_told_as_that_of_a_run() {
+    let (reports, _) = read(reader(false, true), &[result(&json!({}))], Exit::Code(0));
+    let usage = Usage { input_tokens: 120, output_tokens: 10, cost: None };
+    assert_eq!(reports, [Report::Used(usage), Report::CloseInput]);
+}
+
+#[test]
+fn each_way_to_fail_has_its_name_whatever_subtype_and_exit_code_say() {
+    let model = |error, more: &Value| {
+        let message = "done".to_owned();
+        assert_eq!(end(more), AgentEnd::Failed(Failure::Model { error, message }), "{more}");
+    };
+    let status =
+        |status: u64| json!({"is_error": true, "terminal_reason": "api_error", "api_error_status": status});
+    model(ModelError::Denied, &status(401));
+    model(ModelError::RateLimit, &status(429));
+    model(ModelError::Overloaded, &status(529));
+    model(ModelError::BadRequest, &status(400));
+    model(ModelError::TooLong, &json!({"is_error": true, "terminal_reason": "prompt_too_long"}));
+    model(ModelError::Unreachable, &json!({"is_error": true, "api_error": "connection_failed"}));
+    model(ModelError::Refusal, &json!({"is_error": true, "stop_reason": "refusal"}));
+    assert_eq!(end(&json!({"subtype": "error_max_turns"})), AgentEnd::OverBudget(LimitName::Turns));
+    assert_eq!(end(&json!({"subtype": "error_max_budget_usd"})), AgentEnd::OverBudget(LimitName::Cost));
+    let aborted =
+        json!({"subtype": "error_during_execution", "is_error": true, "result": null, "errors": ["aborted"]});
+    assert_eq!(end(&aborted), AgentEnd::Failed(Failure::Agent { message: "aborted".to_owned() }));
+    let unknown = "No conversation found with session ID: x";
+    let lost =
+        json!({"subtype": "error_during_execution", "is_error": true, "result": null, "errors": [unknown]});
+    assert_eq!(end(&lost), AgentEnd::Failed(Failure::Session { reason: unknown.to_owned() }));
+}
+
+#[test]
+fn without_a_result_nothing_succeeded_and_what_was_said_is_kept() {
+    for (exit, failure) in [
+        (Exit::Code(0), Failure::Output { reason: "the stream ended without its terminal event".to_owned() }),
+        (Exit::Code(143), Failure::Exit { code: 143 }),
+        (Exit::Signal(9), Failure::Signal { signal: 9 }),
+    ] {
+        let (_, conclusion) = read(reader(false, false), &[said("so far")], exit);
+        assert_eq!(conclusion.end, AgentEnd::Failed(failure));
+        assert_eq!(conclusion.answer, Answer::Text("so far\n".to_owned()));
+    }
+    let mut silent = reader(false, true);
+    silent.feed(Pipe::Stderr, b"No conversation found with session ID: x\n");
+    assert!(matches!(silent.conclude(Exit::Code(1)).end, AgentEnd::Failed(Failure::Session { .. })));
+}
+
+#[test]
+fn a_shape_that_was_asked_for_must_come() {
+    let value = json!({"count": 3});
+    let with = result(&json!({"structured_output": value}));
+    let (_, conclusion) = read(reader(true, false), &[with], Exit::Code(0));
+    assert_eq!((conclusion.end, conclusion.structured), (AgentEnd::Done, Some(value)));
+    let (_, conclusion) = read(reader(true, false), &[result(&json!({}))], Exit::Code(0));
+    assert!(matches!(conclusion.end, AgentEnd::Failed(Failure::Schema { .. })), "{conclusion:?}");
+}
+
+#[test]
+fn a_question_about_a_tool_is_asked_and_answered_in_its_own_protocol() {
+    let input = json!({"command": "ls"});
+    let request = json!({"subtype": "can_use_tool", "tool_name": "Bash", "input": input});
+    let event = json!({"type": "control_request", "request_id": "r1", "request": request});
+    let mut stream = reader(false, false);
+    let reports = stream.feed(Pipe::Stdout, &lines(&[event]));
+    let ask = crate::contract::Ask { id: "r1".to_owned(), tool: "Bash".to_owned(), input: input.clone() };
+    assert_eq!(reports, [Report::Asks(ask)]);
+    let written = |reports: Vec<Report>| match &reports[..] {
+        [Report::Write(bytes)] => serde_json::from_slice::<Value>(bytes).unwrap()["response"].clone(),
+        other => panic!("{other:?}"),
+    };
+    let allowed = written(stream.decide("r1", &Decision::Allow(input.clone())));
+    let response = json!({"behavior": "allow", "updatedInput": input});
+    assert_eq!(allowed, json!({"subtype": "success", "request_id": "r1", "response": response}));
+    let denied = written(stream.decide("r1", &Decision::Deny("no".to_owned())));
+    assert_eq!(denied["response"], json!({"behavior": "deny", "message": "no"}));
+    let other =
+        json!({"type": "control_request", "request_id": "r2", "request": {"subtype": "hook_callback"}});
+    assert_eq!(written(stream.feed(Pipe::Stdout, &lines(&[other])))["subtype"], json!("error"));
+}
+
+#[test]
+fn tools_denials_and_missing_servers_are_told() {
+    let init = json!({"type": "system", "subtype": "init", "session_id": "s", "model": "m",
+        "mcp_servers": [{"name": "a", "status": "connected"}, {"name": "b", "status": "failed"}]});
+    let call = json!({"type": "assistant", "message": {"content":
+        [{"type": "tool_use", "id": "t1", "name": "Read", "input": {}}]}});
+    let back = json!({"type": "user", "message": {"content":
+        [{"type": "tool_result", "tool_use_id": "t1", "is_error": true, "content": [{"type": "text", "text": "no"}]}]}});
+    let denial = result(&json!({"permission_denials": [{"tool_name": "Bash"}]}));
+    let (reports, _) = read(reader(false, false), &[init, call, back, denial], Exit::Code(0));
+    assert_eq!(reports[..2], [Report::Session("s".to_owned()), Report::Model("m".to_owned())]);
+    assert_eq!(reports[2], Report::Warned("the MCP server b is not there: failed".to_owned()));
+    let (id, name) = ("t1".to_owned(), "Read".to_owned());
+    assert_eq!(reports[3], Report::ToolCalled { id: id.clone(), name, input: json!({}) });
+    assert_eq!(reports[4], Report::ToolReturned { id, ok: false, output: "no".to_owned() });
+    assert_eq!(reports[6], Report::Warned("denied: Bash: by the settings of claude".to_owned()));
+}
+
+fn argv(change: impl FnOnce(&mut domain::run::RunSpec)) -> Result<Vec<String>, PrepareError> {
+    let mut spec = sample::spec("claude");
+    change(&mut spec);
+    let found = Found { argv: vec!["/bin/claude".to_owned()], version: Some("2.1.325".to_owned()) };
+    let place = Place { work: Path::new("/w"), own_program: Path::new("/bin/volery"), found: Some(&found) };
+    let claude = Claude { name: "claude", service: None };
+    match claude.prepare(&spec, &place)? {
+        Drive::Process(drive) => Ok(drive.argv),
+        Drive::Loop(_) => panic!("a process was expected"),
+    }
+}
+
+#[test]
+fn what_the_agent_wants_becomes_options() {
+    let plain = argv(|_| {}).unwrap();
+    assert_eq!(plain[..2], ["/bin/claude", "-p"]);
+    assert!(plain.contains(&"--strict-mcp-config".to_owned()), "{plain:?}");
+    assert!(!plain.iter().any(|word| word.starts_with("--setting-sources")), "{plain:?}");
+    let full = argv(|spec| {
+        spec.model = Some("opus".to_owned());
+        spec.session = Some("s-9".parse().unwrap());
+        spec.setup.context = Context::None;
+        spec.setup.max_turns = Some(3);
+        spec.setup.permission.level = Some(Level::ReadOnly);
+        spec.setup.permission.allow = vec!["Edit(docs/**)".parse().unwrap()];
+        spec.setup.permission.deny = vec!["WebFetch".parse().unwrap()];
+    })
+    .unwrap();
+    for word in [
+        "--model=opus",
+        "--resume=s-9",
+        "--setting-sources=",
+        "--max-turns=3",
+        "--disallowedTools=WebFetch,Bash",
+    ] {
+        assert!(full.contains(&word.to_owned()), "{word} in {full:?}");
+    }
+}
+
+#[test]
+fn arguments_that_would_grant_something_are_refused() {
+    assert!(argv(|spec| spec.setup.extra_args = vec!["--debug".to_owned()]).is_ok());
+    for sly in ["--dangerously-skip-permissions", "--permission-mode=bypassPermissions", "x"] {
+        let refused = argv(|spec| spec.setup.extra_args = vec![sly.to_owned()]).unwrap_err();
+        assert!(refused.reason.contains("may not be given by an agent"), "{refused}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_prefix_of_a_stream_succeeds(cut in 0_usize..400) {
+        let whole = lines(&[said("hello"), result(&json!({}))]);
+        let terminal = whole.len() - 1;
+        let mut stream = reader(false, false);
+        stream.feed(Pipe::Stdout, &whole[..cut.min(terminal - 1)]);
+        prop_assert!(matches!(stream.conclude(Exit::Code(0)).end, AgentEnd::Failed(_)));
+    }
+
+    #[test]
+    fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), key in "[a-z_]{0,12}") {
+        let mut stream = reader(true, false);
+        stream.feed(Pipe::Stdout, &bytes);
+        stream.feed(Pipe::Stdout, format!("\n{{\"type\":\"{key}\",\"message\":{{\"content\":7}}}}\n").as_bytes());
+        stream.conclude(Exit::Code(0));
+    }
+}

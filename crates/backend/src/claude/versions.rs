@@ -1,0 +1,14 @@
+//! What differs between the versions of Claude Code, and which were tried.
+
+use crate::program::{Program, is_before};
+
+pub(super) static PROGRAM: Program =
+    Program { names: &["claude"], natives: &[], tried: ("2.1.197", "2.1.325") };
+
+/// The first version seen whose cost after a resume is that of the whole session. 2.1.197 reported the run's own.
+const CUMULATIVE_COST: &str = "2.1.312";
+
+/// Tells whether the cost of a resumed run includes that of the runs before; in doubt it does.
+pub(super) fn cost_is_cumulative(version: Option<&str>) -> bool {
+    version.is_none_or(|version| !is_before(version, CUMULATIVE_COST))
+}

@@ -1,0 +1,43 @@
+//! The MCP servers of a run in the form that most vendors' programs read: `{"mcpServers": {NAME: …}}`.
+
+use domain::agent::Delegates;
+use domain::mcp_server::{McpServer, Transport};
+use domain::run::RunSpec;
+use serde_json::{Map, Value, json};
+
+use crate::contract::{Place, WorkFile};
+
+/// What our own server is called in an agent's configuration.
+pub const OWN_SERVER: &str = "volery";
+
+/// Returns the servers of a run by name: the agent's own, and ours if it may delegate.
+pub fn servers(spec: &RunSpec, place: &Place<'_>) -> Map<String, Value> {
+    let mut all: Map<String, Value> =
+        spec.setup.mcp_servers.iter().map(|server| (server.name.clone(), entry(server))).collect();
+    if spec.delegates != Delegates::Nobody {
+        let program = place.own_program.display().to_string();
+        all.insert(OWN_SERVER.to_owned(), json!({"command": program, "args": ["serve"], "env": {}}));
+    }
+    all
+}
+
+/// Returns the names of the variables that the servers refer to.
+pub fn variables(spec: &RunSpec) -> Vec<String> {
+    spec.setup.mcp_servers.iter().flat_map(McpServer::variables).map(ToOwned::to_owned).collect()
+}
+
+/// Returns the file with the servers.
+pub fn file(spec: &RunSpec, place: &Place<'_>) -> WorkFile {
+    let text = json!({ "mcpServers": servers(spec, place) }).to_string();
+    WorkFile::with_variables("mcp.json", text, variables(spec))
+}
+
+fn entry(server: &McpServer) -> Value {
+    match &server.transport {
+        Transport::Stdio { command, args, env } => {
+            json!({"type": "stdio", "command": command, "args": args, "env": env})
+        }
+        Transport::Http { url, headers } => json!({"type": "http", "url": url, "headers": headers}),
+        Transport::Sse { url, headers } => json!({"type": "sse", "url": url, "headers": headers}),
+    }
+}
