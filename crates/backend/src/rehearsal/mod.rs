@@ -50,6 +50,9 @@ struct Rehearsed {
 impl Loop for Rehearsed {
     fn next(&self, done: &BTreeMap<u32, Call>) -> Turn {
         let is_done = |call: &u32| done.get(call).is_some_and(|known| known.completed.is_some());
+        if let Some(message) = done.values().find_map(failure_of) {
+            return Turn::Finish(AgentEnd::Failed(Failure::Agent { message }));
+        }
         let next = (0_u32..).zip(&self.script.steps).find(|(call, _)| !is_done(call));
         match next {
             None => Turn::Finish(AgentEnd::Done),
@@ -59,6 +62,14 @@ impl Loop for Rehearsed {
             Some((call, step)) => Turn::Call(self.plan(call, step)),
         }
     }
+}
+
+/// Returns why a file could not be written, which ends a rehearsal. A question may be answered with no, a child run
+/// may fail like any agent's, and what is in doubt may have been done.
+fn failure_of(call: &Call) -> Option<String> {
+    let (ok, output) = call.completed.as_ref()?;
+    let counts = matches!(call.name.as_str(), "write" | "append");
+    (counts && !ok && !call.in_doubt).then(|| format!("{} did not work: {}", call.name, output.trim_end()))
 }
 
 impl Rehearsed {

@@ -32,3 +32,22 @@ fn steps_follow_each_other_and_none_is_repeated() {
     assert_eq!(actions, vec![Action::Say("I got it".to_owned()), Action::Sleep { ms: 5 }]);
     assert_eq!(end, AgentEnd::Failed(Failure::Agent { message: "stop".to_owned() }));
 }
+
+#[test]
+fn a_file_that_cannot_be_written_ends_it_and_a_child_that_failed_does_not() {
+    let script = |step| Rehearsed {
+        script: Script { steps: vec![step, Step::Say("on".to_owned())] },
+        prompt: String::new(),
+    };
+    let after_failure = |rehearsed: &Rehearsed, in_doubt| {
+        let Turn::Call(planned) = rehearsed.next(&BTreeMap::new()) else { panic!("a call was expected") };
+        let failed = Call { completed: Some((false, "no".to_owned())), in_doubt, ..completed(planned) };
+        rehearsed.next(&BTreeMap::from([(0, failed)]))
+    };
+    let write = script(Step::Write { path: "a".to_owned(), text: String::new() });
+    let failure = Failure::Agent { message: "write did not work: no".to_owned() };
+    assert_eq!(after_failure(&write, false), Turn::Finish(AgentEnd::Failed(failure)));
+    assert!(matches!(after_failure(&write, true), Turn::Call(_)));
+    let delegate = script(Step::Delegate { agent: "leaf".parse().unwrap(), prompt: "x".to_owned() });
+    assert!(matches!(after_failure(&delegate, false), Turn::Call(_)));
+}

@@ -13,11 +13,21 @@ use crate::wire::{self, Inbound, Saying, Tell, Word};
 /// The most connections at a time.
 const CONNECTIONS_MAX: usize = 128;
 
+/// Between an accept that failed and the next try.
+const ACCEPT_PAUSE: std::time::Duration = std::time::Duration::from_millis(100);
+
 /// Accepts connections for as long as the run lives.
 pub(super) async fn accept(listener: UnixListener, tag: u64, desk: mpsc::Sender<Seen>) {
     let places = Arc::new(tokio::sync::Semaphore::new(CONNECTIONS_MAX));
     loop {
-        let Ok((stream, _)) = listener.accept().await else { return };
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            // Too many open files, say: others may be closed by then.
+            Err(_) => {
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
         let Ok(place) = Arc::clone(&places).try_acquire_owned() else { continue };
         let desk = desk.clone();
         tokio::task::spawn_local(async move {
