@@ -14,6 +14,10 @@ pub const VOLERY_SLOTS: &str = "VOLERY_SLOTS";
 /// Debug builds only: a directory by which tests hold a process at a named point of a run (see `point.rs`).
 #[cfg(debug_assertions)]
 pub const VOLERY_TEST_POINTS: &str = "VOLERY_TEST_POINTS";
+/// Debug builds only: set to anything, no control group is made, as on a machine that has none to give. So tests see
+/// what the other means enforce.
+#[cfg(debug_assertions)]
+pub const VOLERY_TEST_WITHOUT_CGROUP: &str = "VOLERY_TEST_WITHOUT_CGROUP";
 
 /// Set to anything: no colours (no-color.org).
 pub const NO_COLOR: &str = "NO_COLOR";

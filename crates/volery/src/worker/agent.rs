@@ -34,9 +34,22 @@ pub(super) fn start(dir: &RunDir, spec: &RunSpec, drive: &ProcessDrive) -> Resul
         tag: spec.tag,
         limits,
         demand: spec.containment,
-        cgroup: CgroupUse::WhereUseful,
+        cgroup: cgroup_use(),
     };
     process::spawn_agent(&request)
+}
+
+#[cfg(not(debug_assertions))]
+fn cgroup_use() -> CgroupUse {
+    CgroupUse::WhereUseful
+}
+
+#[cfg(debug_assertions)]
+fn cgroup_use() -> CgroupUse {
+    match env::get(env::VOLERY_TEST_WITHOUT_CGROUP) {
+        Some(_) => CgroupUse::Never,
+        None => CgroupUse::WhereUseful,
+    }
 }
 
 /// Returns what is recorded about a start.

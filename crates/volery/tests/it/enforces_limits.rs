@@ -1,8 +1,9 @@
-//! A run that passes a limit is killed, and both the limit and what enforced it are named.
+//! A run that passes a limit is killed, and both the limit and what enforced it are named; also on a machine that has
+//! no control groups to give.
 
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, tagged};
+use crate::stage::{Stage, control_groups, fake_agent, said, tagged};
 
 /// Runs an agent beyond a limit, and returns the outcome and what enforced which limit.
 fn beyond(limits: &str, steps: &[&str]) -> (Value, Value) {
@@ -32,7 +33,7 @@ fn memory() {
 #[test]
 fn memory_of_the_whole_tree_and_not_of_one_process() {
     let stage = Stage::new();
-    let fake = crate::stage::fake_agent();
+    let fake = fake_agent();
     let fake = fake.display();
     let script = format!("for i in 1 2 3 4 5 6; do {fake} memory:20000000 sleep:20000 & done; wait");
     stage.backend("crowd", &["sh", "-c", &script]);
@@ -80,4 +81,69 @@ fn a_run_within_its_limits_is_left_alone() {
     let (outcome, by) = beyond(limits, &["memory:1000000", "sleep:600", "say:fine"]);
     assert_eq!(outcome, json!({"outcome": "succeeded"}));
     assert_eq!(by.as_object().unwrap().len(), 5, "{by}");
+}
+
+/// Runs a program beyond a limit where no control group can be had, and checks that the limit is named, who enforced
+/// it, and that nothing is left.
+#[track_caller]
+fn killed_without_groups(command: &[&str], limits: &str, limit: &str) {
+    for containment in ["auto", "plain"] {
+        let stage = Stage::new();
+        // Should the limit not hold, the time-out ends the run, and the outcome tells.
+        let more = format!("containment: {containment}\ntimeout: 30s\ngrace: 1s\nlimits: {{{limits}}}");
+        stage.backend("greedy", command).agent("greedy", &format!("backend: greedy\n{more}"));
+        let mut run = stage.command(["run", "greedy", "go", "--json"]);
+        let run = said(run.env("VOLERY_TEST_WITHOUT_CGROUP", "1").output().unwrap());
+        let shown = run.exits(4).json();
+        assert_eq!(shown["outcome"], passed(limit), "{containment}: {shown}");
+        assert_eq!(shown["containment"]["limits"], json!({limit: "watch"}), "{containment}: {shown}");
+        assert_eq!(shown["containment"].get("cgroup"), None, "{containment}: {shown}");
+        let explanation = shown["explanation"].as_str().unwrap();
+        assert!(explanation.contains("killed at its limit on"), "{containment}: {explanation}");
+        let tag = stage.tag(&stage.only_run());
+        assert_eq!(tagged(tag), Vec::<u32>::new(), "{containment}");
+        assert_eq!(control_groups(&[tag].into()), Vec::<std::path::PathBuf>::new(), "{containment}");
+    }
+}
+
+/// Like [`killed_without_groups`], for a shell script in which `$0` is the fake agent.
+#[track_caller]
+fn script_killed_without_groups(script: &str, limits: &str, limit: &str) {
+    killed_without_groups(&["sh", "-c", script, fake_agent().to_str().unwrap()], limits, limit);
+}
+
+#[test]
+fn memory_without_control_groups() {
+    script_killed_without_groups("exec $0 memory:300000000 sleep:20000", "memory: 64MiB", "memory");
+    let crowd = "for i in 1 2 3 4 5 6; do $0 memory:20000000 sleep:20000 & done; wait";
+    script_killed_without_groups(crowd, "memory: 64MiB", "memory");
+}
+
+#[test]
+fn cpu_time_without_control_groups() {
+    script_killed_without_groups("exec $0 spin:60000", "cpu: 300ms", "cpu");
+    // No process of these uses much, and most have ended when the sum is reached.
+    script_killed_without_groups("while :; do $0 spin:50; done", "cpu: 1s", "cpu");
+}
+
+#[test]
+fn processes_without_control_groups() {
+    let crowd = "for i in 1 2 3 4 5 6; do $0 sleep:20000 & done; wait";
+    script_killed_without_groups(crowd, "processes: 4", "processes");
+    // Also those that have left the agent's session.
+    let strayed = "$0 setsid-child:60000 double-fork:60000 setsid-child:60000 double-fork:60000 sleep:20000";
+    script_killed_without_groups(strayed, "processes: 4", "processes");
+}
+
+#[test]
+fn a_run_within_its_limits_is_left_alone_without_control_groups() {
+    let stage = Stage::new();
+    let limits = "limits: {memory: 512MiB, cpu: 30s, processes: 50, open_files: 100, file_size: 10MiB}";
+    stage.fake("modest", &["memory:1000000", "sleep:600", "say:fine"], limits);
+    let mut run = stage.command(["run", "modest", "go", "--json"]);
+    let run = said(run.env("VOLERY_TEST_WITHOUT_CGROUP", "1").output().unwrap()).ok().json();
+    let by = json!({
+        "memory": "watch", "cpu": "watch", "processes": "watch", "open_files": "rlimit", "file_size": "rlimit",
+    });
+    assert_eq!((&run["result"], &run["containment"]["limits"]), (&json!("fine\n"), &by));
 }
