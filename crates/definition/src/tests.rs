@@ -8,7 +8,10 @@ use domain::run::{ContainmentDemand, OnDisconnect, OnInterrupt};
 use proptest::prelude::*;
 use serde_json::json;
 
-use crate::agent::{AgentFile, volery};
+use crate::agent::{
+    AgentFile, claude, codex, copilot, cursor, directive, dot_agents, gemini, jarvis, kiro, opencode, plain,
+    volery,
+};
 use crate::config::{self, ConfigFile};
 use crate::frontmatter::{self, Missing, Parts};
 use crate::script;
@@ -158,31 +161,114 @@ const CONFIG: &str = "# all of it\n[backends.upper]\ncommand = [\"tr\", 'a-z', \
                       env = [\"Ü\"]\nsuccess_codes = [0, 1]\n[limits]\ntimeout = \"1m\"\nmemory = 1_048_576\n\
                       [slots]\ncount = 4\n[clients.\"a b\"]\nwait = 2.5\n[run]\ncontainment = \"strict\"\n";
 
+const KIRO: &str = "{\n\"name\": \"a\", \"description\": \"sub-agent: x\", \"allowedTools\": [\"fs_read\", \"@git/log\"],\n\
+                    \"mcpServers\": {\"g\": {\"command\": \"x\", \"env\": {\"T\": \"${T}\"}}},\n\
+                    \"hooks\": {\"x\": [{\"command\": \"\\u00fc\"}]}, \"n\": [1, -2.5e3, null, true]}\n";
+const DIRECTIVE: &str = "# Ä\n```xml\n<directive name=\"stem\" version=\"1.0\">\n<metadata><description>Ü &amp; b</description>\n\
+                         <model tier='general'/><permissions><read resource=\"env\"/></permissions></metadata>\n\
+                         <inputs><input name=\"a\">x < y</input></inputs>\n\
+                         <process><step><action><![CDATA[a && b]]></action></step></process>\n<!-- c -->\n\
+                         </directive>\n```\n";
+const VENDORS: &str = "---\nname: a b\ndescription: \"x\"\ntools: [Read, 'Bash(a:*)']\nmodel: inherit\npermissionMode: plan\n\
+                       mcpServers: [a, {b: {command: x, args: ['']}}]\npermission: {bash: {'*': ask}}\nkind: local\n\
+                       run-agent: codex\ntimeout_mins: 3\noutput_schema: {type: object}\n---\nPrompt.\n";
+
+fn samples() -> [&'static str; 6] {
+    [AGENT, CONFIG, every_step().0, KIRO, DIRECTIVE, VENDORS]
+}
+
+/// What one reader says about a text.
+struct Reading {
+    reader: &'static str,
+    /// Whether there is a value; the configuration is read as far as it is right.
+    read: Option<bool>,
+    /// Whether no error means that there is a value; some formats have files that are for others.
+    whole: bool,
+    /// Whether the reader counts lines in a text with plain line feeds.
+    normalizes: bool,
+    found: Vec<Diagnostic>,
+}
+
 /// Gives a text to every reader and returns what each says.
-fn read_all(text: &str) -> [(bool, Vec<Diagnostic>); 3] {
+fn read_all(text: &str) -> Vec<Reading> {
     let file = AgentFile { text, file: "f", stem: "stem", layer: Layer::User };
-    let (agent, of_agent) = volery::read(file);
-    let (script, of_script) = script::read(text, "f");
+    let defaults = plain::PlainDefaults::default();
+    let skills = [text.to_owned()];
+    let jarvis_beside = jarvis::Beside { folder: "d", memory: Some(text), skills: &skills };
+    let kiro_beside =
+        kiro::Beside { prompt: None, system_template: Some(text), summary_template: Some(text) };
+    let agents = [
+        ("volery", true, true, volery::read(file)),
+        ("plain", true, true, plain::read(file, &defaults)),
+        ("dot_agents", true, true, dot_agents::read(file, &defaults)),
+        ("jarvis", true, true, jarvis::read(file, jarvis_beside)),
+        ("directive", true, true, directive::read(file)),
+        ("claude", true, true, claude::read(file)),
+        ("cursor", true, true, cursor::read(file)),
+        ("gemini", true, true, gemini::read(file)),
+        ("opencode", false, true, opencode::read(file)),
+        ("copilot", false, true, copilot::read(file)),
+        ("codex", true, false, codex::read(file)),
+        ("kiro", false, false, kiro::read(file, kiro_beside)),
+    ];
+    let mut readings: Vec<Reading> = agents
+        .into_iter()
+        .map(|(reader, whole, normalizes, (agent, found))| {
+            check_agent(agent.as_ref());
+            Reading { reader, read: Some(agent.is_some()), whole, normalizes, found }
+        })
+        .collect();
+    let described = "{\"description\": \"sub-agent: x\"}";
+    let prompt = kiro::Beside { prompt: Some((text, "f")), ..kiro::Beside::default() };
+    let (agent, found) = kiro::read(AgentFile { text: described, ..file }, prompt);
+    readings.push(Reading {
+        reader: "kiro prompt",
+        read: Some(agent.is_some()),
+        whole: true,
+        normalizes: true,
+        found,
+    });
+    let (script, found) = script::read(text, "f");
+    readings.push(Reading {
+        reader: "script",
+        read: Some(script.is_some()),
+        whole: true,
+        normalizes: true,
+        found,
+    });
     let config_file = ConfigFile { text, file: "f", layer: Layer::User, built_in: &["rehearsal"] };
-    let (layer, of_config) = config::read(config_file);
+    let (layer, found) = config::read(config_file);
     let shown = config::executables(&layer);
     assert!(shown.bytes().all(|byte| byte == b'\n' || (b' '..=b'~').contains(&byte)), "{shown:?}");
     let merged = config::merge(vec![(Layer::User, "f".to_owned(), layer)]);
     assert!(merged.rows().len() > 10);
-    [(agent.is_some(), of_agent), (script.is_some(), of_script), (true, of_config)]
+    readings.push(Reading { reader: "config", read: None, whole: true, normalizes: false, found });
+    readings
+}
+
+/// Checks what must hold for any agent that was read: nothing of it can pass for an option or hold a NUL.
+fn check_agent(agent: Option<&Agent>) {
+    let Some(agent) = agent else { return };
+    assert!(!agent.system_prompt.contains('\0'));
+    assert!(agent.model.as_deref().is_none_or(|model| !model.starts_with('-')));
+    assert!(agent.setup.effort.as_deref().is_none_or(|effort| !effort.starts_with('-')));
+    let permission = &agent.setup.permission;
+    let rules = permission.allow.iter().chain(&permission.ask).chain(&permission.deny);
+    assert!(rules.into_iter().all(|rule| !rule.spelling().starts_with('-')));
+    let stored = serde_json::to_value(&agent.setup).unwrap();
+    assert_eq!(serde_json::from_value::<domain::setup::Setup>(stored).unwrap(), agent.setup);
 }
 
 /// Checks what must hold for any text at all.
 fn check(text: &str) -> Result<(), TestCaseError> {
     let normal = frontmatter::normalize(text);
     let plain = text.strip_prefix('\u{feff}').unwrap_or(text);
-    for (reader, (read, found)) in read_all(text).iter().enumerate() {
+    for Reading { reader, read, whole, normalizes, found } in read_all(text) {
         let errors = found.iter().any(Diagnostic::is_error);
-        // The configuration is read as far as it is right; the others are there or not.
-        let whole = reader == 2 || *read != errors;
-        prop_assert!(whole, "reader {}: {:?}", reader, found);
+        prop_assert!(!(read == Some(true) && errors), "reader {}: {:?}", reader, found);
+        prop_assert!(!(read == Some(false) && whole && !errors), "reader {}: {:?}", reader, found);
         let lines: Vec<&str> =
-            if reader == 2 { plain.split('\n').collect() } else { normal.split('\n').collect() };
+            if normalizes { normal.split('\n').collect() } else { plain.split('\n').collect() };
         for finding in found {
             prop_assert!(!finding.message.is_empty() && finding.message.len() < 2_000, "{}", finding);
             let (Some(line), Some(column)) = (finding.line, finding.column) else {
@@ -191,7 +277,7 @@ fn check(text: &str) -> Result<(), TestCaseError> {
             };
             let width = lines.get(line as usize - 1).map(|line| line.chars().count());
             let inside = width.is_some_and(|width| (1..=width + 1).contains(&(column as usize)));
-            prop_assert!(inside, "outside of {} lines: {}", lines.len(), finding);
+            prop_assert!(inside, "{}: outside of {} lines: {}", reader, lines.len(), finding);
         }
     }
     Ok(())
@@ -199,9 +285,9 @@ fn check(text: &str) -> Result<(), TestCaseError> {
 
 #[test]
 fn the_samples_are_read_without_errors() {
-    let [(agent, of_agent), _, _] = read_all(AGENT);
-    assert!(agent, "{of_agent:?}");
-    let [_, _, (_, of_config)] = read_all(CONFIG);
+    let of_agent = read_all(AGENT).remove(0);
+    assert_eq!(of_agent.read, Some(true), "{:?}", of_agent.found);
+    let of_config = read_all(CONFIG).pop().unwrap().found;
     let messages: Vec<&str> = of_config
         .iter()
         .filter(|found| found.severity == Severity::Error)
@@ -212,7 +298,7 @@ fn the_samples_are_read_without_errors() {
 
 #[test]
 fn every_beginning_of_a_sample_is_survived() {
-    for sample in [AGENT, CONFIG, every_step().0] {
+    for sample in samples() {
         for end in (0..=sample.len()).filter(|end| sample.is_char_boundary(*end)) {
             check(&sample[..end]).unwrap();
         }
@@ -318,8 +404,77 @@ fn toml_like() -> impl Strategy<Value = String> {
     prop::collection::vec(piece, 0..60).prop_map(|pieces| pieces.concat())
 }
 
+fn json_like() -> impl Strategy<Value = String> {
+    let piece = prop::sample::select(vec![
+        "{",
+        "}",
+        "[",
+        "]",
+        ":",
+        ",",
+        "\"",
+        "\\",
+        "\\u12",
+        "\"name\"",
+        "\"a\": ",
+        "\"hooks\"",
+        "\"mcpServers\"",
+        "1",
+        "-",
+        "1e9",
+        "1e999",
+        "null",
+        "tru",
+        "true",
+        " ",
+        "\n",
+        "\t",
+        "\r\n",
+        "ü",
+        "\u{feff}",
+        "\0",
+        "\"command\": \"x\"",
+    ]);
+    prop::collection::vec(piece, 0..60).prop_map(|pieces| pieces.concat())
+}
+
+fn directive_like() -> impl Strategy<Value = String> {
+    let piece = prop::sample::select(vec![
+        "<directive",
+        "</directive>",
+        "<metadata>",
+        "</metadata>",
+        "<inputs>",
+        "<input",
+        " name=",
+        "\"a\"",
+        "'",
+        "\"",
+        ">",
+        "/>",
+        "<",
+        "</",
+        "<action>",
+        "</action>",
+        "<![CDATA[",
+        "]]>",
+        "<!--",
+        "-->",
+        "&lt;",
+        "&",
+        "```",
+        "\n",
+        "ü",
+        "<permissions>",
+        "<model tier=\"x\"/>",
+        "\0",
+        "=",
+    ]);
+    prop::collection::vec(piece, 0..60).prop_map(|pieces| pieces.concat())
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(512) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(256) })]
 
     #[test]
     fn any_text_is_survived(text in "\\PC{0,200}") {
@@ -340,6 +495,18 @@ proptest! {
     }
 
     #[test]
+    fn json_like_text_is_survived(text in json_like()) {
+        check(&text)?;
+        check(&format!("{{\"description\": \"sub-agent: x\", {text}"))?;
+    }
+
+    #[test]
+    fn directive_like_text_is_survived(text in directive_like()) {
+        check(&text)?;
+        check(&format!("<directive name=\"stem\" version=\"1\">{text}</directive>"))?;
+    }
+
+    #[test]
     fn toml_like_text_is_survived(text in toml_like()) {
         check(&text)?;
         check(&format!("[backends.a]\n{text}"))?;
@@ -347,7 +514,7 @@ proptest! {
 
     #[test]
     fn flipped_bits_are_survived(flips in prop::collection::vec((any::<prop::sample::Index>(), 0_u32..8), 1..4)) {
-        for sample in [AGENT, CONFIG, every_step().0] {
+        for sample in samples() {
             let mut bytes = sample.as_bytes().to_vec();
             for (index, bit) in &flips {
                 let at = index.index(bytes.len());

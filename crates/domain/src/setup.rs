@@ -43,6 +43,10 @@ pub struct Setup {
     pub isolation: Isolation,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_turns: Option<u32>,
+    /// The name by which the vendor's program knows the agent from its own file: whatever stands there, it reads
+    /// by itself, and it is only told the name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vendor_agent: Option<String>,
     /// The agent answers by writing a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response_file: Option<ResponseFile>,

@@ -6,9 +6,19 @@ mod servers;
 mod setup;
 mod values;
 
-pub mod dot_agents;
-pub mod plain;
 pub mod volery;
+
+pub mod claude;
+pub mod codex;
+pub mod copilot;
+pub mod cursor;
+pub mod directive;
+pub mod dot_agents;
+pub mod gemini;
+pub mod jarvis;
+pub mod kiro;
+pub mod opencode;
+pub mod plain;
 
 pub use file::AgentFile;
 pub(crate) use values::read_agent_name;

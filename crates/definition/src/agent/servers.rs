@@ -7,8 +7,25 @@ use domain::mcp_server::{McpServer, Transport, VariableText};
 use domain::secret::Redactor;
 
 use crate::text::{
-    Bounds, Fields, Findings, Node, Place, Shape, amount, flag, list, quoted, text, text_or_list,
+    Bounds, Fields, Findings, Node, Place, Shape, amount, environment_names, flag, list, quoted, text,
+    text_or_list,
 };
+
+/// What vendors document for a server and no other vendor could be given.
+const UNHONOURED: [&str; 12] = [
+    "disabledTools",
+    "disabled_tools",
+    "excludeTools",
+    "autoApprove",
+    "cwd",
+    "trust",
+    "description",
+    "oauth",
+    "oauthScopes",
+    "tool_timeout_sec",
+    "required",
+    "headersHelper",
+];
 
 /// Reads all servers.
 pub(super) fn read_servers(node: &Node, name: &str, findings: &mut Findings<'_>) -> Vec<McpServer> {
@@ -89,10 +106,8 @@ fn read_server(node: &Node, named: Named<'_>, findings: &mut Findings<'_>) -> Op
     let kind = kind.and_then(|node| text(node, &fields.name("type"), findings));
     let transport = take_transport(&mut fields, kind.as_deref(), findings);
     let tools = take_tools(&mut fields, findings);
-    let timeout_ms = fields
-        .take("timeout")
-        .and_then(|node| amount(node, &fields.name("timeout"), Bounds::from(1).up_to(86_400_000), findings));
-    for key in ["disabledTools", "autoApprove", "cwd", "trust", "description"] {
+    let timeout_ms = take_timeout(&mut fields, findings);
+    for key in UNHONOURED {
         if let Some(node) = fields.take(key) {
             findings.warning(node.place, format!("{} is not honoured", fields.name(key)));
         }
@@ -117,6 +132,17 @@ fn take_flag(fields: &mut Fields<'_>, key: &'static str, findings: &mut Findings
     flag(node, &fields.name(key), findings)
 }
 
+/// Takes the time that the server has to start and answer: in milliseconds, or as Codex has it.
+fn take_timeout(fields: &mut Fields<'_>, findings: &mut Findings<'_>) -> Option<u64> {
+    let mut time = |key, unit_ms: u64| {
+        let node = fields.take(key)?;
+        let most = Bounds::from(1).up_to(86_400_000 / unit_ms);
+        amount(node, &fields.name(key), most, findings).map(|time| time * unit_ms)
+    };
+    let (ms, seconds) = (time("timeout", 1), time("startup_timeout_sec", 1_000));
+    ms.or(seconds)
+}
+
 fn take_tools(fields: &mut Fields<'_>, findings: &mut Findings<'_>) -> Option<Vec<String>> {
     let node = ["tools", "includeTools", "enabled_tools"].into_iter().find_map(|key| fields.take(key))?;
     let tools = text_or_list(node, &fields.name("tools"), findings);
@@ -133,6 +159,7 @@ fn take_transport(
     let env = ["env", "environment"].into_iter().find_map(|key| fields.take(key));
     let url = ["url", "httpUrl"].into_iter().find_map(|key| fields.take(key).map(|node| (node, key)));
     let headers = ["headers", "http_headers"].into_iter().find_map(|key| fields.take(key));
+    let by_name = NamedVariables::take(fields, findings);
     match (command, url) {
         (Some(command), None) => {
             let words = text_or_list(command, &fields.name("command"), findings);
@@ -140,13 +167,15 @@ fn take_transport(
             let program = words.next()?;
             let more = arguments.map(|node| arguments_of(node, &fields.name("args"), findings));
             let args = words.map(VariableText::from).chain(more.unwrap_or_default()).collect();
-            let env = env.map(|node| texts(node, &fields.name("env"), findings)).unwrap_or_default();
+            let mut env = env.map(|node| texts(node, &fields.name("env"), findings)).unwrap_or_default();
+            env.extend(by_name.env);
             Some(Transport::Stdio { command: program, args, env })
         }
         (None, Some((node, key))) => {
             let url = VariableText::from(text(node, &fields.name(key), findings)?);
-            let headers =
+            let mut headers =
                 headers.map(|node| texts(node, &fields.name("headers"), findings)).unwrap_or_default();
+            headers.extend(by_name.headers);
             let sse = kind == Some("sse");
             Some(if sse { Transport::Sse { url, headers } } else { Transport::Http { url, headers } })
         }
@@ -160,6 +189,35 @@ fn take_transport(
             findings.error_with_hint(fields.place, message, "a server has a command, or a url");
             None
         }
+    }
+}
+
+/// What Codex names by variables only.
+#[derive(Default)]
+struct NamedVariables {
+    env: BTreeMap<String, VariableText>,
+    headers: BTreeMap<String, VariableText>,
+}
+
+impl NamedVariables {
+    fn take(fields: &mut Fields<'_>, findings: &mut Findings<'_>) -> Self {
+        let mut named = Self::default();
+        if let Some(node) = fields.take("env_vars") {
+            let names = environment_names(node, &fields.name("env_vars"), findings);
+            named.env = names.iter().map(|name| (name.clone(), VariableText::of_variable(name))).collect();
+        }
+        if let Some(node) = fields.take("bearer_token_env_var")
+            && let Some(name) = text(node, &fields.name("bearer_token_env_var"), findings)
+        {
+            named.headers.insert("Authorization".to_owned(), format!("Bearer ${{{name}}}").into());
+        }
+        if let Some(node) = fields.take("env_http_headers") {
+            let names = texts(node, &fields.name("env_http_headers"), findings);
+            let headers =
+                names.iter().map(|(header, name)| (header.clone(), VariableText::of_variable(name.as_str())));
+            named.headers.extend(headers);
+        }
+        named
     }
 }
 

@@ -1,5 +1,8 @@
 //! What our own format means, and what is said about it when it is wrong.
 
+mod formats;
+mod vendors;
+
 use domain::agent::{Agent, Callers, Delegates, Format, Layer, Script, ScriptSource, Source, Step};
 use domain::budget::AskedLimits;
 use domain::mcp_server::{McpServer, Transport};
@@ -189,6 +192,7 @@ fn full_setup() -> Setup {
         ],
         isolation: Isolation::Worktree,
         max_turns: Some(12),
+        vendor_agent: None,
         response_file: Some(ResponseFile {
             template: "Write to {{RESPONSE_FILE}}.".to_owned(),
             summary_template: Some("Say it again.".to_owned()),

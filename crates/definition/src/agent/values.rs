@@ -1,8 +1,9 @@
 //! The keys that many formats share, each read by one function whatever the format.
 
-use domain::agent::Callers;
+use domain::agent::{Agent, Callers, Format};
 use domain::id::{AgentName, BackendName, IdError};
 
+use super::AgentFile;
 use crate::text::{Fields, Findings, Node, Place, Shape, list, quoted, text};
 
 /// Takes the name; a file that has none is named like its file.
@@ -29,6 +30,83 @@ pub(super) fn parse_name(name: &str, place: Place, findings: &mut Findings<'_>) 
         }
     }
 }
+
+/// Takes the name of a vendor's file, which may be written for people: `Code Reviewer` is asked for as
+/// `code-reviewer`.
+fn take_display_name(fields: &mut Fields<'_>, stem: &str, findings: &mut Findings<'_>) -> Option<AgentName> {
+    let (name, place) = match fields.take("name") {
+        Some(node) => (text(node, "name", findings)?, node.place),
+        None => (stem.to_owned(), fields.place),
+    };
+    if let Ok(name) = name.parse() {
+        return Some(name);
+    }
+    let Ok(slug) = slug(&name).parse() else { return parse_name(&name, place, findings) };
+    findings.warning(place, format!("name: {} is asked for as {slug}", quoted(&name)));
+    Some(slug)
+}
+
+/// Returns the agent of a vendor's file, with the name that stands in it. A wrong name is reported, which keeps the
+/// agent from being used; the rest of its file is read all the same.
+pub(super) fn vendor_agent(
+    backend: &str,
+    format: Format,
+    fields: &mut Fields<'_>,
+    agent_file: AgentFile<'_>,
+    findings: &mut Findings<'_>,
+) -> Agent {
+    let name = take_display_name(fields, agent_file.stem, findings);
+    new_agent(name, backend, format, agent_file)
+}
+
+/// Returns an agent with nothing but its name; the name's absence was reported.
+pub(super) fn new_agent(
+    name: Option<AgentName>,
+    backend: &str,
+    format: Format,
+    agent_file: AgentFile<'_>,
+) -> Agent {
+    let name = name.unwrap_or_else(|| "unnamed".parse().expect("a valid name"));
+    Agent::new(name, backend.parse().expect("a valid name"), agent_file.source(format))
+}
+
+fn slug(name: &str) -> String {
+    let letters = name.chars().map(|letter| {
+        if letter.is_ascii_alphanumeric() || matches!(letter, '_' | '.') {
+            letter.to_ascii_lowercase()
+        } else {
+            '-'
+        }
+    });
+    let mut slug = String::new();
+    for letter in letters.take(64) {
+        if letter != '-' || !slug.ends_with('-') {
+            slug.push(letter);
+        }
+    }
+    slug.trim_matches(['-', '.', '_']).to_owned()
+}
+
+/// Takes the model of a vendor's file, in which `inherit` stands for the program's default.
+pub(super) fn take_inherited_model(fields: &mut Fields<'_>, findings: &mut Findings<'_>) -> Option<String> {
+    fields.take("model").and_then(|node| read_model(node, findings)).filter(|model| model != "inherit")
+}
+
+/// Takes keys that are documented and not honoured, and says so with what happens instead.
+pub(super) fn take_unhonoured(
+    fields: &mut Fields<'_>,
+    keys: &[(&'static str, &str)],
+    findings: &mut Findings<'_>,
+) {
+    for (key, instead) in keys {
+        if let Some(node) = fields.take(key) {
+            findings.warning(node.place, format!("{key} is not honoured: {instead}"));
+        }
+    }
+}
+
+/// What is said of keys that only change how something looks.
+pub(super) const ONLY_LOOKS: &str = "it only changes how a terminal shows the agent";
 
 /// Takes the description, and says what its absence means.
 pub(super) fn take_description(fields: &mut Fields<'_>, findings: &mut Findings<'_>) -> String {

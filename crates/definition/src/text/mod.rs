@@ -4,15 +4,19 @@
 
 mod fields;
 mod findings;
+mod json;
 mod lenient;
 mod node;
+mod tags;
 mod toml;
 mod value;
 mod yaml;
 
 pub(crate) use fields::Fields;
 pub(crate) use findings::{Findings, quoted};
+pub(crate) use json::read_json;
 pub(crate) use node::{Entry, Node, Place, Shape};
+pub(crate) use tags::{Element, Vocabulary, read_tags};
 pub(crate) use toml::read_toml;
 pub(crate) use value::{
     Bounds, amount, bytes, choice, duration_ms, environment_names, flag, list, relative_path, text,

@@ -1,0 +1,74 @@
+//! `.codex/agents/*.toml`: the custom agents of Codex. Beside the keys below, such a file may set anything that
+//! Codex's own configuration may; those keys are named and not honoured.
+
+use domain::agent::{Agent, Format};
+use domain::diagnostic::Diagnostic;
+use domain::permission::Level;
+
+use super::AgentFile;
+use super::servers::read_servers;
+use super::values::{read_word, take_description, take_inherited_model, take_unhonoured, vendor_agent};
+use crate::FILE_BYTES_MAX;
+use crate::text::{Fields, Findings, Place, choice, read_toml, text};
+
+const UNHONOURED: [(&str, &str); 11] = [
+    ("nickname_candidates", "a run is known by its id"),
+    ("approval_policy", "what the sandbox does not allow is denied or asked about by Volery"),
+    ("web_search", "Codex decides by itself whether it searches"),
+    ("skills", "no skill is switched on or off"),
+    ("model_reasoning_summary", "Codex's default holds"),
+    ("model_verbosity", "Codex's default holds"),
+    ("model_provider", "Codex's own configuration says where its models are"),
+    ("sandbox_workspace_write", "the level of the sandbox is all that is passed on"),
+    ("features", "Codex's default holds"),
+    ("tools", "Codex's default holds"),
+    ("shell_environment_policy", "the agent's environment is that of every run"),
+];
+
+/// Reads an agent. There is one exactly if no finding is an error.
+pub fn read(agent_file: AgentFile<'_>) -> (Option<Agent>, Vec<Diagnostic>) {
+    let toml = agent_file.text.strip_prefix('\u{feff}').unwrap_or(agent_file.text);
+    let mut findings = Findings::new(agent_file.file, toml);
+    if toml.len() > FILE_BYTES_MAX {
+        findings.error(Place::START, format!("the file has more than {FILE_BYTES_MAX} bytes"));
+        return (None, findings.finish());
+    }
+    let node = read_toml(toml, &mut findings);
+    let fields = node.as_ref().and_then(|node| Fields::open(node, "", &mut findings));
+    let agent = fields.map(|fields| read_fields(fields, agent_file, &mut findings));
+    let agent = agent.filter(|_| findings.errors() == 0);
+    (agent, findings.finish())
+}
+
+fn read_fields(mut fields: Fields<'_>, agent_file: AgentFile<'_>, findings: &mut Findings<'_>) -> Agent {
+    let mut agent = vendor_agent("codex", Format::Codex, &mut fields, agent_file, findings);
+    agent.description = take_description(&mut fields, findings);
+    agent.model = take_inherited_model(&mut fields, findings);
+    match fields.take("developer_instructions") {
+        Some(node) => {
+            let prompt = text(node, "developer_instructions", findings).unwrap_or_default();
+            prompt.trim().clone_into(&mut agent.system_prompt);
+        }
+        None => {
+            let hint = "write developer_instructions = \"\"\"…\"\"\"";
+            findings.error_with_hint(fields.place, "the key developer_instructions is missing", hint);
+        }
+    }
+    if let Some(node) = fields.take("model_reasoning_effort") {
+        agent.setup.effort = read_word(node, "model_reasoning_effort", "a word for an effort", findings);
+    }
+    if let Some(node) = fields.take("sandbox_mode") {
+        let modes = [
+            ("read-only", Level::ReadOnly),
+            ("workspace-write", Level::SafeEdit),
+            ("danger-full-access", Level::Yolo),
+        ];
+        agent.setup.permission.level = choice(node, "sandbox_mode", &modes, findings);
+    }
+    if let Some(node) = fields.take("mcp_servers") {
+        agent.setup.mcp_servers = read_servers(node, "mcp_servers", findings);
+    }
+    take_unhonoured(&mut fields, &UNHONOURED, findings);
+    fields.close(findings);
+    agent
+}

@@ -1,0 +1,240 @@
+//! Kiro's JSON, with what budgie puts beside it: a prompt file that describes the agent, and the templates by which
+//! an agent answers into a file. Kiro reads its own file by itself, so it is only told the agent's name.
+
+use domain::agent::{Agent, Format};
+use domain::diagnostic::Diagnostic;
+use domain::permission::Rule;
+use domain::setup::ResponseFile;
+
+use super::AgentFile;
+use super::servers::read_servers;
+use super::setup::{names, read_rules, take_texts};
+use super::values::{parse_name, read_model, take_unhonoured, vendor_agent};
+use crate::FILE_BYTES_MAX;
+use crate::frontmatter::{self, Missing};
+use crate::text::{Fields, Findings, Node, Place, Shape, YamlText, quoted, read_json, read_yaml, text};
+
+/// An agent is offered to others only if its description begins so.
+const PREFIX: &str = "sub-agent:";
+/// The agent that asks the others.
+const ORCHESTRATOR: &str = "orchestrator";
+
+/// What stands beside an agent's file. All of it is read anew each time.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Beside<'a> {
+    /// The prompt file of the agent, and how messages name it.
+    pub prompt: Option<(&'a str, &'a str)>,
+    /// `_system.md`.
+    pub system_template: Option<&'a str>,
+    /// `_context-summary.md`.
+    pub summary_template: Option<&'a str>,
+}
+
+/// Returns the name in a file, for the caller to find what stands beside it.
+pub fn name_of(json: &str, stem: &str) -> String {
+    let mut findings = Findings::new("", json);
+    let node = read_json(strip_mark(json), &mut findings);
+    let entries = match node.map(|node| node.shape) {
+        Some(Shape::Map(entries)) => entries,
+        Some(_) | None => Vec::new(),
+    };
+    let name = entries.into_iter().find(|entry| entry.key == "name").map(|entry| entry.node.shape);
+    match name {
+        Some(Shape::Text(name)) => name,
+        Some(_) | None => stem.to_owned(),
+    }
+}
+
+/// Reads an agent. One that is not for others is none, without a finding.
+pub fn read(agent_file: AgentFile<'_>, beside: Beside<'_>) -> (Option<Agent>, Vec<Diagnostic>) {
+    let json = strip_mark(agent_file.text);
+    let mut findings = Findings::new(agent_file.file, json);
+    let mut agent = None;
+    if json.len() > FILE_BYTES_MAX {
+        findings.error(Place::START, format!("the file has more than {FILE_BYTES_MAX} bytes"));
+    } else if let Some(node) = read_json(json, &mut findings) {
+        let fields = Fields::open(&node, "", &mut findings).filter(|_| is_offered(&node));
+        agent = fields.map(|fields| read_fields(fields, agent_file, beside, &mut findings));
+    }
+    let failed = findings.errors() > 0;
+    let mut found = findings.finish();
+    if let (Some(agent), Some((text, file))) = (&mut agent, beside.prompt) {
+        let (described, of_prompt) = read_prompt(text, file, agent);
+        found.extend(of_prompt);
+        if !described {
+            return (None, found);
+        }
+    }
+    (agent.filter(|_| !failed), found)
+}
+
+fn strip_mark(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
+}
+
+fn is_offered(node: &Node) -> bool {
+    let Shape::Map(entries) = &node.shape else { return false };
+    let value = |key: &str| entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node.shape);
+    let orchestrates = matches!(value("name"), Some(Shape::Text(name)) if name == ORCHESTRATOR);
+    let described = matches!(value("description"), Some(Shape::Text(text)) if after_prefix(text).is_some());
+    described && !orchestrates
+}
+
+fn after_prefix(description: &str) -> Option<&str> {
+    let description = description.trim_start();
+    let head = description.get(..PREFIX.len())?;
+    head.eq_ignore_ascii_case(PREFIX).then(|| description[PREFIX.len()..].trim())
+}
+
+fn read_fields(
+    mut fields: Fields<'_>,
+    agent_file: AgentFile<'_>,
+    beside: Beside<'_>,
+    findings: &mut Findings<'_>,
+) -> Agent {
+    fields.take("$schema");
+    let mut agent = vendor_agent("kiro", Format::Kiro, &mut fields, agent_file, findings);
+    let description = fields.take("description").and_then(|node| text(node, "description", findings));
+    agent.description = description.as_deref().and_then(after_prefix).unwrap_or_default().to_owned();
+    agent.model = fields.take("model").and_then(|node| read_model(node, findings));
+    if let Some(node) = fields.take("prompt") {
+        let prompt = text(node, "prompt", findings).unwrap_or_default();
+        // A file is for Kiro to find, which has rules of its own about where.
+        agent.system_prompt = if prompt.starts_with("file://") { String::new() } else { prompt };
+    }
+    let setup = &mut agent.setup;
+    setup.vendor_agent = Some(name_of(agent_file.text, agent_file.stem));
+    let tools = fields.take("tools").map(|node| names(node, "tools", findings));
+    setup.tools = tools.filter(|tools| !tools.iter().any(|tool| tool == "*"));
+    if let Some(node) = fields.take("allowedTools") {
+        setup.permission.allow = read_rules(node, "allowedTools", findings);
+    }
+    if let Some(node) = fields.take("mcpServers") {
+        setup.mcp_servers = read_servers(node, "mcpServers", findings);
+    }
+    if let Some(node) = fields.take("hooks") {
+        collect_commands(node, &mut agent.hooks);
+    }
+    // Kiro reads these in its own file.
+    for key in ["toolAliases", "toolsSettings", "resources", "welcomeMessage"] {
+        fields.take(key);
+    }
+    let unhonoured = [
+        ("useLegacyMcpJson", "an agent gets only the servers of its own file"),
+        ("includeMcpJson", "an agent gets only the servers of its own file"),
+        ("keyboardShortcut", "there is nobody to press it"),
+    ];
+    take_unhonoured(&mut fields, &unhonoured, findings);
+    let place = fields.place;
+    fields.close(findings);
+    agent.setup.response_file = response_file(&agent.setup.permission.allow, beside, place, findings);
+    agent
+}
+
+/// An agent that may not write has no way to answer into a file.
+fn response_file(
+    allow: &[Rule],
+    beside: Beside<'_>,
+    place: Place,
+    findings: &mut Findings<'_>,
+) -> Option<ResponseFile> {
+    let template = beside.system_template.map(str::trim).filter(|template| !template.is_empty())?;
+    let writes =
+        |rule: &Rule| matches!(rule.tool(), "fs_write" | "write" | "fs_*" | "*" | "@builtin" | "*_write");
+    if !allow.iter().any(writes) {
+        let message = "allowedTools has no fs_write, so the agent answers by its output and not into a file";
+        findings.warning(place, message);
+        return None;
+    }
+    let summary = beside.summary_template.map(str::trim).filter(|template| !template.is_empty());
+    Some(ResponseFile {
+        template: template.replace('\0', ""),
+        summary_template: summary.map(|template| template.replace('\0', "")),
+    })
+}
+
+/// Collects every `command` below a node, whatever the shape of hooks in this version of Kiro.
+fn collect_commands(node: &Node, commands: &mut Vec<String>) {
+    match &node.shape {
+        Shape::List(items) => items.iter().for_each(|item| collect_commands(item, commands)),
+        Shape::Map(entries) => {
+            for entry in entries {
+                match &entry.node.shape {
+                    Shape::Text(command) if entry.key == "command" => commands.push(command.clone()),
+                    Shape::Text(_)
+                    | Shape::List(_)
+                    | Shape::Map(_)
+                    | Shape::Nothing
+                    | Shape::Truth(_)
+                    | Shape::Integer(_)
+                    | Shape::Number(_)
+                    | Shape::Moment => collect_commands(&entry.node, commands),
+                }
+            }
+        }
+        Shape::Text(_)
+        | Shape::Nothing
+        | Shape::Truth(_)
+        | Shape::Integer(_)
+        | Shape::Number(_)
+        | Shape::Moment => {}
+    }
+}
+
+/// Reads the frontmatter of the prompt file into the agent; its body is the vendor's business. Tells whether it
+/// could be read.
+fn read_prompt(prompt: &str, file: &str, agent: &mut Agent) -> (bool, Vec<Diagnostic>) {
+    let text = frontmatter::normalize(prompt);
+    let mut findings = Findings::new(file, &text);
+    let parts = match frontmatter::split(&text) {
+        Ok(parts) => parts,
+        // A prompt without frontmatter describes nothing, which is allowed.
+        Err(Missing::Begin) => return (true, Vec::new()),
+        Err(Missing::End) => {
+            findings.error(Place::START, "the frontmatter has no end");
+            return (false, findings.finish());
+        }
+    };
+    let node = read_yaml(YamlText { text: parts.yaml, lines_before: parts.lines_before }, &mut findings);
+    let fields = node.as_ref().filter(|node| node.shape != Shape::Nothing);
+    if let Some(fields) = fields.and_then(|node| Fields::open(node, "", &mut findings)) {
+        take_prompt_fields(fields, agent, &mut findings);
+    }
+    (findings.errors() == 0, findings.finish())
+}
+
+fn take_prompt_fields(mut fields: Fields<'_>, agent: &mut Agent, findings: &mut Findings<'_>) {
+    if let Some(node) = fields.take("name")
+        && let Some(name) = text(node, "name", findings)
+        && parse_name(&name, node.place, findings).is_some_and(|name| name != agent.name)
+    {
+        let message =
+            format!("name: {} is not the agent {} that the file belongs to", quoted(&name), agent.name);
+        findings.warning(node.place, message);
+    }
+    if let Some(description) = fields.take("description").and_then(|node| text(node, "description", findings))
+    {
+        let description = after_prefix(&description).unwrap_or(description.trim());
+        description.clone_into(&mut agent.description);
+    }
+    agent.capabilities = take_texts(&mut fields, "capabilities", findings);
+    agent.use_when = take_texts(&mut fields, "use_when", findings);
+    agent.avoid_when = take_texts(&mut fields, "avoid_when", findings);
+    agent.tags = take_texts(&mut fields, "tags", findings);
+    if let Some(node) = fields.take("model") {
+        agent.model = read_model(node, findings).or_else(|| agent.model.clone());
+    }
+    if let Some(node) = fields.take("tools") {
+        let described = names(node, "tools", findings);
+        let more = described
+            .iter()
+            .filter(|tool| !agent.setup.permission.allow.iter().any(|rule| rule.tool() == *tool));
+        let more: Vec<&str> = more.map(String::as_str).collect();
+        if !more.is_empty() {
+            let message =
+                format!("tools: {} is not among the agent's allowedTools, which decide", more.join(", "));
+            findings.warning(node.place, message);
+        }
+    }
+    fields.close(findings);
+}

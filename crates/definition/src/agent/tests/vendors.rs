@@ -1,0 +1,288 @@
+//! The formats of other vendors' programs: every documented field is honoured, or named in a warning.
+
+use domain::agent::{Agent, Layer};
+use domain::diagnostic::Diagnostic;
+use domain::mcp_server::Transport;
+use domain::permission::{Level, Rule};
+use domain::setup::{Isolation, PromptMode};
+
+use crate::agent::{AgentFile, claude, codex, copilot, cursor, gemini, opencode};
+
+type Reader = fn(AgentFile<'_>) -> (Option<Agent>, Vec<Diagnostic>);
+
+fn read(reader: Reader, stem: &str, text: &str) -> (Option<Agent>, Vec<String>) {
+    let (agent, found) = reader(AgentFile { text, file: "f", stem, layer: Layer::User });
+    (agent, found.iter().map(ToString::to_string).collect())
+}
+
+#[track_caller]
+fn accept(reader: Reader, stem: &str, text: &str, warnings: &[&str]) -> Agent {
+    let (agent, found) = read(reader, stem, text);
+    assert_eq!(found, warnings);
+    agent.expect("an agent without errors")
+}
+
+fn spellings(rules: &[Rule]) -> Vec<&str> {
+    rules.iter().map(Rule::spelling).collect()
+}
+
+fn texts(texts: &[&str]) -> Option<Vec<String>> {
+    Some(texts.iter().map(|text| (*text).to_owned()).collect())
+}
+
+#[test]
+fn an_agent_of_claude_code() {
+    let text = "\
+---
+name: bug-hunter
+description: Finds the cause of failures. Use it when: a test fails
+tools: Read, Grep, Bash(git log:*), Agent(helper, other), mcp__tracker__*
+disallowedTools: [Write, Edit]
+model: inherit
+permissionMode: plan
+maxTurns: 8
+effort: high
+isolation: worktree
+mcpServers:
+  - github
+  - tracker:
+      type: stdio
+      command: tracker-server
+      env: {TRACKER_TOKEN: \"${TRACKER_TOKEN:-none}\"}
+skills: [debugging]
+hooks: {PreToolUse: []}
+memory: project
+background: true
+initialPrompt: Begin.
+color: red
+---
+
+You find causes.
+";
+    let warnings = [
+        "f:3:1: warning: the value of \"description\" is not valid YAML and is read as text (hint: put the value in \
+         quotes)",
+        "f:12:5: warning: mcpServers: \"github\" names a server that is defined elsewhere (hint: an agent gets only \
+         the servers that its own file defines: write its command or url here)",
+        "f:17:9: warning: skills is not honoured: no skill is loaded before the agent begins; name it in the system \
+         prompt",
+        "f:18:8: warning: hooks is not honoured: no hook of the file is run",
+        "f:19:9: warning: memory is not honoured: the agent gets no memory folder of its own",
+        "f:20:13: warning: background is not honoured: the caller decides whether it waits",
+        "f:21:16: warning: initialPrompt is not honoured: the caller's prompt comes first",
+        "f:22:8: warning: color is not honoured: it only changes how a terminal shows the agent",
+    ];
+    let agent = accept(claude::read, "other", text, &warnings);
+    assert_eq!((agent.name.as_str(), agent.backend.as_str(), agent.model), ("bug-hunter", "claude", None));
+    assert_eq!(agent.description, "Finds the cause of failures. Use it when: a test fails");
+    assert_eq!(agent.system_prompt, "You find causes.");
+    let setup = agent.setup;
+    let tools = ["Read", "Grep", "Bash(git log:*)", "Agent(helper, other)", "mcp__tracker__*"];
+    assert_eq!(setup.tools, texts(&tools));
+    assert_eq!(spellings(&setup.permission.deny), ["Write", "Edit"]);
+    assert_eq!(setup.permission.level, Some(Level::ReadOnly));
+    assert_eq!((setup.max_turns, setup.effort.as_deref()), (Some(8), Some("high")));
+    assert_eq!((setup.isolation, setup.prompt_mode), (Isolation::Worktree, PromptMode::Replace));
+    assert_eq!((setup.mcp_servers.len(), setup.mcp_servers[0].name.as_str()), (1, "tracker"));
+}
+
+#[test]
+fn every_mode_of_claude_code_has_a_meaning() {
+    let level = |mode: &str, warnings: &[&str]| {
+        let text = format!("---\nname: a\ndescription: b\npermissionMode: {mode}\n---\n");
+        accept(claude::read, "a", &text, warnings).setup.permission.level
+    };
+    assert_eq!(level("default", &[]), None);
+    assert_eq!(level("dontAsk", &[]), None);
+    assert_eq!(level("acceptEdits", &[]), Some(Level::SafeEdit));
+    assert_eq!(level("bypassPermissions", &[]), Some(Level::Yolo));
+    let auto =
+        "f:4:17: warning: permissionMode: auto is not honoured: what no rule allows is denied or asked about";
+    assert_eq!(level("auto", &[auto]), None);
+    let (agent, found) = read(claude::read, "a", "---\nname: a\ndescription: b\npermissionMode: yes\n---\n");
+    assert_eq!(agent, None);
+    assert!(
+        found[0].starts_with("f:4:17: error: permissionMode: expected default or manual or"),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn a_name_for_people_becomes_one_for_programs() {
+    let text = "---\nname: \"Code Reviewer (strict)\"\ndescription: b\n---\n";
+    let warning = "f:2:7: warning: name: \"Code Reviewer (strict)\" is asked for as code-reviewer-strict";
+    assert_eq!(accept(claude::read, "a", text, &[warning]).name.as_str(), "code-reviewer-strict");
+    let (agent, found) = read(claude::read, "a", "---\nname: 审查\ndescription: b\n---\n");
+    assert_eq!(agent, None);
+    assert!(found[0].starts_with("f:2:7: error: name: \"审查\" is not the name of an agent"), "{found:?}");
+}
+
+#[test]
+fn an_agent_of_cursor() {
+    let text = "---\nname: verifier\ndescription: Checks finished work\nmodel: fast\nreadonly: true\nis_background: false\n---\nBe sceptical.\n";
+    let warning = "f:6:16: warning: is_background is not honoured: the caller decides whether it waits";
+    let agent = accept(cursor::read, "x", text, &[warning]);
+    assert_eq!((agent.backend.as_str(), agent.model.as_deref()), ("cursor", Some("fast")));
+    assert_eq!(agent.setup.permission.level, Some(Level::ReadOnly));
+}
+
+#[test]
+fn an_agent_of_codex() {
+    let text = "\
+name = \"explorer\"
+description = \"Follows calls through the code.\"
+developer_instructions = \"\"\"
+Quote files and lines.
+Change nothing.
+\"\"\"
+nickname_candidates = [\"Atlas\"]
+model = \"gpt-5.5\"
+model_reasoning_effort = \"medium\"
+sandbox_mode = \"workspace-write\"
+
+[mcp_servers.docs]
+url = \"https://docs.example/mcp\"
+bearer_token_env_var = \"DOCS_TOKEN\"
+startup_timeout_sec = 20
+
+[mcp_servers.local]
+command = \"local-server\"
+env_vars = [\"LOCAL_TOKEN\"]
+";
+    let warning = "f:7:23: warning: nickname_candidates is not honoured: a run is known by its id";
+    let agent = accept(codex::read, "x", text, &[warning]);
+    assert_eq!((agent.name.as_str(), agent.backend.as_str()), ("explorer", "codex"));
+    assert_eq!(agent.system_prompt, "Quote files and lines.\nChange nothing.");
+    assert_eq!((agent.model.as_deref(), agent.setup.effort.as_deref()), (Some("gpt-5.5"), Some("medium")));
+    assert_eq!(agent.setup.permission.level, Some(Level::SafeEdit));
+    assert_eq!(agent.setup.prompt_mode, PromptMode::Append);
+    let [docs, local] = agent.setup.mcp_servers.as_slice() else { panic!("{:?}", agent.setup.mcp_servers) };
+    let headers = [("Authorization".to_owned(), "Bearer ${DOCS_TOKEN}".into())].into();
+    assert_eq!(docs.transport, Transport::Http { url: "https://docs.example/mcp".into(), headers });
+    assert_eq!(docs.timeout_ms, Some(20_000));
+    assert_eq!(local.variables(), ["LOCAL_TOKEN"]);
+}
+
+#[test]
+fn a_codex_file_tells_all_its_problems() {
+    let (agent, found) = read(codex::read, "x", "name = 5\nsandbox_mode = \"open\"\nmodle = \"x\"\n");
+    assert_eq!(agent, None);
+    assert_eq!(
+        found,
+        [
+            "f:1:1: error: the key developer_instructions is missing (hint: write developer_instructions = \
+             \"\"\"…\"\"\")",
+            "f:1:1: warning: the agent has no description (hint: callers choose an agent by its description)",
+            "f:1:8: error: name: expected text, found the number 5 (hint: put it in quotes: \"5\")",
+            "f:2:16: error: sandbox_mode: expected read-only or workspace-write or danger-full-access, found the text \
+             \"open\"",
+            "f:3:1: warning: unknown key \"modle\" is ignored (hint: did you mean model?)",
+        ]
+    );
+}
+
+#[test]
+fn an_agent_of_gemini() {
+    let text = "\
+---
+name: security-reader
+description: Reads code for weaknesses.
+kind: local
+tools: [read_file, grep_search, mcp_db_*]
+model: gemini-3-flash
+temperature: 0.2
+max_turns: 10
+timeout_mins: 3
+mcpServers:
+  db: {httpUrl: \"http://127.0.0.1:1/mcp\", timeout: 500}
+---
+You read.
+";
+    let warning = "f:7:14: warning: temperature is not honoured: Gemini's default holds";
+    let agent = accept(gemini::read, "x", text, &[warning]);
+    assert_eq!((agent.backend.as_str(), agent.model.as_deref()), ("gemini", Some("gemini-3-flash")));
+    assert_eq!(agent.setup.tools, texts(&["read_file", "grep_search", "mcp_db_*"]));
+    assert_eq!((agent.setup.max_turns, agent.limits.timeout_ms), (Some(10), Some(180_000)));
+    assert_eq!(agent.setup.mcp_servers[0].timeout_ms, Some(500));
+    let remote = "---\nname: a\nkind: remote\nagent_card_url: https://x.example\n---\n";
+    let expected = "f:3:7: error: kind: a remote agent cannot be run (hint: give the agent a kind: local and a system \
+                    prompt)";
+    assert_eq!(read(gemini::read, "a", remote), (None, vec![expected.to_owned()]));
+}
+
+#[test]
+fn an_agent_of_opencode() {
+    let text = "\
+---
+description: Writes documentation
+mode: subagent
+model: anthropic/claude-sonnet-4-5
+temperature: 0.1
+steps: 5
+tools:
+  write: false
+  read: true
+permission:
+  edit: deny
+  webfetch: ask
+  bash:
+    \"*\": deny
+    \"git log *\": allow
+color: \"#ff0000\"
+---
+You write.
+";
+    let warnings = [
+        "f:5:14: warning: temperature is not honoured: opencode's default holds",
+        "f:16:8: warning: color is not honoured: it only changes how a terminal shows the agent",
+    ];
+    let agent = accept(opencode::read, "docs", text, &warnings);
+    assert_eq!((agent.name.as_str(), agent.backend.as_str()), ("docs", "opencode"));
+    assert_eq!((agent.setup.max_turns, agent.setup.vendor_agent), (Some(5), None));
+    let permission = agent.setup.permission;
+    assert_eq!(spellings(&permission.allow), ["bash(git log *)"]);
+    assert_eq!(spellings(&permission.ask), ["webfetch"]);
+    assert_eq!(spellings(&permission.deny), ["write", "edit", "bash(*)"]);
+    let direct = accept(opencode::read, "docs", "---\ndescription: x\nmode: primary\n---\n", &[]);
+    assert_eq!(direct.setup.vendor_agent.as_deref(), Some("docs"));
+    assert_eq!(read(opencode::read, "docs", "---\ndescription: x\ndisable: true\n---\n"), (None, Vec::new()));
+}
+
+#[test]
+fn an_agent_of_copilot() {
+    let text = "\
+---
+name: Readme Writer
+description: Writes readmes
+target: github-copilot
+tools: ['read', 'edit', 'docs/search']
+model: [gpt-5, claude-sonnet-4.5]
+infer: false
+mcp-servers:
+  docs:
+    type: local
+    command: docs-server
+    tools: [search]
+    env: {KEY: \"${{ secrets.DOCS_KEY }}\"}
+metadata: {team: docs}
+---
+You write.
+";
+    let warnings = [
+        "f:6:8: warning: model: only the first of the list is used",
+        "f:7:8: warning: infer is not honoured: whoever lists agents may also ask for them",
+        "f:14:11: warning: metadata is not honoured: nothing reads it",
+    ];
+    let agent = accept(copilot::read, "readme-writer.agent", text, &warnings);
+    assert_eq!((agent.name.as_str(), agent.backend.as_str()), ("readme-writer", "copilot"));
+    assert_eq!(
+        (agent.model.as_deref(), agent.setup.vendor_agent.as_deref()),
+        (Some("gpt-5"), Some("readme-writer"))
+    );
+    assert_eq!(agent.setup.tools, texts(&["read", "edit", "docs/search"]));
+    assert_eq!(agent.setup.mcp_servers[0].variables(), ["DOCS_KEY"]);
+    let for_editor = "---\ndescription: x\ntarget: vscode\n---\n";
+    assert_eq!(read(copilot::read, "a", for_editor), (None, Vec::new()));
+    let all = accept(copilot::read, "a", "---\ndescription: x\ntools: ['*']\n---\n", &[]);
+    assert_eq!(all.setup.tools, None);
+}

@@ -1,0 +1,231 @@
+//! Tags in a text that is nearly XML: people write `a && b` and `Vec<T>` between them. Only known names are tags;
+//! everything else, and everything inside of a tag that holds free text, stays what it is.
+
+use super::{Findings, Place};
+
+/// Deeper than this nobody writes by hand.
+const DEPTH_MAX: usize = 50;
+/// More elements than this are no definition.
+const ELEMENTS_MAX: usize = 20_000;
+
+/// One element.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Element {
+    pub(crate) name: String,
+    pub(crate) place: Place,
+    pub(crate) attributes: Vec<(String, String)>,
+    /// The text between the tags, without that of elements within.
+    pub(crate) text: String,
+    pub(crate) children: Vec<Element>,
+}
+
+/// Which names are tags.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Vocabulary<'a> {
+    pub(crate) names: &'a [&'a str],
+    /// Of those, the ones that hold free text.
+    pub(crate) raw: &'a [&'a str],
+}
+
+impl Element {
+    pub(crate) fn attribute(&self, name: &str) -> Option<&str> {
+        let found = self.attributes.iter().find(|(key, _)| key == name);
+        found.map(|(_, value)| value.as_str()).filter(|value| !value.trim().is_empty())
+    }
+
+    /// Returns the first child of a name.
+    pub(crate) fn child(&self, name: &str) -> Option<&Element> {
+        self.children.iter().find(|child| child.name == name)
+    }
+
+    pub(crate) fn children_named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Element> {
+        self.children.iter().filter(move |child| child.name == name)
+    }
+}
+
+/// Reads the element that begins at a byte of the file's text and ends before another; reports tags that do not
+/// match, and returns what could be read.
+pub(crate) fn read_tags(
+    text: &str,
+    range: std::ops::Range<usize>,
+    vocabulary: Vocabulary<'_>,
+    findings: &mut Findings<'_>,
+) -> Option<Element> {
+    let mut scanner = Scanner { text: &text[..range.end], at: range.start, vocabulary };
+    let mut open: Vec<Element> = Vec::new();
+    let mut count = 0;
+    while let Some(piece) = scanner.next() {
+        match piece {
+            Piece::Text(text) => {
+                if let Some(element) = open.last_mut() {
+                    element.text.push_str(&text);
+                }
+            }
+            Piece::Open { name, attributes, at, closed } => {
+                count += 1;
+                let place = findings.place_of(at);
+                if open.len() >= DEPTH_MAX || count > ELEMENTS_MAX {
+                    findings.error(place, "there are more tags than are read");
+                    return None;
+                }
+                let element = Element { name, place, attributes, text: String::new(), children: Vec::new() };
+                open.push(element);
+                if closed && let Some(whole) = close(&mut open) {
+                    return Some(whole);
+                }
+            }
+            Piece::Close { name, at } => {
+                let place = findings.place_of(at);
+                let Some(depth) = open.iter().rposition(|element| element.name == name) else {
+                    findings.error(place, format!("</{name}> closes nothing"));
+                    continue;
+                };
+                while open.len() > depth + 1 {
+                    if let Some(element) = open.last() {
+                        let message = format!("<{}> is not closed before </{name}>", element.name);
+                        findings.error(element.place, message);
+                    }
+                    close(&mut open);
+                }
+                if let Some(whole) = close(&mut open) {
+                    return Some(whole);
+                }
+            }
+        }
+    }
+    if let Some(element) = open.first() {
+        findings.error(element.place, format!("<{}> is not closed", element.name));
+    }
+    None
+}
+
+/// Closes the innermost element; returns it if it was the outermost too.
+fn close(open: &mut Vec<Element>) -> Option<Element> {
+    let mut element = open.pop()?;
+    element.text = element.text.trim().to_owned();
+    match open.last_mut() {
+        Some(parent) => {
+            parent.children.push(element);
+            None
+        }
+        None => Some(element),
+    }
+}
+
+enum Piece {
+    Text(String),
+    Open { name: String, attributes: Vec<(String, String)>, at: usize, closed: bool },
+    Close { name: String, at: usize },
+}
+
+struct Scanner<'a> {
+    text: &'a str,
+    at: usize,
+    vocabulary: Vocabulary<'a>,
+}
+
+impl Scanner<'_> {
+    fn next(&mut self) -> Option<Piece> {
+        let rest = &self.text[self.at..];
+        if rest.is_empty() {
+            return None;
+        }
+        if let Some(body) = rest.strip_prefix("<![CDATA[") {
+            let length = body.find("]]>").unwrap_or(body.len());
+            self.at += (9 + length + 3).min(rest.len());
+            return Some(Piece::Text(body[..length].to_owned()));
+        }
+        if let Some(body) = rest.strip_prefix("<!--") {
+            let length = body.find("-->").map_or(rest.len(), |end| 4 + end + 3);
+            self.at += length;
+            return Some(Piece::Text(String::new()));
+        }
+        if let Some(piece) = self.tag() {
+            return Some(piece);
+        }
+        let next = rest.match_indices('<').map(|(at, _)| at).find(|at| *at > 0).unwrap_or(rest.len());
+        self.at += next;
+        Some(Piece::Text(unescape(&rest[..next])))
+    }
+
+    /// Reads a tag whose name is known.
+    fn tag(&mut self) -> Option<Piece> {
+        let rest = &self.text[self.at..];
+        let body = rest.strip_prefix('<')?;
+        let (closing, body) = match body.strip_prefix('/') {
+            Some(body) => (true, body),
+            None => (false, body),
+        };
+        let name_end = body.find(|letter: char| !is_name(letter)).unwrap_or(body.len());
+        let (name, after) = body.split_at(name_end);
+        if !self.vocabulary.names.contains(&name) {
+            return None;
+        }
+        let start = self.at;
+        let end = tag_end(after)?;
+        let inside = &after[..end];
+        self.at = start + (rest.len() - after.len()) + end + 1;
+        if closing {
+            return Some(Piece::Close { name: name.to_owned(), at: start });
+        }
+        let closed = inside.ends_with('/');
+        let attributes = attributes(inside.trim_end_matches('/'));
+        if self.vocabulary.raw.contains(&name) && !closed {
+            return Some(self.raw(name.to_owned(), attributes, start));
+        }
+        Some(Piece::Open { name: name.to_owned(), attributes, at: start, closed })
+    }
+
+    /// Passes over an element of free text.
+    fn raw(&mut self, name: String, attributes: Vec<(String, String)>, start: usize) -> Piece {
+        let end = format!("</{name}>");
+        if let Some(length) = self.text[self.at..].find(&end) {
+            self.at += length + end.len();
+            return Piece::Open { name, attributes, at: start, closed: true };
+        }
+        Piece::Open { name, attributes, at: start, closed: false }
+    }
+}
+
+fn is_name(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-')
+}
+
+/// Returns where the `>` of a tag stands; one in quotation marks does not count.
+fn tag_end(text: &str) -> Option<usize> {
+    let mut quote = None;
+    for (at, letter) in text.char_indices() {
+        match (quote, letter) {
+            (None, '>') => return Some(at),
+            (None, '<') => return None,
+            (None, '"' | '\'') => quote = Some(letter),
+            (Some(open), letter) if open == letter => quote = None,
+            (None | Some(_), _) => {}
+        }
+    }
+    None
+}
+
+fn attributes(text: &str) -> Vec<(String, String)> {
+    let mut attributes = Vec::new();
+    let mut rest = text.trim();
+    while let Some((name, after)) = rest.split_once('=') {
+        let after = after.trim_start();
+        let Some(quote) = after.chars().next().filter(|letter| matches!(letter, '"' | '\'')) else { break };
+        let Some((value, next)) = after[1..].split_once(quote) else { break };
+        attributes.push((name.trim().to_owned(), unescape(value)));
+        rest = next.trim_start();
+    }
+    attributes
+}
+
+fn unescape(text: &str) -> String {
+    if !text.contains('&') {
+        return text.to_owned();
+    }
+    text.replace("&lt;", "<")
+        .replace("&gt;", ">")
+        .replace("&quot;", "\"")
+        .replace("&apos;", "'")
+        .replace("&amp;", "&")
+}
