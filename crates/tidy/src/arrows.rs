@@ -3,13 +3,14 @@
 use crate::tree::{File, Tree};
 
 /// Each crate, and the crates of this workspace that it may know.
-const MAY_KNOW: [(&str, &[&str]); 7] = [
+const MAY_KNOW: [(&str, &[&str]); 8] = [
     ("domain", &[]),
     ("definition", &["domain"]),
     ("journal", &["domain"]),
-    ("backend", &["domain"]),
-    ("volery", &["domain", "definition", "journal", "backend"]),
+    ("backend", &["domain", "model-server"]),
+    ("volery", &["domain", "definition", "journal", "backend", "model-server"]),
     ("fake-agent", &[]),
+    ("model-server", &[]),
     ("tidy", &[]),
 ];
 

@@ -1,0 +1,7 @@
+//! The server, asked by a plain HTTP client in each of its protocols.
+
+mod client;
+mod endings;
+mod protocols;
+mod purposes;
+mod scripts;
