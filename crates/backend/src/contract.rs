@@ -15,6 +15,8 @@ pub struct Capabilities {
     pub system_prompt: bool,
     pub model: bool,
     pub session: bool,
+    /// The vendor names the sessions, so that an id nobody was told is a mistake.
+    pub names_sessions: bool,
     /// Tokens or money are reported.
     pub usage: bool,
     /// A run whose worker was lost can be continued.
@@ -73,6 +75,8 @@ pub struct Place<'a> {
     pub own_program: &'a Path,
     /// The backend's program, where it has one and it was found.
     pub found: Option<&'a Found>,
+    /// What the earlier runs of the session used, if that is known: some programs tell only the sum.
+    pub session_used: Option<Usage>,
 }
 
 impl Place<'_> {

@@ -12,7 +12,7 @@ use crate::durable::{Disk, create_private, fresh_path};
 use crate::filesystem;
 
 /// The directories in a home.
-const ROOMS: [&str; 7] = ["runs", "open", "keys", "slots", "sockets", "trust", "trash"];
+const ROOMS: [&str; 8] = ["runs", "open", "keys", "sessions", "slots", "sockets", "trust", "trash"];
 /// What the probe for free space writes.
 const PROBE_BYTES: usize = 4096;
 
@@ -137,6 +137,10 @@ impl Home {
 
     pub fn keys_dir(&self) -> PathBuf {
         self.path.join("keys")
+    }
+
+    pub fn sessions_dir(&self) -> PathBuf {
+        self.path.join("sessions")
     }
 
     pub fn slots_dir(&self) -> PathBuf {

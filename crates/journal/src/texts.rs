@@ -50,6 +50,7 @@ pub(crate) fn change(event: &mut Event, each: &mut dyn FnMut(&mut String)) {
         }
         Event::Ended { ending } => change_ending(ending, each),
         Event::Queued { .. }
+        | Event::SessionAwaited { .. }
         | Event::SlotTaken { .. }
         | Event::CallInDoubt { .. }
         | Event::Used { .. }

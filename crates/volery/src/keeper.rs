@@ -4,6 +4,7 @@
 
 use std::ffi::OsString;
 use std::io::Read;
+use std::ops::ControlFlow;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -33,6 +34,8 @@ const GO_TIMEOUT_MS: u64 = 30_000;
 const STOPPED_MS: u64 = 500;
 /// How often a queued run looks around without being told to.
 const QUEUE_LOOK_MS: u64 = 250;
+/// How often a run looks whether its session is free.
+const SESSION_LOOK_MS: u64 = 100;
 /// How often a worker is replaced before the run is given up.
 const RESUMES_MAX: u32 = 5;
 
@@ -56,6 +59,8 @@ struct Keeper {
     leash: UnixStream,
     inbound: Inbound,
     words: Vec<Word>,
+    /// When the disconnect of the door cancels a run that waits.
+    cancel_at: Option<u64>,
     signals: SignalFd,
     listener: UnixListener,
     socket: PathBuf,
@@ -108,6 +113,7 @@ fn keep(arguments: &[OsString]) -> Result<(), KeeperError> {
         leash,
         inbound: Inbound::default(),
         words: Vec::new(),
+        cancel_at: None,
         signals,
         listener,
         socket,
@@ -127,6 +133,7 @@ impl Keeper {
         if !self.wait_for_go()? {
             return Ok(());
         }
+        let ControlFlow::Continue(session) = self.wait_for_session()? else { return Ok(()) };
         let slot = match self.spec.parent {
             // A child uses its root's slot, so that parents cannot starve their children.
             Some(_) => None,
@@ -135,9 +142,55 @@ impl Keeper {
                 None => return Ok(()),
             },
         };
+        self.leave_later();
         let result = self.keep_workers();
-        drop(slot);
+        drop((slot, session));
         result
+    }
+
+    /// Hands what is left of the grace after a disconnect to the worker.
+    fn leave_later(&mut self) {
+        if let Some(at) = self.cancel_at.take() {
+            let grace_ms = at.saturating_sub(clock::monotonic_ms());
+            self.words.push(Word::Left { policy: OnDisconnect::Cancel { grace_ms } });
+        }
+    }
+
+    /// Takes the run's session, waiting while another run has it. Breaks off when the run ended while it waited.
+    fn wait_for_session(&mut self) -> Result<ControlFlow<(), Option<RunLock>>, KeeperError> {
+        let Some(session) = self.spec.session.clone() else { return Ok(ControlFlow::Continue(None)) };
+        let home = self.dir.home().clone();
+        let mut log = None;
+        loop {
+            if let Some(lock) = journal::sessions::try_lock(&home, &session)? {
+                return Ok(ControlFlow::Continue(Some(lock)));
+            }
+            if log.is_none() {
+                let mut claimed = self.claim(0)?;
+                claimed.append(clock::now(), Event::SessionAwaited { session: session.clone() })?;
+                log = Some(claimed);
+                point::reach("keeper_awaits_session");
+            }
+            if let Some(log) = &mut log
+                && self.ended_while_waiting(log)?
+            {
+                return Ok(ControlFlow::Break(()));
+            }
+            wait_readable(
+                &[self.leash_or_signals(), self.signals.as_fd(), self.listener.as_fd()],
+                SESSION_LOOK_MS,
+            );
+            while self.listener.accept().is_ok() {}
+        }
+    }
+
+    /// Ends a run that waits and shall not go on. Returns whether it did.
+    fn ended_while_waiting(&mut self, log: &mut LogWriter) -> Result<bool, KeeperError> {
+        let Some(order) = self.order_to_cancel() else { return Ok(false) };
+        let event = Event::CancelAsked { by: order.by.clone(), reason: order.reason.clone() };
+        log.append(clock::now(), event)?;
+        worker::finish_unstarted(log, Outcome::Cancelled { by: order.by })?;
+        Ok(true)
     }
 
     /// Records that the keeper itself could not go on, so that the run has an end and a reason.
@@ -206,24 +259,13 @@ impl Keeper {
         let mut log = self.claim(0)?;
         log.append(clock::now(), Event::Queued { ticket: ticket.number() })?;
         point::reach("keeper_queued");
-        let mut cancel_at: Option<u64> = None;
         loop {
             if let Some(slot) = ticket.try_advance()? {
                 let waited_ms = clock::monotonic_ms() - since;
                 log.append(clock::now(), Event::SlotTaken { waited_ms })?;
-                if let Some(at) = cancel_at {
-                    let grace_ms = at.saturating_sub(clock::monotonic_ms());
-                    self.words.push(Word::Left { policy: OnDisconnect::Cancel { grace_ms } });
-                }
                 return Ok(Some(slot));
             }
-            let order = self.order_to_cancel(&mut cancel_at);
-            if let Some(order) = order {
-                log.append(
-                    clock::now(),
-                    Event::CancelAsked { by: order.by.clone(), reason: order.reason.clone() },
-                )?;
-                worker::finish_unstarted(&mut log, Outcome::Cancelled { by: order.by })?;
+            if self.ended_while_waiting(&mut log)? {
                 return Ok(None);
             }
             let queue = ticket.as_fd().unwrap_or(self.signals.as_fd());
@@ -243,13 +285,13 @@ impl Keeper {
     }
 
     /// Tells whether the queued run shall end: by the inbox, a signal, or its door's word.
-    fn order_to_cancel(&mut self, cancel_at: &mut Option<u64>) -> Option<CancelOrder> {
+    fn order_to_cancel(&mut self) -> Option<CancelOrder> {
         let before = std::mem::take(&mut self.words);
         for word in before.into_iter().chain(self.hear()) {
             match &word {
                 // Its grace has begun: the worker gets what is left of it.
                 Word::Left { policy: OnDisconnect::Cancel { grace_ms } } => {
-                    *cancel_at = Some(clock::monotonic_ms() + grace_ms);
+                    self.cancel_at = Some(clock::monotonic_ms() + grace_ms);
                 }
                 _ => self.words.push(word),
             }
@@ -258,7 +300,7 @@ impl Keeper {
             let by = "a signal to its keeper".to_owned();
             return Some(CancelOrder { by, reason: String::new(), now: false });
         }
-        if cancel_at.is_some_and(|at| at <= clock::monotonic_ms()) {
+        if self.cancel_at.is_some_and(|at| at <= clock::monotonic_ms()) {
             let by = "the disconnect of the client".to_owned();
             return Some(CancelOrder { by, reason: "on_disconnect = cancel".to_owned(), now: false });
         }

@@ -1,6 +1,7 @@
 //! Claude Code, driven by its stream of JSON in both directions, so that what it asks for is decided here.
 
 mod reader;
+
 mod versions;
 
 use domain::permission::{Level, Permission, Rule, ToolKind};
@@ -8,6 +9,7 @@ use domain::run::RunSpec;
 use domain::setup::{Context, PromptMode};
 use serde_json::{Value, json};
 
+use self::reader::Told;
 use crate::contract::{
     Backend, Capabilities, Drive, Feed, Place, PrepareError, ProcessDrive, Setting, WorkFile, permitted_args,
 };
@@ -76,6 +78,7 @@ impl Backend for Claude {
             system_prompt: true,
             model: true,
             session: true,
+            names_sessions: true,
             usage: true,
             ask: true,
             process: true,
@@ -148,8 +151,13 @@ impl Backend for Claude {
             files,
             reader: Box::new(reader::Stream::new(reader::Expected {
                 structured: setup.output_schema.is_some(),
-                resumed: spec.session.is_some(),
-                cost_is_cumulative: versions::cost_is_cumulative(found.version.as_deref()),
+                cost: match spec.session {
+                    Some(_) if versions::cost_is_cumulative(found.version.as_deref()) => place
+                        .session_used
+                        .and_then(|used| used.cost)
+                        .map_or(Told::Sum, |cost| Told::SumFrom(cost.microusd)),
+                    Some(_) | None => Told::Own,
+                },
             })),
         }))
     }

@@ -19,8 +19,18 @@ const UNKNOWN_SESSION: &str = "No conversation found";
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Expected {
     pub(super) structured: bool,
-    pub(super) resumed: bool,
-    pub(super) cost_is_cumulative: bool,
+    pub(super) cost: Told,
+}
+
+/// What the figures in the terminal event are about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Told {
+    /// This run.
+    Own,
+    /// The whole session, of which earlier runs had cost this much, in millionths of a dollar.
+    SumFrom(u64),
+    /// The whole session, and nobody knows what came before.
+    Sum,
 }
 
 /// The stream of one run.
@@ -118,16 +128,19 @@ impl Stream {
         let models: Vec<&Value> =
             event["modelUsage"].as_object().into_iter().flat_map(|all| all.values()).collect();
         // A run that stopped at its budget reports nothing here, and everything by model.
-        if usage.input_tokens + usage.output_tokens == 0 && !self.expected.resumed {
+        if usage.input_tokens + usage.output_tokens == 0 && self.expected.cost == Told::Own {
             let inputs = ["inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens"];
             usage.input_tokens = models.iter().map(|model| count(model, &inputs)).sum();
             usage.output_tokens = models.iter().map(|model| count(model, &["outputTokens"])).sum();
         }
         let priced = models.iter().all(|model| model["costBasis"] != "unknown");
-        let own = !(self.expected.resumed && self.expected.cost_is_cumulative);
-        if let Some(dollars) = event["total_cost_usd"].as_f64().filter(|_| priced && own) {
-            usage.cost = microusd(dollars).map(|microusd| Cost { microusd, basis: CostBasis::Reported });
-        }
+        let told = event["total_cost_usd"].as_f64().filter(|_| priced).and_then(microusd);
+        let own = told.and_then(|told| match self.expected.cost {
+            Told::Own => Some(told),
+            Told::SumFrom(before) => told.checked_sub(before),
+            Told::Sum => None,
+        });
+        usage.cost = own.map(|microusd| Cost { microusd, basis: CostBasis::Reported });
         (usage != Usage::default()).then_some(usage)
     }
 

@@ -6,14 +6,14 @@ use domain::run::{AgentEnd, Cost, CostBasis, Failure, LimitName, ModelError, Str
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::reader::{Expected, Stream};
+use super::reader::{Expected, Stream, Told};
 use super::*;
 use crate::contract::{Answer, Conclusion, Decision, Exit, Reader, Report};
 use crate::program::Found;
 use crate::sample;
 
 fn reader(structured: bool, resumed: bool) -> Stream {
-    Stream::new(Expected { structured, resumed, cost_is_cumulative: true })
+    Stream::new(Expected { structured, cost: if resumed { Told::Sum } else { Told::Own } })
 }
 
 fn lines(events: &[Value]) -> Vec<u8> {
@@ -60,6 +60,10 @@ fn the_cost_of_a_whole_session_is_not_told_as_that_of_a_run() {
     let (reports, _) = read(reader(false, true), &[result(&json!({}))], Exit::Code(0));
     let usage = Usage { input_tokens: 120, output_tokens: 10, cost: None };
     assert_eq!(reports, [Report::Used(usage), Report::CloseInput]);
+    let known = Stream::new(Expected { structured: false, cost: Told::SumFrom(400) });
+    let (reports, _) = read(known, &[result(&json!({}))], Exit::Code(0));
+    let cost = Some(Cost { microusd: 200, basis: CostBasis::Reported });
+    assert_eq!(reports, [Report::Used(Usage { cost, ..usage }), Report::CloseInput]);
 }
 
 #[test]
@@ -159,7 +163,12 @@ fn argv(change: impl FnOnce(&mut domain::run::RunSpec)) -> Result<Vec<String>, P
     let mut spec = sample::spec("claude");
     change(&mut spec);
     let found = Found { argv: vec!["/bin/claude".to_owned()], version: Some("2.1.325".to_owned()) };
-    let place = Place { work: Path::new("/w"), own_program: Path::new("/bin/volery"), found: Some(&found) };
+    let place = Place {
+        work: Path::new("/w"),
+        own_program: Path::new("/bin/volery"),
+        found: Some(&found),
+        session_used: None,
+    };
     let claude = Claude { name: "claude", service: None };
     match claude.prepare(&spec, &place)? {
         Drive::Process(drive) => Ok(drive.argv),

@@ -32,6 +32,10 @@ pub enum Event {
     Queued {
         ticket: u64,
     },
+    /// The session is another run's; the keeper waits until that has ended.
+    SessionAwaited {
+        session: SessionId,
+    },
     SlotTaken {
         waited_ms: u64,
     },
@@ -172,7 +176,15 @@ pub enum Stream {
 #[serde(tag = "for", rename_all = "snake_case")]
 pub enum WaitReason {
     Slot,
-    Answer { question: QuestionId, text: String, until: Timestamp },
+    /// Another run has the session.
+    Session {
+        session: SessionId,
+    },
+    Answer {
+        question: QuestionId,
+        text: String,
+        until: Timestamp,
+    },
 }
 
 /// What was in force to keep the run's processes together and within their limits.

@@ -143,6 +143,9 @@ impl State {
                 self.phase = Phase::Running;
             }
             Event::Queued { .. } => self.phase = Phase::Waiting(WaitReason::Slot),
+            Event::SessionAwaited { session } => {
+                self.phase = Phase::Waiting(WaitReason::Session { session: session.clone() });
+            }
             Event::SlotTaken { .. } => self.phase = Phase::Running,
             Event::AgentStarted { pid, containment, .. } => {
                 self.agent_pid = Some(*pid);

@@ -43,6 +43,12 @@ pub(super) fn can_resume(spec: &BackendSpec) -> bool {
     backend::registry::by_kind(&spec.kind).is_some_and(|backend| backend.capabilities(&spec.options).resume)
 }
 
+/// Tells whether the sessions of this backend are named by its vendor.
+pub(super) fn names_sessions(spec: &BackendSpec) -> bool {
+    let backend = backend::registry::by_kind(&spec.kind);
+    backend.is_some_and(|backend| backend.capabilities(&spec.options).names_sessions)
+}
+
 /// Returns a sentence for each wish that the backend cannot honour.
 pub(super) fn unhonoured(wishes: &Wishes<'_>, spec: &BackendSpec) -> Vec<String> {
     let Some(backend) = backend::registry::by_kind(&spec.kind) else { return Vec::new() };
@@ -106,7 +112,7 @@ fn unhonoured_setup(setup: &Setup, can: Capabilities, name: &str) -> Vec<String>
     ];
     // These are the program's own work, whatever the backend.
     let of_nobody = [
-        (setup.keeps_session, "session: true"),
+        (setup.keeps_session && !can.names_sessions, "session: true"),
         (!setup.fallback.is_empty(), "fallback"),
         (setup.isolation == Isolation::Worktree, "isolation: worktree"),
     ];

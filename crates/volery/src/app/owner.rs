@@ -7,8 +7,9 @@ use domain::run::RunSpec;
 use journal::index::Index;
 use journal::keys::{self, KeyScope};
 use journal::retention::{self, Policy, Sweep, SweepLimits, SweepReport};
+use journal::sessions;
 
-use super::engine::Engine;
+use super::engine::{Engine, store_error};
 use super::lists::index_error;
 use super::{
     App, AppError, Clean, Cleaned, ConfigFileView, IndexView, Reindexed, SlotsView, StateReport, TrustItem,
@@ -131,6 +132,9 @@ impl Engine {
             true => retention::dry_run(&request),
             false => retention::sweep(&request, &mut |runs| self.forget(runs)),
         };
+        if !dry_run {
+            self.forget_sessions(&policy)?;
+        }
         let SweepReport { deleted, outputs_dropped, bytes_freed, run_ids, problems, .. } =
             report.map_err(sweep_error)?;
         let problems =
@@ -150,9 +154,20 @@ impl Engine {
         let request = Sweep { home: self.home.path(), policy, now: clock::now(), limits };
         let swept = retention::sweep_if_due(&request, &mut |runs| self.forget(runs)).map_err(sweep_error)?;
         if swept.is_some() {
+            self.forget_sessions(policy)?;
             // Whoever only ever runs agents and never lists them would else pile up what a list has to look at.
             self.ingest()?;
         }
+        Ok(())
+    }
+
+    /// Forgets the sessions that were not used for as long as a record is kept.
+    fn forget_sessions(&self, policy: &Policy) -> Result<(), AppError> {
+        let kept = i64::try_from(policy.record_ms).unwrap_or(i64::MAX);
+        let then = domain::Timestamp::from_millisecond(clock::now().as_millisecond().saturating_sub(kept));
+        // Longer than there is time: nothing is that old.
+        let Ok(then) = then else { return Ok(()) };
+        sessions::forget_before(&self.home, then).map_err(store_error)?;
         Ok(())
     }
 

@@ -118,6 +118,10 @@ impl Engine {
                 let text = format!("waiting for a slot, at position {position} of the queue");
                 ("waiting".to_owned(), text, Some(WaitingView::Slot { position }))
             }
+            Phase::Waiting(WaitReason::Session { session }) => {
+                let text = format!("waiting for the session {session}, which another run has");
+                ("waiting".to_owned(), text, Some(WaitingView::Session { session: session.to_string() }))
+            }
             Phase::Waiting(WaitReason::Answer { question, .. }) if self.is_answered(spec, question) => {
                 plain("running", "answered, about to go on")
             }

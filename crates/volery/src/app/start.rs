@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use backend::process::{self, KeeperRequest, ProcessHandle};
 use domain::agent::{Agent, ScriptSource};
-use domain::id::{AgentName, IdError, IdempotencyKey, RunId};
+use domain::id::{AgentName, IdError, IdempotencyKey, RunId, SessionId};
 use domain::nearest::nearest;
 use domain::plan::{Order, Parent, Place, Refusal, plan};
 use domain::run::{
@@ -16,6 +16,7 @@ use domain::run::{
 };
 use journal::NewRun;
 use journal::keys::{self, Claim, KeyScope};
+use journal::sessions;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
@@ -95,6 +96,11 @@ impl Engine {
         if let Some(known) = self.known_run(&catalogue.project, agent, order.idempotency.as_ref())? {
             return Ok(known);
         }
+        let names_sessions = honour::names_sessions(&place.backend);
+        let mut order = order;
+        if names_sessions {
+            order.session = self.session_of(agent, order.session, &place.directory)?;
+        }
         let mut spec = plan(agent, order, place).map_err(refusal_error)?;
         if spec.containment == ContainmentDemand::Auto {
             spec.containment = catalogue.config.containment.value;
@@ -109,6 +115,36 @@ impl Engine {
         }
         self.take_place_in_tree(&spec)?;
         self.launch(spec, &catalogue, attachment, herald)
+    }
+
+    /// Returns the session that a run continues: the one that was named, if it is this agent's in this directory, or
+    /// the last one of an agent that keeps its session.
+    fn session_of(
+        &self,
+        agent: &Agent,
+        named: Option<SessionId>,
+        directory: &str,
+    ) -> Result<Option<SessionId>, AppError> {
+        let Some(session) = named else {
+            let last = || sessions::last_of(&self.home, &agent.name, directory).map_err(store_error);
+            return if agent.setup.keeps_session { last() } else { Ok(None) };
+        };
+        let known = sessions::read(&self.home, &session).map_err(store_error)?;
+        let Some(known) = known else {
+            let hint = "a session has the id that an earlier run of the agent tells; begin without one";
+            return Err(AppError::not_found(format!("there is no session {session}")).hint(hint));
+        };
+        let wrong = [
+            (known.agent != agent.name, format!("agent {}", known.agent)),
+            (known.backend != agent.backend, format!("the backend {}", known.backend)),
+            (known.directory != directory, format!("the directory {}", known.directory)),
+        ];
+        match wrong.into_iter().find(|(differs, _)| *differs) {
+            Some((_, whose)) => Err(AppError::usage(format!(
+                "the session {session} belongs to {whose} and continues only there"
+            ))),
+            None => Ok(Some(session)),
+        }
     }
 
     /// Returns the run that this request already made, if its key is known.

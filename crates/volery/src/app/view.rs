@@ -119,6 +119,10 @@ pub enum WaitingView {
     Slot {
         position: u64,
     },
+    /// The end of another run of the session.
+    Session {
+        session: String,
+    },
     Answer {
         question: String,
         text: String,

@@ -136,6 +136,9 @@ impl Page<'_> {
             Some(WaitingView::Slot { position }) => {
                 self.fact("waits for", &format!("a free slot, place {position} in the queue"));
             }
+            Some(WaitingView::Session { session }) => {
+                self.fact("waits for", &format!("the session {}, which another run has", one_line(session)));
+            }
             Some(WaitingView::Answer { question, text, until }) => {
                 self.fact("waits for", &format!("an answer to {question}: {}", one_line(text)));
                 self.fact("", &format!("until {}, then it is denied", moment(until)));

@@ -71,6 +71,7 @@ impl Audience {
         let (status, activity) = match &state.phase {
             Phase::Waiting(WaitReason::Answer { text, .. }) => ("waiting", format!("asks: {text}")),
             Phase::Waiting(WaitReason::Slot) => ("waiting", "waiting for a slot".to_owned()),
+            Phase::Waiting(WaitReason::Session { .. }) => ("waiting", "waiting for its session".to_owned()),
             Phase::Stopping => ("stopping", "stopping".to_owned()),
             Phase::Accepted | Phase::Running | Phase::Ended(_) => ("running", self.activity.clone()),
         };

@@ -504,6 +504,11 @@ fn prepare(dir: &RunDir, spec: &RunSpec) -> Result<Drive, String> {
         backend::registry::by_kind(kind).ok_or_else(|| format!("there is no backend of the kind {kind}"))?;
     let own_program = crate::own_program::path().map_err(|error| error.to_string())?;
     let found = backend.program().and_then(|program| program.find(&crate::env::get("PATH")?));
-    let place = Place { work: &dir.work_dir(), own_program: &own_program, found: found.as_ref() };
+    let place = Place {
+        work: &dir.work_dir(),
+        own_program: &own_program,
+        found: found.as_ref(),
+        session_used: super::session::used_before(dir.home(), spec),
+    };
     backend.prepare(spec, &place).map_err(|error| error.to_string())
 }

@@ -10,6 +10,7 @@ mod desk;
 mod output;
 mod peers;
 mod questions;
+mod session;
 mod talk;
 mod tree;
 

@@ -62,7 +62,10 @@ impl Desk {
             return Ok(());
         }
         match session.parse() {
-            Ok(session) => self.append(Event::SessionNamed { session }),
+            Ok(session) => {
+                self.append(Event::SessionNamed { session })?;
+                self.keep_session()
+            }
             Err(error) => {
                 let error: domain::id::IdError = error;
                 self.append(Event::Warned { message: error.to_string() })

@@ -202,6 +202,7 @@ impl Desk {
         let structured = self.structured.take();
         let facts = Facts { outcome, answer, structured, duration_ms, exit_code, killed: self.killed };
         let ending = conclude::ending(&self.dir, self.log.state(), facts)?;
+        self.settle_session();
         self.log.finish(clock::now(), ending)?;
         self.finished = true;
         point::reach("worker_wrote_outcome");

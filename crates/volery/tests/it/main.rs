@@ -34,6 +34,7 @@ mod rehearses_a_huge_prompt;
 mod repeats_no_request;
 mod resumes_after_kill;
 mod runs_an_agent;
+mod shares_a_session;
 mod shares_one_state;
 mod short_lived_grandchildren;
 mod stopped_worker;

@@ -96,7 +96,7 @@ fn status(view: &RunView) -> TaskStatus {
         _ if view.status == OutcomeKind::Cancelled.as_str() => TaskStatus::Cancelled,
         _ if view.ended => TaskStatus::Completed,
         Some(WaitingView::Answer { .. }) => TaskStatus::InputRequired,
-        Some(WaitingView::Slot { .. }) | None => TaskStatus::Working,
+        Some(WaitingView::Slot { .. } | WaitingView::Session { .. }) | None => TaskStatus::Working,
     }
 }
 

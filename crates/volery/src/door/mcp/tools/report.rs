@@ -124,7 +124,7 @@ impl RunReport {
             Some(WaitingView::Answer { question, text, until }) => {
                 report.question = Some(Question { question_id: question, text, until });
             }
-            None => {}
+            Some(WaitingView::Session { .. }) | None => {}
         }
         if let Some(result) = run.result {
             let shown = fit(&result, bytes_max);

@@ -1,0 +1,216 @@
+//! Conversations that several runs continue: whose each is, which runs it has, and what they used. A vendor keeps the
+//! conversation itself; this is what makes its id safe to use.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use domain::Timestamp;
+use domain::id::{AgentName, BackendName, RunId, SessionId};
+use domain::run::Usage;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::durable::{create_private, fresh_path};
+use crate::home::Home;
+use crate::run_dir::read_bounded;
+use crate::run_lock::RunLock;
+use crate::store_error::{StoreError, failed};
+
+/// How many of its last runs a session knows.
+const RUNS_MAX: usize = 50;
+const RECORD_BYTES_MAX: u64 = 64 << 10;
+
+/// What is known about a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Session {
+    pub session: SessionId,
+    pub agent: AgentName,
+    pub backend: BackendName,
+    pub directory: String,
+    /// The last runs, oldest first.
+    pub runs: Vec<RunId>,
+    /// What all its runs used; `None` once one of them did not say. A cost only if each had one.
+    pub used: Option<Usage>,
+    pub used_at: Timestamp,
+}
+
+impl Session {
+    /// Adds a run that begins or goes on.
+    pub fn add(&mut self, run: RunId, at: Timestamp) {
+        if self.runs.last() != Some(&run) {
+            self.runs.push(run);
+            let surplus = self.runs.len().saturating_sub(RUNS_MAX);
+            self.runs.drain(..surplus);
+        }
+        self.used_at = at;
+    }
+
+    /// Adds what a run used that has ended. One that says nothing leaves the sum unknown for good.
+    pub fn settle(&mut self, usage: Usage) {
+        let Some(used) = self.used.take().filter(|_| usage.input_tokens + usage.output_tokens > 0) else {
+            return;
+        };
+        let both = used.cost.zip(usage.cost);
+        let mut sum = used;
+        sum.add(usage);
+        self.used = Some(Usage { cost: sum.cost.filter(|_| both.is_some()), ..sum });
+    }
+}
+
+/// Returns what is known about a session.
+pub fn read(home: &Home, session: &SessionId) -> Result<Option<Session>, StoreError> {
+    read_file(&record_path(home, session))
+}
+
+/// Returns the session that an agent used last in a directory.
+pub fn last_of(home: &Home, agent: &AgentName, directory: &str) -> Result<Option<SessionId>, StoreError> {
+    read_file(&last_path(home, agent, directory))
+}
+
+/// Writes what is known about a session. Whoever writes holds its lock.
+pub fn write(home: &Home, session: &Session) -> Result<(), StoreError> {
+    write_file(home, &record_path(home, &session.session), session)?;
+    write_file(home, &last_path(home, &session.agent, &session.directory), &session.session)
+}
+
+/// Takes a session for one run; `None` while another run has it.
+pub fn try_lock(home: &Home, session: &SessionId) -> Result<Option<RunLock>, StoreError> {
+    let path = home.sessions_dir().join(format!("{}.lock", name(&[session.as_str()])));
+    RunLock::take(&path).map_err(failed("lock", &path))
+}
+
+/// Forgets the sessions that nobody used since then, and returns how many there were.
+pub fn forget_before(home: &Home, then: Timestamp) -> Result<u64, StoreError> {
+    let folder = home.sessions_dir();
+    let then = std::time::SystemTime::from(then);
+    let mut forgotten = 0;
+    for entry in fs::read_dir(&folder).map_err(failed("read", &folder))?.filter_map(Result::ok) {
+        let old = entry.metadata().and_then(|found| found.modified()).is_ok_and(|used| used < then);
+        // A lock that somebody holds is in use, whatever its age.
+        let free = matches!(RunLock::is_held(&entry.path()), Ok(false));
+        if old && free && fs::remove_file(entry.path()).is_ok() {
+            forgotten += 1;
+        }
+    }
+    Ok(forgotten)
+}
+
+fn read_file<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Option<T>, StoreError> {
+    match read_bounded(path, RECORD_BYTES_MAX) {
+        Ok(bytes) => serde_json::from_slice(&bytes)
+            .map(Some)
+            .map_err(|source| StoreError::Malformed { path: path.to_owned(), source }),
+        Err(StoreError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Replaces a file whole: a reader sees the old one or the new one.
+fn write_file<T: Serialize>(home: &Home, path: &Path, value: &T) -> Result<(), StoreError> {
+    let bytes = serde_json::to_vec(value)
+        .map_err(|source| StoreError::Malformed { path: path.to_owned(), source })?;
+    let temporary = fresh_path(&home.sessions_dir(), "session");
+    let written = create_private(&temporary).and_then(|file| home.disk().write_all(&file, &bytes));
+    let moved = written.and_then(|()| fs::rename(&temporary, path));
+    if moved.is_err() {
+        // It is swept with the old sessions.
+        let _ = fs::remove_file(&temporary);
+    }
+    moved.map_err(failed("write", path))
+}
+
+fn record_path(home: &Home, session: &SessionId) -> PathBuf {
+    home.sessions_dir().join(name(&[session.as_str()]))
+}
+
+fn last_path(home: &Home, agent: &AgentName, directory: &str) -> PathBuf {
+    home.sessions_dir().join(format!("last-{}", name(&[agent.as_str(), directory])))
+}
+
+fn name(parts: &[&str]) -> String {
+    let mut digest = Sha256::new();
+    for part in parts {
+        // With its length, so that no two names run together into the same bytes.
+        digest.update((part.len() as u64).to_le_bytes());
+        digest.update(part);
+    }
+    digest.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::run::{Cost, CostBasis};
+
+    use super::*;
+    use crate::sample::{TestHome, at, run_id};
+
+    fn session(id: &str) -> Session {
+        Session {
+            session: id.parse().unwrap(),
+            agent: "coder".parse().unwrap(),
+            backend: "claude".parse().unwrap(),
+            directory: "/p".to_owned(),
+            runs: vec![run_id(1)],
+            used: Some(Usage::default()),
+            used_at: at(0),
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_the_last_one_is_known() {
+        let test = TestHome::new();
+        assert_eq!(read(&test.home, &"s-1".parse().unwrap()).unwrap(), None);
+        for id in ["s-1", "s-2"] {
+            write(&test.home, &session(id)).unwrap();
+        }
+        assert_eq!(read(&test.home, &"s-1".parse().unwrap()).unwrap(), Some(session("s-1")));
+        let agent = "coder".parse().unwrap();
+        assert_eq!(last_of(&test.home, &agent, "/p").unwrap(), Some("s-2".parse().unwrap()));
+        assert_eq!(last_of(&test.home, &agent, "/q").unwrap(), None);
+    }
+
+    #[test]
+    fn a_session_has_one_run_at_a_time() {
+        let test = TestHome::new();
+        let id = "s-1".parse().unwrap();
+        let held = try_lock(&test.home, &id).unwrap().unwrap();
+        assert!(try_lock(&test.home, &id).unwrap().is_none());
+        drop(held);
+        assert!(try_lock(&test.home, &id).unwrap().is_some());
+    }
+
+    #[test]
+    fn runs_are_bounded_and_their_use_is_summed() {
+        let mut known = session("s-1");
+        let cost = Some(Cost { microusd: 1, basis: CostBasis::Reported });
+        known.used =
+            Some(Usage { cost: Some(Cost { microusd: 0, basis: CostBasis::Reported }), ..Usage::default() });
+        let usage = Usage { input_tokens: 2, output_tokens: 0, cost };
+        for number in 0..60 {
+            known.add(run_id(number), at(1));
+            known.add(run_id(number), at(1));
+            known.settle(usage);
+        }
+        let used = known.used.unwrap();
+        assert_eq!((known.runs.len(), used.input_tokens, used.cost.unwrap().microusd), (RUNS_MAX, 120, 60));
+        assert_eq!(known.runs.last(), Some(&run_id(59)));
+        known.settle(Usage { cost: None, ..usage });
+        assert_eq!(known.used.unwrap().cost, None, "a sum without one of its parts is none");
+        known.settle(Usage::default());
+        known.settle(usage);
+        assert_eq!(known.used, None);
+    }
+
+    #[test]
+    fn old_sessions_are_forgotten_and_those_in_use_are_not() {
+        let test = TestHome::new();
+        write(&test.home, &session("s-1")).unwrap();
+        let id = "s-2".parse().unwrap();
+        let _held = try_lock(&test.home, &id).unwrap().unwrap();
+        let later = Timestamp::from_second(9_000_000_000).unwrap();
+        assert_eq!(forget_before(&test.home, at(0)).unwrap(), 0);
+        assert_eq!(forget_before(&test.home, later).unwrap(), 2, "the record and the last one");
+        assert!(try_lock(&test.home, &id).unwrap().is_none());
+    }
+}
