@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::budget::AskedLimits;
 use crate::id::{AgentName, BackendName};
-use crate::mcp_server::{Transport, VariableText};
 use crate::run::{ContainmentDemand, OnDisconnect, OnInterrupt};
 use crate::setup::Setup;
 
@@ -78,21 +77,6 @@ impl Agent {
             hooks: Vec::new(),
             source,
         }
-    }
-
-    /// Returns a line for each program that is started because the file says so: what trust is about.
-    pub fn programs(&self) -> Vec<String> {
-        let servers = self.setup.mcp_servers.iter().filter_map(|server| match &server.transport {
-            Transport::Stdio { command, args, env } => {
-                let words = std::iter::once(command.as_str()).chain(args.iter().map(VariableText::as_str));
-                let words: Vec<String> = words.map(|word| format!("{word:?}")).collect();
-                let env: Vec<&str> = env.keys().map(String::as_str).collect();
-                let with = if env.is_empty() { String::new() } else { format!(" with {}", env.join(", ")) };
-                Some(format!("MCP server {}: {}{with}", server.name, words.join(" ")))
-            }
-            Transport::Http { .. } | Transport::Sse { .. } => None,
-        });
-        servers.chain(self.hooks.iter().map(|hook| format!("hook: {hook:?}"))).collect()
     }
 }
 

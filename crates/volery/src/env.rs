@@ -19,6 +19,29 @@ pub const VOLERY_TEST_POINTS: &str = "VOLERY_TEST_POINTS";
 #[cfg(debug_assertions)]
 pub const VOLERY_TEST_WITHOUT_CGROUP: &str = "VOLERY_TEST_WITHOUT_CGROUP";
 
+/// Where sub-agents-mcp finds its agents: plain files, each of them a system prompt.
+pub const AGENTS_DIR: &str = "AGENTS_DIR";
+/// Where the sibling of sub-agents-mcp finds its agents, beside a project's `.agents`.
+pub const SUB_AGENTS_DIR: &str = "SUB_AGENTS_DIR";
+/// Which backend runs a plain file, or one that names none. Default: `cursor`, as in sub-agents-mcp.
+pub const AGENT_TYPE: &str = "AGENT_TYPE";
+/// The model of such an agent.
+pub const AGENT_MODEL: &str = "AGENT_MODEL";
+/// The effort of such an agent.
+pub const AGENT_EFFORT: &str = "AGENT_EFFORT";
+/// What such an agent may do: `read-only`, `safe-edit` or `yolo`.
+pub const AGENT_PERMISSION: &str = "AGENT_PERMISSION";
+/// The home of Jarvis, whose `agents/NAME/agent.md` count for every project.
+pub const JARVIS_HOME: &str = "JARVIS_HOME";
+/// Where Claude Code keeps the user's agents. Default: `~/.claude`.
+pub const CLAUDE_CONFIG_DIR: &str = "CLAUDE_CONFIG_DIR";
+/// Where Codex keeps the user's agents. Default: `~/.codex`.
+pub const CODEX_HOME: &str = "CODEX_HOME";
+/// Where Copilot keeps the user's agents. Default: `~/.copilot`.
+pub const COPILOT_HOME: &str = "COPILOT_HOME";
+/// Where configuration is, opencode's included. Default: `~/.config`.
+pub const XDG_CONFIG_HOME: &str = "XDG_CONFIG_HOME";
+
 /// Set to anything: no colours (no-color.org).
 pub const NO_COLOR: &str = "NO_COLOR";
 /// The kind of terminal; `dumb` or nothing means that lines cannot be redrawn.
@@ -60,6 +83,16 @@ pub fn get(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
+/// Returns a variable that names a directory by an absolute path.
+pub fn directory(name: &str) -> Option<PathBuf> {
+    get(name).map(PathBuf::from).filter(|path| path.is_absolute())
+}
+
+/// Returns the user's home.
+pub fn home() -> Option<PathBuf> {
+    directory("HOME")
+}
+
 /// Returns the state directory, if the environment names one or a home.
 pub fn state_home() -> Option<PathBuf> {
     // A relative path would mean another place for every caller, and the default is not what was asked for.
@@ -71,15 +104,14 @@ pub fn state_home() -> Option<PathBuf> {
 
 /// Returns the directory of the user's configuration.
 pub fn config_home() -> Option<PathBuf> {
-    from_xdg(VOLERY_CONFIG_HOME, "XDG_CONFIG_HOME", ".config")
+    from_xdg(VOLERY_CONFIG_HOME, XDG_CONFIG_HOME, ".config")
 }
 
 fn from_xdg(own: &str, xdg: &str, below_home: &str) -> Option<PathBuf> {
     // The XDG rules say that relative paths are ignored; for our own variable they would depend on the caller.
-    let absolute = |name: &str| get(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    absolute(own)
-        .or_else(|| absolute(xdg).map(|path| path.join("volery")))
-        .or_else(|| absolute("HOME").map(|path| path.join(below_home).join("volery")))
+    directory(own)
+        .or_else(|| directory(xdg).map(|path| path.join("volery")))
+        .or_else(|| home().map(|path| path.join(below_home).join("volery")))
 }
 
 /// Returns the environment of an agent: the base list and the named variables, as far as they are set.

@@ -1,5 +1,6 @@
 //! Agents: one reader per format of file.
 
+mod executables;
 mod file;
 mod markdown;
 mod servers;
@@ -20,6 +21,7 @@ pub mod kiro;
 pub mod opencode;
 pub mod plain;
 
+pub use executables::executables;
 pub use file::AgentFile;
 pub(crate) use values::read_agent_name;
 pub(crate) use volery::CONTAINMENT;

@@ -19,7 +19,7 @@ pub fn executables(layer: &ConfigLayer) -> String {
 }
 
 /// Returns a command as a JSON list in plain ASCII, so that nothing in it can play tricks on a terminal.
-pub(super) fn argv(command: &[String]) -> String {
+pub(crate) fn argv(command: &[String]) -> String {
     let elements: Vec<String> = command.iter().map(|element| ascii(element)).collect();
     format!("[{}]", elements.join(", "))
 }

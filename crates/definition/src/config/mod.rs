@@ -11,6 +11,7 @@ mod read;
 
 pub use backend::{Backend, Match, Output, PromptBy};
 pub use effective::{Config, Row, Setting};
+pub(crate) use executables::argv;
 pub use executables::executables;
 pub use layer::{Client, ConfigLayer, DisconnectChoice, Retention, Run, Serve, Slots};
 pub use limits::LimitSettings;

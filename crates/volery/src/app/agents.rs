@@ -1,7 +1,8 @@
 //! The agents that can be asked for in a directory, and what stands in their way.
 
-use domain::agent::Agent;
+use domain::agent::{Agent, Format};
 use domain::diagnostic::Diagnostic;
+use domain::plan::Refusal;
 
 use super::engine::Engine;
 use super::honour::{self, Wishes};
@@ -26,7 +27,7 @@ impl Engine {
         sentences.into_iter().map(|text| Diagnostic::warning(&agent.source.file, text)).collect()
     }
 
-    fn agent_view(&self, catalogue: &Catalogue, agent: &Agent) -> AgentView {
+    pub(super) fn agent_view(&self, catalogue: &Catalogue, agent: &Agent) -> AgentView {
         let word = |value: serde_json::Value| value.as_str().unwrap_or_default().to_owned();
         AgentView {
             name: agent.name.to_string(),
@@ -35,8 +36,10 @@ impl Engine {
             model: agent.model.clone(),
             use_when: agent.use_when.clone(),
             avoid_when: agent.avoid_when.clone(),
+            capabilities: agent.capabilities.clone(),
+            inputs: agent.inputs.clone(),
             file: agent.source.file.clone(),
-            format: word(serde_json::json!(agent.source.format)),
+            format: agent.source.format.as_str().to_owned(),
             layer: word(serde_json::json!(agent.source.layer)),
             problem: self.problem_of(catalogue, agent),
         }
@@ -44,6 +47,9 @@ impl Engine {
 
     /// Returns why the agent cannot run as things are.
     fn problem_of(&self, catalogue: &Catalogue, agent: &Agent) -> Option<String> {
+        if agent.source.format == Format::Directive {
+            return Some(Refusal::Directive { agent: agent.name.clone() }.to_string());
+        }
         match self.backend_of(catalogue, agent) {
             Ok(backend) => honour::refusal(&agent.setup, &backend),
             Err(error) => Some(error.to_string()),

@@ -86,6 +86,7 @@ impl Engine {
     ) -> Result<serde_json::Value, AppError> {
         let value = match request {
             Request::ListAgents(ask) => serde_json::to_value(self.list_agents(ask)?),
+            Request::ShowAgent(ask) => serde_json::to_value(self.show_agent(&ask)?),
             Request::Start(_) => return Err(AppError::internal("a start goes through the desk")),
             Request::Wait(ask) => serde_json::to_value(self.wait(ask, progress).await?),
             Request::GetRun(ask) => serde_json::to_value(self.get_run(ask).await?),

@@ -1,6 +1,7 @@
 //! The engine behind every door: plans, starts, watches and ends runs. A door inside a run gets a relay to the
 //! run's worker instead, behind the same methods.
 
+mod agent_page;
 mod agents;
 mod engine;
 mod error;
@@ -10,6 +11,7 @@ mod leashes;
 mod lists;
 mod look;
 mod machine;
+mod new_agent;
 mod owner;
 mod relay;
 mod request;
@@ -73,6 +75,14 @@ impl App {
         match &self.way {
             Way::Own(engine) => engine.list_agents(ask),
             Way::Relayed(relay) => relay.ask(Request::ListAgents(ask), &mut |_| {}).await,
+        }
+    }
+
+    /// Returns one agent as it is understood, and how it would be started.
+    pub async fn show_agent(&self, ask: ShowAgent) -> Result<AgentPage, AppError> {
+        match &self.way {
+            Way::Own(engine) => engine.show_agent(&ask),
+            Way::Relayed(relay) => relay.ask(Request::ShowAgent(ask), &mut |_| {}).await,
         }
     }
 

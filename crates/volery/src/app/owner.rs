@@ -12,8 +12,8 @@ use journal::sessions;
 use super::engine::{Engine, store_error};
 use super::lists::index_error;
 use super::{
-    App, AppError, Clean, Cleaned, ConfigFileView, IndexView, Reindexed, SlotsView, StateReport, TrustItem,
-    TrustList, TrustState, TrustView, TrustedProject, Way,
+    App, AppError, Clean, Cleaned, ConfigFileView, IndexView, NewAgent, NewAgentView, Reindexed, SlotsView,
+    StateReport, TrustItem, TrustList, TrustState, TrustView, TrustedProject, Way,
 };
 use crate::clock;
 use crate::registry::{self, Catalogue, Trust, TrustError};
@@ -61,6 +61,11 @@ impl App {
             TrustedProject { project: record.project, state, trusted_at: record.trusted_at.to_string() }
         });
         Ok(TrustList { projects: projects.collect() })
+    }
+
+    /// Writes the file of a new agent.
+    pub async fn new_agent(&self, ask: NewAgent) -> Result<NewAgentView, AppError> {
+        self.owned()?.off_loop(move |engine| engine.write_agent(&ask)).await
     }
 
     /// Removes what is older than asked, or than the configured retention.
@@ -219,11 +224,11 @@ fn trust_view(trust: &Trust, catalogue: &Catalogue) -> Result<TrustView, AppErro
     } else {
         TrustState::Untrusted
     };
-    let file = catalogue.config_files.iter().find(|found| found.layer == domain::agent::Layer::Project);
-    let file = file.map(|found| found.file.clone()).unwrap_or_default();
-    let items = executables.lines().map(|line| {
+    let parts = Trust::by_file(catalogue);
+    let lines = parts.iter().flat_map(|(file, text)| text.lines().map(move |line| (*file, line)));
+    let items = lines.map(|(file, line)| {
         let (what, command) = line.split_once(": ").unwrap_or((line, ""));
-        TrustItem { what: what.to_owned(), command: command.to_owned(), file: file.clone(), line: None }
+        TrustItem { what: what.to_owned(), command: command.to_owned(), file: file.to_owned(), line: None }
     });
     Ok(TrustView {
         project: catalogue.project.clone(),

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 #[serde(tag = "ask", rename_all = "snake_case")]
 pub enum Request {
     ListAgents(ListAgents),
+    ShowAgent(ShowAgent),
     Start(Box<Start>),
     Wait(Wait),
     GetRun(GetRun),
@@ -24,6 +25,30 @@ pub enum Request {
 pub struct ListAgents {
     /// Where to look; the door's working directory if absent.
     pub directory: Option<String>,
+}
+
+/// One agent, resolved.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct ShowAgent {
+    pub agent: String,
+    /// Where to look; the door's working directory if absent.
+    pub directory: Option<String>,
+}
+
+/// An agent's file to be written. Not for doors inside a run.
+#[derive(Debug, Clone)]
+pub struct NewAgent {
+    pub name: String,
+    pub backend: String,
+    pub directory: Option<String>,
+    pub owner: AgentOwner,
+}
+
+/// Whose agent it shall be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AgentOwner {
+    Project,
+    User,
 }
 
 /// One run to be started.

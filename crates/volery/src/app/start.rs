@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use backend::process::{self, KeeperRequest, ProcessHandle};
-use domain::agent::{Agent, ScriptSource};
+use domain::agent::{Agent, Format, Layer, ScriptSource};
 use domain::id::{AgentName, IdError, IdempotencyKey, RunId, SessionId};
 use domain::nearest::nearest;
 use domain::plan::{Order, Parent, Place, Refusal, plan};
@@ -76,6 +76,9 @@ impl Engine {
         let (directory, catalogue) = self.place(ask.directory.as_deref())?;
         check_config(&catalogue)?;
         let agent = find_agent(&catalogue, &ask.agent)?;
+        if agent.source.format == Format::Directive {
+            return Err(refusal_error(Refusal::Directive { agent: agent.name.clone() }));
+        }
         let backend = self.backend_of(&catalogue, agent)?;
         let fingerprint = fingerprint(&ask, &directory);
         let attachment = ask.attachment;
@@ -272,9 +275,12 @@ impl Engine {
     /// Returns how an agent is driven, or why it may not be.
     pub(super) fn backend_of(&self, catalogue: &Catalogue, agent: &Agent) -> Result<BackendSpec, AppError> {
         let spec = self.configured_backend(catalogue, agent)?;
+        check_installed(agent)?;
         let configured = catalogue.config.backends.get(&agent.backend);
-        let from_project = configured.is_some_and(|backend| backend.layer == domain::agent::Layer::Project);
-        if from_project && !self.trust().is_trusted(catalogue) {
+        let from_project = configured.is_some_and(|backend| backend.layer == Layer::Project);
+        let own_programs =
+            agent.source.layer == Layer::Project && !definition::agent::executables(agent).is_empty();
+        if (from_project || own_programs) && !self.trust().is_trusted(catalogue) {
             let project = &catalogue.project;
             let message = format!(
                 "the project {project} would execute programs that you have not trusted:\n{}",
@@ -285,7 +291,7 @@ impl Engine {
         Ok(spec)
     }
 
-    /// Returns how an agent is driven, trusted or not.
+    /// Returns how an agent is driven, trusted and installed or not.
     pub(super) fn configured_backend(
         &self,
         catalogue: &Catalogue,
@@ -293,7 +299,6 @@ impl Engine {
     ) -> Result<BackendSpec, AppError> {
         let name = agent.backend.as_str();
         if backend::registry::built_in().contains(&name) {
-            check_installed(agent)?;
             let script = match &agent.script {
                 Some(ScriptSource::Inline(script)) => script.clone(),
                 Some(ScriptSource::File(_)) | None => domain::agent::Script::default(),
@@ -386,7 +391,7 @@ fn check_config(catalogue: &Catalogue) -> Result<(), AppError> {
 }
 
 /// Returns the agent of this name; else lists what there is, and the nearest.
-fn find_agent<'a>(catalogue: &'a Catalogue, typed: &str) -> Result<&'a Agent, AppError> {
+pub(super) fn find_agent<'a>(catalogue: &'a Catalogue, typed: &str) -> Result<&'a Agent, AppError> {
     let name: AgentName =
         typed.parse().map_err(|error: domain::id::IdError| AppError::usage(error.to_string()))?;
     if let Some(agent) = catalogue.agents.get(&name) {
@@ -394,17 +399,23 @@ fn find_agent<'a>(catalogue: &'a Catalogue, typed: &str) -> Result<&'a Agent, Ap
     }
     let names: Vec<&str> = catalogue.agents.keys().map(|name| name.as_str()).collect();
     let message = format!("there is no agent {typed} in {}", catalogue.project);
-    let broken = catalogue
-        .diagnostics
-        .iter()
-        .find(|found| found.is_error() && found.file.ends_with(&format!("{typed}.md")));
+    let broken =
+        catalogue.diagnostics.iter().find(|found| found.is_error() && is_file_of(typed, &found.file));
     let hint = match (broken, nearest(typed, names.iter().copied()), names.is_empty()) {
         (Some(found), _, _) => format!("its file has a problem: {found}"),
-        (None, _, true) => "no agents are defined here; put one into .volery/agents/NAME.md".to_owned(),
+        (None, _, true) => "no agents are defined here; `volery agents new NAME` writes one".to_owned(),
         (None, Some(near), false) => format!("did you mean {near}? Available: {}", names.join(", ")),
         (None, None, false) => format!("available: {}", names.join(", ")),
     };
     Err(AppError::not_found(message).hint(hint))
+}
+
+/// Tells whether an agent of this name would stand in the file.
+fn is_file_of(name: &str, file: &str) -> bool {
+    let path = Path::new(file);
+    let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+    let folder = path.parent().and_then(Path::file_name).and_then(|folder| folder.to_str());
+    stem.strip_suffix(".agent").unwrap_or(stem) == name || (stem == "agent" && folder == Some(name))
 }
 
 fn fingerprint(ask: &Start, directory: &str) -> String {

@@ -1,5 +1,7 @@
 //! What the engine answers: the one set of values that `--json`, the MCP tools and the tables are rendered from.
 
+use std::collections::BTreeMap;
+
 use domain::diagnostic::Diagnostic;
 use domain::id::RunId;
 use domain::run::{Containment, Outcome, Usage};
@@ -17,12 +19,62 @@ pub struct AgentView {
     pub use_when: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub avoid_when: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub capabilities: Vec<String>,
+    /// What a caller must give; only directives have inputs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inputs: Vec<domain::agent::Input>,
     pub file: String,
     pub format: String,
     pub layer: String,
     /// Why it cannot run as things are, with what to do about it: not trusted, unknown backend, …
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
+}
+
+/// One agent as it is understood, and how it would be started. Values of secrets are not in it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct AgentPage {
+    #[serde(flatten)]
+    pub agent: AgentView,
+    pub system_prompt: String,
+    /// Everything that the definition says beyond that, by key.
+    pub settings: BTreeMap<String, serde_json::Value>,
+    /// `None` if it could not be started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub invocation: Option<InvocationView>,
+    /// What the backend cannot honour.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+    /// What is wrong with the agent's file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// How a run of an agent would be carried out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InvocationView {
+    Process {
+        argv: Vec<String>,
+        /// Names of variables beside the base list; `NAME=value` where the backend sets one that is no secret.
+        env: Vec<String>,
+        /// Names of files written below the run's work folder.
+        files: Vec<String>,
+        prompt_on_stdin: bool,
+    },
+    /// Nothing is started: the worker takes the steps.
+    Loop,
+}
+
+/// An agent's file that was written.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct NewAgentView {
+    pub name: String,
+    pub file: String,
+    /// The file of the agent that had the name before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hides: Option<String>,
 }
 
 /// The agents of a directory, and what was found wrong with their files.

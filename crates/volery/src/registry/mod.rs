@@ -1,10 +1,15 @@
 //! Finds what people wrote on disk: the project of a directory, its agents, its configuration, and whether the
 //! programs it names are trusted.
 
+mod agents;
+mod beside;
 mod files;
+mod folders;
 mod project;
+mod text;
 mod trust;
 
 pub use files::{Catalogue, load};
+pub use folders::own_folder;
 pub use project::{find_project, resolve_directory};
 pub use trust::{Trust, TrustError};

@@ -42,8 +42,17 @@ impl Trust {
 
     /// Returns what the project's own files would execute; empty if nothing.
     pub fn executables(catalogue: &Catalogue) -> String {
+        Self::by_file(catalogue).into_iter().map(|(_, executables)| executables).collect()
+    }
+
+    /// Returns the same, each part with the file that says it.
+    pub fn by_file(catalogue: &Catalogue) -> Vec<(&str, String)> {
         let own = catalogue.config_files.iter().filter(|found| found.layer == Layer::Project);
-        own.map(|found| found.executables.as_str()).collect()
+        let of_config = own.map(|found| (found.file.as_str(), found.executables.clone()));
+        let agents = catalogue.agents.values().filter(|agent| agent.source.layer == Layer::Project);
+        let of_agents =
+            agents.map(|agent| (agent.source.file.as_str(), definition::agent::executables(agent)));
+        of_config.chain(of_agents).filter(|(_, executables)| !executables.is_empty()).collect()
     }
 
     /// Returns the digest of a project and what it would execute.

@@ -13,8 +13,9 @@ pub(crate) fn agents(list: &AgentList, look: &Look) -> String {
         Column::left("AGENT"),
         Column::left("BACKEND"),
         Column::left("MODEL"),
-        Column::left("FROM"),
+        Column::left("FORMAT"),
         Column::left("STATE"),
+        Column::left("FILE"),
         Column::flexible("DESCRIPTION"),
     ]);
     for agent in &list.agents {
@@ -26,8 +27,9 @@ pub(crate) fn agents(list: &AgentList, look: &Look) -> String {
             Cell::toned(&agent.name, Tone::Strong),
             Cell::new(&agent.backend),
             Cell::new(agent.model.as_deref().unwrap_or("-")),
-            Cell::new(&agent.layer),
+            Cell::new(&agent.format),
             state,
+            Cell::new(nearer(&agent.file, &list.project)),
             Cell::new(&agent.description),
         ]);
     }
@@ -41,6 +43,12 @@ pub(crate) fn agents(list: &AgentList, look: &Look) -> String {
         }
     }
     text
+}
+
+/// Returns a file of the project as seen from there, any other in full.
+fn nearer<'a>(file: &'a str, project: &str) -> &'a str {
+    let inside = file.strip_prefix(project).and_then(|rest| rest.strip_prefix('/'));
+    inside.unwrap_or(file)
 }
 
 /// Returns each finding as `file:line:column: error: message`, with its hint on its own line.

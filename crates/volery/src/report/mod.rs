@@ -1,5 +1,6 @@
 //! Values into text for people: tables, pages and live frames. Pure: no clock, no terminal, no printing.
 
+mod agent_page;
 mod agents;
 mod doctor;
 mod events;
@@ -7,12 +8,14 @@ mod figures;
 mod health;
 mod live;
 mod look;
+mod page;
 mod run_page;
 mod run_table;
 mod table;
 mod text;
 mod upkeep;
 
+pub(crate) use agent_page::agent_page;
 pub(crate) use agents::{agents, diagnostics};
 pub(crate) use doctor::{Check, Grade, doctor};
 pub(crate) use events::event_line;

@@ -5,11 +5,9 @@ use domain::size::display_bytes;
 
 use super::figures::{age, count, moment, money, span};
 use super::look::{Look, Tone};
-use super::text::{neutralise, one_line, wrap};
+use super::page::Page;
+use super::text::one_line;
 use crate::app::{RunView, WaitingView};
-
-/// Columns that the labels of a page take.
-const LABEL: usize = 12;
 
 /// Returns a run's outcome, duration, cost and id in a line.
 pub(crate) fn summary(run: &RunView) -> String {
@@ -41,7 +39,7 @@ pub(super) fn reason(run: &RunView) -> String {
 
 /// Returns the page of `show`, without events.
 pub(crate) fn run_page(run: &RunView, look: &Look) -> String {
-    let mut page = Page { text: String::new(), look };
+    let mut page = Page::new(look);
     page.facts(run);
     page.waiting(run);
     page.relations(run);
@@ -59,35 +57,7 @@ pub(crate) fn run_page(run: &RunView, look: &Look) -> String {
     page.text
 }
 
-struct Page<'a> {
-    text: String,
-    look: &'a Look,
-}
-
 impl Page<'_> {
-    fn fact(&mut self, label: &str, value: &str) {
-        let padded = format!("{label:<LABEL$}");
-        let label = self.look.paint.apply(Tone::Faint, &padded);
-        let lines = match self.look.width {
-            // A painted value is not broken: its escape codes have no width.
-            Some(width) if !value.contains('\x1b') => wrap(value, width.saturating_sub(LABEL).max(20)),
-            Some(_) | None => vec![value.to_owned()],
-        };
-        let value = lines.join(&format!("\n{}", " ".repeat(LABEL)));
-        self.text.push_str(&format!("{label}{value}\n"));
-    }
-
-    fn block(&mut self, title: &str, body: &str) {
-        if body.is_empty() {
-            return;
-        }
-        let title = self.look.paint.apply(Tone::Faint, title);
-        self.text.push_str(&format!("\n{title}\n"));
-        for line in neutralise(body).trim_end().lines() {
-            self.text.push_str(&format!("  {line}\n"));
-        }
-    }
-
     fn facts(&mut self, run: &RunView) {
         let paint = self.look.paint;
         let status = paint.apply(Tone::of_status(&run.status), &run.status);

@@ -294,6 +294,8 @@ fn agents_that_cannot_run_say_why() {
         model: None,
         use_when: Vec::new(),
         avoid_when: Vec::new(),
+        capabilities: Vec::new(),
+        inputs: Vec::new(),
         file: format!("/src/api/.volery/agents/{name}.md"),
         format: "volery".into(),
         layer: "project".into(),
@@ -302,9 +304,9 @@ fn agents_that_cannot_run_say_why() {
     let agents_found = vec![agent("shout", None), agent("whisper", Some("not trusted\nhint: volery trust"))];
     let list = AgentList { project: "/src/api".into(), agents: agents_found, diagnostics: Vec::new() };
     insta::assert_snapshot!(agents(&list, &look(None)), @r"
-    AGENT    BACKEND  MODEL  FROM     STATE    DESCRIPTION
-    shout    upper    -      project  ready    Turns text into capitals.
-    whisper  upper    -      project  blocked  Turns text into capitals.
+    AGENT    BACKEND  MODEL  FORMAT  STATE    FILE                       DESCRIPTION
+    shout    upper    -      volery  ready    .volery/agents/shout.md    Turns text into capitals.
+    whisper  upper    -      volery  blocked  .volery/agents/whisper.md  Turns text into capitals.
 
     whisper cannot run:
       not trusted

@@ -5,7 +5,7 @@ use domain::mcp_server::Transport;
 use domain::permission::Level;
 use domain::setup::{OutputFormat, PromptMode, ResponseFile};
 
-use crate::agent::{AgentFile, directive, dot_agents, jarvis, kiro, plain};
+use crate::agent::{AgentFile, directive, dot_agents, executables, jarvis, kiro, plain};
 
 fn file<'a>(text: &'a str, file: &'a str, stem: &'a str) -> AgentFile<'a> {
     AgentFile { text, file, stem, layer: Layer::Project }
@@ -130,7 +130,9 @@ fn jarvis_agents_have_the_tools_that_their_rules_name_and_what_stands_beside_the
     assert_eq!(setup.extra_directories, ["/p/agents/mail"]);
     assert_eq!(setup.output_format, OutputFormat::Json);
     assert_eq!(setup.output_schema.as_ref().unwrap()["required"][0], "letters");
-    assert_eq!(agent.programs(), ["MCP server box: \"npx\" \"-y\" \"mailbox-server\" with BOX_TOKEN"]);
+    let line =
+        r#"agent mail, MCP server box: ["npx", "-y", "mailbox-server"] with ["BOX_TOKEN=${BOX_TOKEN}"]"#;
+    assert_eq!(executables(&agent), format!("{line}\n"));
 }
 
 #[test]
@@ -195,7 +197,8 @@ fn kiro_agents_are_described_by_their_prompt_file_and_answer_into_a_file() {
         summary_template: Some("Again, to {{RESPONSE_FILE}}.".to_owned()),
     };
     assert_eq!(agent.setup.response_file, Some(response));
-    assert_eq!(agent.programs(), ["MCP server git: \"git-server\"", "hook: \"git status\""]);
+    let lines = "agent checker, MCP server git: [\"git-server\"]\nagent checker, hook: [\"git status\"]\n";
+    assert_eq!(executables(&agent), lines);
 }
 
 #[test]

@@ -8,17 +8,21 @@ use super::context::Context;
 use super::error::CommandError;
 use super::exit::Exit;
 use super::out::{Format, Out};
-use crate::app::{AgentList, ListAgents};
+use crate::app::{AgentList, AgentOwner, AgentPage, ListAgents, NewAgent, NewAgentView, ShowAgent};
 use crate::report;
 
 /// List the agents that can be run here
 ///
 /// They are read from the project of the directory and from the user's own
-/// configuration; the project's win. An agent that is blocked says why.
+/// folders; the project's win. Files of Claude Code, Codex, Copilot, Cursor,
+/// Gemini, Kiro, opencode and others are read as they are. An agent that is
+/// blocked says why.
 ///
 /// Examples:
 ///   volery agents
 ///   volery agents --dir ../api
+///   volery agents show reviewer
+///   volery agents new reviewer
 ///   volery agents check
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
@@ -34,6 +38,8 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
     Check(CheckArgs),
+    Show(ShowArgs),
+    New(NewArgs),
 }
 
 /// Report everything that is wrong with agent and configuration files
@@ -48,13 +54,92 @@ pub(crate) enum Action {
 #[command(verbatim_doc_comment)]
 pub(crate) struct CheckArgs {}
 
+/// Show one agent as it is understood, and how it would be started
+///
+/// What its file says, resolved; what the backend cannot honour; and the exact
+/// arguments, with PROMPT for the prompt and WORK for the run's work folder.
+/// Secrets are shown by name, never by value. Nothing is started.
+///
+/// Examples:
+///   volery agents show reviewer
+///   volery agents show reviewer --json | jq .invocation.process.argv
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct ShowArgs {
+    /// The agent's name
+    pub(crate) agent: String,
+}
+
+/// Write the commented beginning of an agent's file
+///
+/// It goes to .volery/agents/NAME.md in the project, and can be run at once: as
+/// it stands it is a rehearsal, which needs no model.
+///
+/// Examples:
+///   volery agents new reviewer
+///   volery agents new reviewer --backend claude
+///   volery agents new reviewer --user
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct NewArgs {
+    /// The agent's name, which is also its file's
+    pub(crate) name: String,
+
+    /// How it shall be driven
+    #[arg(long, value_name = "NAME", default_value = "rehearsal")]
+    pub(crate) backend: String,
+
+    /// Write it to your own configuration, for every project
+    #[arg(long)]
+    pub(crate) user: bool,
+}
+
 pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<Exit, CommandError> {
     let directory = context.absolute(args.dir.as_ref())?;
-    let list = context.open()?.list_agents(ListAgents { directory }).await?;
+    let app = context.open()?;
     match args.command {
-        None => print_list(&list, out),
-        Some(Action::Check(CheckArgs {})) => print_check(&list, out),
+        None => print_list(&app.list_agents(ListAgents { directory }).await?, out),
+        Some(Action::Check(CheckArgs {})) => {
+            print_check(&app.list_agents(ListAgents { directory }).await?, out)
+        }
+        Some(Action::Show(ShowArgs { agent })) => {
+            print_agent(&app.show_agent(ShowAgent { agent, directory }).await?, out)
+        }
+        Some(Action::New(NewArgs { name, backend, user })) => {
+            let owner = if user { AgentOwner::User } else { AgentOwner::Project };
+            print_new(&app.new_agent(NewAgent { name, backend, directory, owner }).await?, out)
+        }
     }
+}
+
+fn print_agent(page: &AgentPage, out: &mut Out) -> Result<Exit, CommandError> {
+    match out.format() {
+        Format::Json => out.json(page)?,
+        Format::Text => {
+            let text = report::agent_page(page, &out.look());
+            out.page(&text)?;
+            out.flush()?;
+            if !page.diagnostics.is_empty() {
+                out.hint(&format!("{} findings in its file: volery agents check", page.diagnostics.len()));
+            }
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn print_new(written: &NewAgentView, out: &mut Out) -> Result<Exit, CommandError> {
+    match out.format() {
+        Format::Json => out.json(written)?,
+        Format::Text => {
+            out.page(&format!("{}\n", written.file))?;
+            out.flush()?;
+            if let Some(hidden) = &written.hides {
+                out.warning(&format!("the name was that of {hidden} before"));
+            }
+            out.hint(&format!("edit it, then: volery run {} \"hello\"", written.name));
+        }
+    }
+    Ok(Exit::Done)
 }
 
 fn print_list(list: &AgentList, out: &mut Out) -> Result<Exit, CommandError> {
@@ -62,7 +147,7 @@ fn print_list(list: &AgentList, out: &mut Out) -> Result<Exit, CommandError> {
         Format::Json => out.json(list)?,
         Format::Text if list.agents.is_empty() => {
             out.note(&format!("no agents in {}", list.project));
-            out.hint("write one to .volery/agents/NAME.md, or see how with `volery demo`");
+            out.hint("volery agents new NAME writes one; volery demo shows how agents work");
         }
         Format::Text => {
             let table = report::agents(list, &out.look());

@@ -57,6 +57,8 @@ fn every_command_of_the_reference_parses_and_takes_json() {
         "volery agents",
         "volery agents --dir /tmp",
         "volery agents check --dir /tmp",
+        "volery agents show reviewer --dir /tmp",
+        "volery agents new reviewer --backend claude --user",
         "volery health --all",
         "volery doctor",
         "volery trust /tmp --yes",

@@ -192,6 +192,8 @@ impl Front for Scripted {
             model: None,
             use_when: vec!["something must be loud".into()],
             avoid_when: Vec::new(),
+            capabilities: Vec::new(),
+            inputs: Vec::new(),
             file: "/project/.volery/agents/quick.md".into(),
             format: "volery".into(),
             layer: "project".into(),

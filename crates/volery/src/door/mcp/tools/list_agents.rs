@@ -49,6 +49,11 @@ struct Agent {
     use_when: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     avoid_when: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    capabilities: Vec<String>,
+    /// What a caller must give, for a directive.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    inputs: Vec<Wanted>,
     /// How the agent is driven.
     backend: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,6 +61,18 @@ struct Agent {
     /// Why it cannot run as things are, and what to do about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<String>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Wanted {
+    name: String,
+    /// The type of the value.
+    kind: String,
+    required: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    default: Option<String>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    description: String,
 }
 
 impl NativeTool for ListAgents {
@@ -99,9 +116,19 @@ impl From<AgentView> for Agent {
             description: fit(&view.description, DESCRIPTION_BYTES).to_owned(),
             use_when: view.use_when,
             avoid_when: view.avoid_when,
+            capabilities: view.capabilities,
+            inputs: view.inputs.into_iter().map(Wanted::from).collect(),
             backend: view.backend,
             model: view.model,
             problem: view.problem,
         }
+    }
+}
+
+impl From<domain::agent::Input> for Wanted {
+    fn from(input: domain::agent::Input) -> Self {
+        let domain::agent::Input { name, kind, required, default, description } = input;
+        let description = fit(&description, DESCRIPTION_BYTES).to_owned();
+        Self { name, kind, required, default, description }
     }
 }

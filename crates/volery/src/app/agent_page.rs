@@ -1,0 +1,187 @@
+//! One agent as it is understood: its resolved definition, and how a run of it would be started. Nothing is started,
+//! and no value of a secret is shown.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use backend::contract::{self, Drive, Feed, Setting};
+use backend::program::Found;
+use domain::agent::{Agent, Callers, Format};
+use domain::mcp_server::{Transport, VariableText};
+use domain::plan::{Order, Place, plan};
+use domain::run::{BackendSpec, Caller, RunSpec};
+use domain::secret::Redactor;
+use serde_json::Value;
+
+use super::engine::Engine;
+use super::honour::{self, Wishes};
+use super::start::find_agent;
+use super::{AgentPage, AppError, InvocationView, ShowAgent};
+use crate::registry::Catalogue;
+use crate::{clock, env, own_program};
+
+/// Stands for the caller's prompt.
+const PROMPT: &str = "PROMPT";
+/// Stands for the run's work folder.
+const WORK: &str = "WORK";
+const HIDDEN: &str = "[redacted]";
+/// Keys that the page shows by themselves, or that say nothing.
+const SHOWN_APART: [&str; 13] = [
+    "name",
+    "description",
+    "backend",
+    "model",
+    "system_prompt",
+    "use_when",
+    "avoid_when",
+    "capabilities",
+    "inputs",
+    "source",
+    "setup",
+    "limits",
+    "script",
+];
+
+impl Engine {
+    pub(super) fn show_agent(&self, ask: &ShowAgent) -> Result<AgentPage, AppError> {
+        let (directory, catalogue) = self.place(ask.directory.as_deref())?;
+        let mut agent = find_agent(&catalogue, &ask.agent)?.clone();
+        hide_secrets(&mut agent);
+        let (warnings, invocation) = match self.configured_backend(&catalogue, &agent) {
+            Ok(backend) if agent.source.format != Format::Directive => {
+                let mut warnings = honour::unhonoured(&Wishes::of_agent(&agent), &backend);
+                let invocation = self.invocation(&catalogue, &agent, backend, directory);
+                let invocation = invocation.unwrap_or_else(|error| {
+                    warnings.push(error.to_string());
+                    None
+                });
+                (warnings, invocation)
+            }
+            Ok(_) | Err(_) => (Vec::new(), None),
+        };
+        let of_file = catalogue.diagnostics.iter().filter(|found| found.file == agent.source.file);
+        Ok(AgentPage {
+            agent: self.agent_view(&catalogue, &agent),
+            system_prompt: agent.system_prompt.clone(),
+            settings: settings(&agent),
+            invocation,
+            warnings,
+            diagnostics: of_file.cloned().collect(),
+        })
+    }
+
+    fn invocation(
+        &self,
+        catalogue: &Catalogue,
+        agent: &Agent,
+        backend: BackendSpec,
+        directory: String,
+    ) -> Result<Option<InvocationView>, AppError> {
+        let Some(driver) = backend::registry::by_kind(&backend.kind) else { return Ok(None) };
+        let spec = self.sample_run(catalogue, agent, backend, directory)?;
+        let found = driver.program().map(|program| {
+            // What is not installed is shown by the name that is looked for.
+            let named = || Found { argv: vec![program.names.join("|")], version: None };
+            program.find(&env::get("PATH").unwrap_or_default()).unwrap_or_else(named)
+        });
+        let own_program = own_program::path().map_err(|error| AppError::internal(error.to_string()))?;
+        let place =
+            contract::Place { work: Path::new(WORK), own_program: &own_program, found: found.as_ref() };
+        let drive = driver.prepare(&spec, &place).map_err(|error| AppError::backend(error.to_string()))?;
+        let view = match drive {
+            Drive::Process(process) => {
+                let set = process.set.into_iter().map(|(name, setting)| match setting {
+                    Setting::Plain(value) => format!("{name}={value}"),
+                    Setting::From(other) => format!("{name}=${{{other}}}"),
+                });
+                let mut env: Vec<String> = [process.env, process.known_env, spec.env].concat();
+                env.extend(set);
+                env.sort();
+                env.dedup();
+                let fed = match process.feed {
+                    Feed::Nothing => false,
+                    Feed::Whole(_) | Feed::Open(_) => true,
+                };
+                InvocationView::Process {
+                    argv: process.argv,
+                    env,
+                    files: process.files.into_iter().map(|file| format!("{WORK}/{}", file.name)).collect(),
+                    prompt_on_stdin: fed,
+                }
+            }
+            Drive::Loop(_) => InvocationView::Loop,
+        };
+        Ok(Some(view))
+    }
+
+    /// Plans a run that is never started.
+    fn sample_run(
+        &self,
+        catalogue: &Catalogue,
+        agent: &Agent,
+        backend: BackendSpec,
+        directory: String,
+    ) -> Result<RunSpec, AppError> {
+        // Looking at an agent is not asking for it.
+        let agent = Agent { callers: Callers::Anyone, ..agent.clone() };
+        let order = Order {
+            prompt: PROMPT.to_owned(),
+            context: None,
+            session: None,
+            model: None,
+            limits: domain::budget::AskedLimits::default(),
+            on_disconnect: None,
+            idempotency: None,
+        };
+        let place = Place {
+            id: clock::new_run_id(),
+            now: clock::now(),
+            tag: 0,
+            directory,
+            project: catalogue.project.clone(),
+            caller: Caller { door: self.door, name: self.caller() },
+            backend,
+            configured_limits: vec![catalogue.config.limits.asked()],
+            on_disconnect: catalogue.config.on_disconnect(),
+            parent: None,
+        };
+        plan(&agent, order, place).map_err(|refusal| AppError::usage(refusal.to_string()))
+    }
+}
+
+/// Replaces what stands in the file itself and is named like a secret; references to variables hold no value.
+fn hide_secrets(agent: &mut Agent) {
+    for server in &mut agent.setup.mcp_servers {
+        let values = match &mut server.transport {
+            Transport::Stdio { env, .. } => env,
+            Transport::Http { headers, .. } | Transport::Sse { headers, .. } => headers,
+        };
+        for (name, value) in values {
+            let secret = Redactor::names_secret(name) || name.eq_ignore_ascii_case("authorization");
+            if secret && value.is_literal() {
+                *value = VariableText::from(HIDDEN);
+            }
+        }
+    }
+}
+
+/// Returns what the definition says, without what it leaves at its default.
+fn settings(agent: &Agent) -> BTreeMap<String, Value> {
+    let whole = serde_json::to_value(agent).unwrap_or_default();
+    let part = |key: &str| whole[key].as_object().cloned().unwrap_or_default();
+    let untouched = serde_json::to_value(domain::setup::Setup::default()).unwrap_or_default();
+    let setup = part("setup").into_iter().filter(|(key, value)| untouched[key.as_str()] != *value);
+    let top = whole.as_object().cloned().unwrap_or_default().into_iter();
+    let top = top.filter(|(key, _)| !SHOWN_APART.contains(&key.as_str()));
+    let all = top.chain(setup).chain(part("limits"));
+    all.filter(|(_, value)| !is_empty(value)).collect()
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(entries) => entries.is_empty(),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}

@@ -1,0 +1,51 @@
+//! Writes the commented beginning of an agent's file.
+
+use std::io::Write;
+use std::path::Path;
+
+use domain::id::{AgentName, BackendName, IdError};
+
+use super::engine::Engine;
+use super::{AgentOwner, AppError, NewAgent, NewAgentView};
+use crate::registry;
+
+const STARTER: &str = include_str!("starter.md");
+const STARTER_STEPS: &str = include_str!("starter_steps.yaml");
+
+impl Engine {
+    pub(super) fn write_agent(&self, ask: &NewAgent) -> Result<NewAgentView, AppError> {
+        let usage = |error: IdError| AppError::usage(error.to_string());
+        let name: AgentName = ask.name.parse().map_err(usage)?;
+        let backend: BackendName = ask.backend.parse().map_err(usage)?;
+        let (_, catalogue) = self.place(ask.directory.as_deref())?;
+        let project = match ask.owner {
+            AgentOwner::Project => Some(catalogue.project.as_str()),
+            AgentOwner::User => None,
+        };
+        let Some(folder) = registry::own_folder(project) else {
+            return Err(AppError::usage("there is no place for the user's agents: HOME is not set"));
+        };
+        let path = folder.join(format!("{name}.md"));
+        write_new(&folder, &path, &starter(&name, &backend))?;
+        let hides = catalogue.agents.get(&name).map(|known| known.source.file.clone());
+        Ok(NewAgentView { name: name.to_string(), file: path.display().to_string(), hides })
+    }
+}
+
+fn starter(name: &AgentName, backend: &BackendName) -> String {
+    let steps = if backend.as_str() == "rehearsal" { STARTER_STEPS } else { "" };
+    STARTER.replace("{name}", name.as_str()).replace("{backend}", backend.as_str()).replace("{steps}", steps)
+}
+
+fn write_new(folder: &Path, path: &Path, text: &str) -> Result<(), AppError> {
+    let shown = path.display();
+    let failed = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => {
+            AppError::usage(format!("{shown} exists already")).hint("choose another name, or edit the file")
+        }
+        _ => AppError::usage(format!("could not write {shown}: {error}")),
+    };
+    std::fs::create_dir_all(folder).map_err(failed)?;
+    let mut file = std::fs::File::create_new(path).map_err(failed)?;
+    file.write_all(text.as_bytes()).map_err(failed)
+}

@@ -1,0 +1,77 @@
+//! What some formats keep beside an agent's file: memory and skills, prompts and templates. Read anew each time.
+
+use std::path::{Path, PathBuf};
+
+use definition::agent::{AgentFile, jarvis, kiro};
+use domain::agent::Agent;
+use domain::diagnostic::Diagnostic;
+use domain::id::AgentName;
+
+use super::text::{leaves_folder, read_text};
+
+/// The most skills of one agent.
+const SKILLS_MAX: usize = 100;
+
+/// Reads an agent of Jarvis with its memory and skills.
+pub(super) fn read_jarvis(agent_file: AgentFile<'_>, diagnostics: &mut Vec<Diagnostic>) -> Option<Agent> {
+    let folder = Path::new(agent_file.file).parent().unwrap_or(Path::new(""));
+    let shown = folder.display().to_string();
+    let memory = read_within(&folder.join("memory.md"), folder, diagnostics);
+    let skills: Vec<String> = skill_files(folder, diagnostics)
+        .iter()
+        .filter_map(|path| read_within(path, folder, diagnostics))
+        .collect();
+    let beside = jarvis::Beside { folder: &shown, memory: memory.as_deref(), skills: &skills };
+    let (agent, found) = jarvis::read(agent_file, beside);
+    diagnostics.extend(found);
+    agent
+}
+
+fn skill_files(folder: &Path, diagnostics: &mut Vec<Diagnostic>) -> Vec<PathBuf> {
+    let skills = folder.join("skills");
+    let Ok(entries) = std::fs::read_dir(&skills) else { return Vec::new() };
+    let mut paths: Vec<PathBuf> = entries.filter_map(Result::ok).map(|entry| entry.path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
+    paths.sort();
+    if paths.len() > SKILLS_MAX {
+        let message = format!("only the first {SKILLS_MAX} of {} skills are read", paths.len());
+        diagnostics.push(Diagnostic::warning(&skills.display().to_string(), message));
+        paths.truncate(SKILLS_MAX);
+    }
+    paths
+}
+
+/// Reads an agent of Kiro with its prompt file and the templates.
+pub(super) fn read_kiro(
+    agent_file: AgentFile<'_>,
+    prompts: &[PathBuf],
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Option<Agent> {
+    let mut nearest = |name: &str| {
+        prompts.iter().find_map(|folder| {
+            let path = folder.join(name);
+            read_within(&path, folder, diagnostics).map(|text| (text, path.display().to_string()))
+        })
+    };
+    // Only a name that is no path can be that of a file.
+    let name: Option<AgentName> = kiro::name_of(agent_file.text, agent_file.stem).parse().ok();
+    let prompt = name.and_then(|name| nearest(&format!("{name}.md")));
+    let (system, summary) = (nearest("_system.md"), nearest("_context-summary.md"));
+    let beside = kiro::Beside {
+        prompt: prompt.as_ref().map(|(text, file)| (text.as_str(), file.as_str())),
+        system_template: system.as_ref().map(|(text, _)| text.as_str()),
+        summary_template: summary.as_ref().map(|(text, _)| text.as_str()),
+    };
+    let (agent, found) = kiro::read(agent_file, beside);
+    diagnostics.extend(found);
+    agent
+}
+
+fn read_within(path: &Path, folder: &Path, diagnostics: &mut Vec<Diagnostic>) -> Option<String> {
+    if path.is_symlink() && leaves_folder(path, folder) {
+        let message = "the symbolic link leaves its folder, so it is not read";
+        diagnostics.push(Diagnostic::error(&path.display().to_string(), message));
+        return None;
+    }
+    read_text(path, diagnostics)
+}

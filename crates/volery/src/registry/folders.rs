@@ -1,0 +1,110 @@
+//! Where each format's files are: in the project, at the user's home, or where a variable says. The order is that of
+//! precedence, the strongest last.
+
+use std::path::{Path, PathBuf};
+
+use domain::agent::{Format, Layer};
+
+use crate::env;
+
+/// A folder that may hold agents.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Folder {
+    pub(super) path: PathBuf,
+    pub(super) format: Format,
+    pub(super) layer: Layer,
+    /// The directory that the folder must not leave: a project's folders stay in the project.
+    pub(super) within: Option<PathBuf>,
+    /// The folders of Kiro's prompt files and templates, the nearest first.
+    pub(super) prompts: Vec<PathBuf>,
+}
+
+/// Formats and their folders below a project. If a name is defined in several, the last one is used.
+const IN_PROJECT: [(Format, &str); 12] = [
+    (Format::Directive, ".ai/directives"),
+    (Format::DotAgents, ".agents"),
+    (Format::Jarvis, "agents"),
+    (Format::Kiro, ".kiro/agents"),
+    (Format::Opencode, ".opencode/agent"),
+    (Format::Opencode, ".opencode/agents"),
+    (Format::Gemini, ".gemini/agents"),
+    (Format::Cursor, ".cursor/agents"),
+    (Format::Copilot, ".github/agents"),
+    (Format::Codex, ".codex/agents"),
+    (Format::Claude, ".claude/agents"),
+    (Format::Volery, OWN),
+];
+const OWN: &str = ".volery/agents";
+const KIRO_PROMPTS: &str = ".kiro/sub-agents/prompts";
+
+/// Returns the folder in which the project's own agents are, or the user's.
+pub fn own_folder(project: Option<&str>) -> Option<PathBuf> {
+    match project {
+        Some(project) => Some(Path::new(project).join(OWN)),
+        None => env::config_home().map(|path| path.join("agents")),
+    }
+}
+
+/// Returns every folder that counts for a project, in the order of precedence.
+pub(super) fn folders(project: &Path) -> Vec<Folder> {
+    let home = env::home();
+    let prompts = |base: Option<&Path>| base.map(|base| base.join(KIRO_PROMPTS));
+    let user_prompts: Vec<PathBuf> = prompts(home.as_deref()).into_iter().collect();
+    let own_prompts: Vec<PathBuf> = prompts(Some(project)).into_iter().chain(user_prompts.clone()).collect();
+    let in_project: Vec<Folder> = IN_PROJECT
+        .iter()
+        .map(|(format, below)| Folder {
+            path: project.join(below),
+            format: *format,
+            layer: Layer::Project,
+            within: Some(project.to_owned()),
+            prompts: own_prompts.clone(),
+        })
+        .collect();
+    let of_user = user_folders(home.as_deref()).into_iter().map(|(format, path)| Folder {
+        path,
+        format,
+        layer: Layer::User,
+        within: None,
+        prompts: user_prompts.clone(),
+    });
+    // A project that is the user's home has the same folders twice.
+    let mut all: Vec<Folder> =
+        of_user.filter(|folder| !in_project.iter().any(|own| own.path == folder.path)).collect();
+    all.extend(in_project);
+    all.extend(named_folders());
+    all
+}
+
+fn user_folders(home: Option<&Path>) -> Vec<(Format, PathBuf)> {
+    let below_home = |path: &str| home.map(|home| home.join(path));
+    let moved = |variable, default: &str| env::directory(variable).or_else(|| below_home(default));
+    let opencode = moved(env::XDG_CONFIG_HOME, ".config").map(|path| path.join("opencode"));
+    let in_opencode = |name: &str| opencode.as_ref().map(|path| path.join(name));
+    let agents_of = |base: Option<PathBuf>| base.map(|path| path.join("agents"));
+    let folders = [
+        (Format::Directive, below_home(".ai/directives")),
+        (Format::DotAgents, below_home(".agents")),
+        (Format::Jarvis, agents_of(env::directory(env::JARVIS_HOME))),
+        (Format::Kiro, below_home(".kiro/agents")),
+        (Format::Opencode, in_opencode("agent")),
+        (Format::Opencode, in_opencode("agents")),
+        (Format::Gemini, below_home(".gemini/agents")),
+        (Format::Cursor, below_home(".cursor/agents")),
+        (Format::Copilot, agents_of(moved(env::COPILOT_HOME, ".copilot"))),
+        (Format::Codex, agents_of(moved(env::CODEX_HOME, ".codex"))),
+        (Format::Claude, agents_of(moved(env::CLAUDE_CONFIG_DIR, ".claude"))),
+        (Format::Volery, agents_of(env::config_home())),
+    ];
+    folders.into_iter().filter_map(|(format, path)| path.map(|path| (format, path))).collect()
+}
+
+/// Folders that whoever started us named, as sub-agents-mcp and its sibling are told theirs.
+fn named_folders() -> Vec<Folder> {
+    let named = [(Format::DotAgents, env::SUB_AGENTS_DIR), (Format::Plain, env::AGENTS_DIR)];
+    let folders = named.into_iter().filter_map(|(format, variable)| {
+        let path = env::directory(variable)?;
+        Some(Folder { path, format, layer: Layer::Environment, within: None, prompts: Vec::new() })
+    });
+    folders.collect()
+}

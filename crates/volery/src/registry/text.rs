@@ -1,0 +1,49 @@
+//! Reads one file of somebody's: bounded, and never through a link that leads out of its folder.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use domain::diagnostic::Diagnostic;
+
+/// Tells whether a path leads out of a folder once its links are followed.
+pub(super) fn leaves_folder(path: &Path, folder: &Path) -> bool {
+    match (path.canonicalize(), folder.canonicalize()) {
+        (Ok(path), Ok(folder)) => !path.starts_with(folder),
+        // What cannot be resolved cannot be read either, and reading says why.
+        (Err(_), _) | (_, Err(_)) => false,
+    }
+}
+
+/// Returns the text of a file; a file that is not there says nothing, anything else is reported.
+pub(super) fn read_text(path: &Path, diagnostics: &mut Vec<Diagnostic>) -> Option<String> {
+    let shown = path.display().to_string();
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
+        Err(error) => {
+            diagnostics.push(Diagnostic::error(&shown, format!("could not read it: {error}")));
+            return None;
+        }
+    };
+    let max = definition::FILE_BYTES_MAX as u64;
+    let mut bytes = Vec::with_capacity(4 << 10);
+    if let Err(error) = file.take(max + 1).read_to_end(&mut bytes) {
+        diagnostics.push(Diagnostic::error(&shown, format!("could not read it: {error}")));
+        return None;
+    }
+    if bytes.len() as u64 > max {
+        diagnostics.push(Diagnostic::error(&shown, format!("it is larger than {} KiB", max >> 10)));
+        return None;
+    }
+    match String::from_utf8(bytes) {
+        Ok(text) => Some(text),
+        Err(error) => {
+            let line =
+                error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|byte| **byte == b'\n');
+            let line = u32::try_from(line.count() + 1).unwrap_or(u32::MAX);
+            diagnostics.push(Diagnostic::error(&shown, "it is not valid UTF-8").at(line, 1));
+            None
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! One agent as it is understood, and how it would be started.
+
+use super::look::Look;
+use super::page::Page;
+use super::text::one_line;
+use crate::app::{AgentPage, InvocationView};
+
+/// Returns the page of `agents show`.
+pub(crate) fn agent_page(shown: &AgentPage, look: &Look) -> String {
+    let mut page = Page::new(look);
+    let agent = &shown.agent;
+    page.fact("agent", &one_line(&agent.name));
+    page.fact("description", &one_line(&agent.description));
+    page.fact("file", &format!("{} ({} format, {} layer)", one_line(&agent.file), agent.format, agent.layer));
+    page.fact("backend", &one_line(&agent.backend));
+    page.fact("model", &one_line(agent.model.as_deref().unwrap_or("the backend's default")));
+    for (label, texts) in
+        [("use when", &agent.use_when), ("avoid when", &agent.avoid_when), ("good at", &agent.capabilities)]
+    {
+        for (index, text) in texts.iter().enumerate() {
+            page.fact(if index == 0 { label } else { "" }, &one_line(text));
+        }
+    }
+    for (index, input) in agent.inputs.iter().enumerate() {
+        let need = if input.required { "required" } else { "optional" };
+        let line = format!("{} ({}, {need}) {}", input.name, input.kind, input.description);
+        page.fact(if index == 0 { "inputs" } else { "" }, one_line(&line).trim_end());
+    }
+    for (index, (key, value)) in shown.settings.iter().enumerate() {
+        page.fact(if index == 0 { "settings" } else { "" }, &one_line(&format!("{key}: {value}")));
+    }
+    for warning in &shown.warnings {
+        page.fact("warning", &one_line(warning));
+    }
+    if let Some(problem) = &agent.problem {
+        page.block("cannot run", problem);
+    }
+    if let Some(invocation) = &shown.invocation {
+        add_invocation(&mut page, invocation);
+    }
+    page.block("system prompt", &shown.system_prompt);
+    page.text
+}
+
+fn add_invocation(page: &mut Page<'_>, invocation: &InvocationView) {
+    match invocation {
+        InvocationView::Process { argv, env, files, prompt_on_stdin } => {
+            let words: Vec<String> = argv.iter().map(|word| format!("{word:?}")).collect();
+            page.block("started as", &words.join("\n"));
+            if *prompt_on_stdin {
+                page.block("prompt", "on standard input");
+            }
+            page.block("variables beside the base list", &env.join("\n"));
+            page.block("files written for it", &files.join("\n"));
+        }
+        InvocationView::Loop => page.block("started as", "nothing is started: Volery itself takes the steps"),
+    }
+}

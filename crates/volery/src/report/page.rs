@@ -1,0 +1,44 @@
+//! A page for people: labels with their values, and blocks of text.
+
+use super::look::{Look, Tone};
+use super::text::{neutralise, wrap};
+
+/// Columns that the labels of a page take.
+const LABEL: usize = 12;
+
+/// A page that is being written.
+pub(super) struct Page<'a> {
+    pub(super) text: String,
+    pub(super) look: &'a Look,
+}
+
+impl<'a> Page<'a> {
+    pub(super) fn new(look: &'a Look) -> Self {
+        Self { text: String::new(), look }
+    }
+
+    /// Adds a line with a label; a long value is wrapped beside it.
+    pub(super) fn fact(&mut self, label: &str, value: &str) {
+        let padded = format!("{label:<LABEL$}");
+        let label = self.look.paint.apply(Tone::Faint, &padded);
+        let lines = match self.look.width {
+            // A painted value is not broken: its escape codes have no width.
+            Some(width) if !value.contains('\x1b') => wrap(value, width.saturating_sub(LABEL).max(20)),
+            Some(_) | None => vec![value.to_owned()],
+        };
+        let value = lines.join(&format!("\n{}", " ".repeat(LABEL)));
+        self.text.push_str(&format!("{label}{value}\n"));
+    }
+
+    /// Adds a text of several lines below a title; nothing if it is empty.
+    pub(super) fn block(&mut self, title: &str, body: &str) {
+        if body.is_empty() {
+            return;
+        }
+        let title = self.look.paint.apply(Tone::Faint, title);
+        self.text.push_str(&format!("\n{title}\n"));
+        for line in neutralise(body).trim_end().lines() {
+            self.text.push_str(&format!("  {line}\n"));
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! Agent files of every format are found where their own programs look for them, and settled by one rule.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::stage::{Stage, said};
+
+fn write(path: &Path, text: &str) {
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, text).unwrap();
+}
+
+fn in_project(stage: &Stage, file: &str, text: &str) {
+    write(&stage.project().join(file), text);
+}
+
+fn at_home(stage: &Stage, file: &str, text: &str) {
+    write(&stage.path("home").join(file), text);
+}
+
+/// One file per format, each with an agent named like the format.
+const FILES: [(&str, &str, &str, &str); 12] = [
+    ("claude", "claude", ".claude/agents/deep/x.md", "---\nname: claude\ndescription: d\n---\n"),
+    (
+        "codex",
+        "codex",
+        ".codex/agents/x.toml",
+        "name = \"codex\"\ndescription = \"d\"\ndeveloper_instructions = \"i\"\n",
+    ),
+    ("copilot", "copilot", ".github/agents/copilot.agent.md", "---\ndescription: d\n---\n"),
+    ("cursor", "cursor", ".cursor/agents/cursor.md", "---\ndescription: d\n---\n"),
+    ("directive", "loop", ".ai/directives/ops/directive.md", DIRECTIVE),
+    ("dot-agents", "codex", ".agents/dot-agents.md", "---\nrun-agent: codex\n---\n# d\n"),
+    ("gemini", "gemini", ".gemini/agents/x.md", "---\nname: gemini\ndescription: d\n---\n"),
+    ("jarvis", "claude", "agents/x/agent.md", "---\nname: jarvis\ndescription: d\n---\n"),
+    ("kiro", "kiro", ".kiro/agents/x.json", "{\"name\": \"kiro\", \"description\": \"sub-agent: d\"}"),
+    ("opencode", "opencode", ".opencode/agent/opencode.md", "---\ndescription: d\n---\n"),
+    ("plain", "cursor", ".agents/plain.txt", "d\nYou are plain.\n"),
+    ("volery", "rehearsal", ".volery/agents/volery.md", "---\ndescription: d\nbackend: rehearsal\n---\n"),
+];
+
+const DIRECTIVE: &str = "<directive name=\"directive\" version=\"1.0.0\"><metadata><description>d</description>\
+                         <model tier=\"general\"/><permissions><read resource=\"env\" var=\"A\"/></permissions></metadata>\
+                         <inputs><input name=\"branch\" required=\"true\">which</input></inputs></directive>\n";
+
+fn listed(stage: &Stage) -> Vec<Value> {
+    stage.json(["agents"])["agents"].as_array().unwrap().clone()
+}
+
+fn agent(stage: &Stage, name: &str) -> Value {
+    listed(stage).into_iter().find(|agent| agent["name"] == name).unwrap_or_else(|| panic!("no agent {name}"))
+}
+
+#[test]
+fn every_format_is_found_in_a_project() {
+    let stage = Stage::new();
+    for (_, _, file, text) in FILES {
+        in_project(&stage, file, text);
+    }
+    let agents = listed(&stage);
+    assert_eq!(agents.len(), FILES.len(), "{agents:?}");
+    for ((format, backend, file, _), agent) in FILES.iter().zip(agents) {
+        let expected = (*format, *backend, stage.project().join(file).display().to_string());
+        let found =
+            (agent["format"].as_str().unwrap(), agent["backend"].as_str().unwrap(), agent["file"].clone());
+        assert_eq!((found.0, found.1, found.2), (expected.0, expected.1, json!(expected.2)), "{agent}");
+        assert_eq!(
+            (&agent["name"], &agent["description"], &agent["layer"]),
+            (&json!(format), &json!("d"), &json!("project"))
+        );
+    }
+    let table = stage.volery(["agents"]).ok().stdout;
+    let mut words = table.lines().next().unwrap().split_whitespace();
+    assert!(
+        words.by_ref().eq(["AGENT", "BACKEND", "MODEL", "FORMAT", "STATE", "FILE", "DESCRIPTION"]),
+        "{table}"
+    );
+    assert!(table.contains(".github/agents/copilot.agent.md"), "{table}");
+}
+
+#[test]
+fn every_format_is_found_at_the_users_home() {
+    let stage = Stage::new();
+    for (format, _, file, text) in FILES {
+        let file = match format {
+            "opencode" => ".config/opencode/agents/opencode.md",
+            "copilot" => ".copilot/agents/copilot.agent.md",
+            "jarvis" => "jarvis/agents/x/agent.md",
+            "volery" => continue,
+            _ => file,
+        };
+        at_home(&stage, file, text);
+    }
+    let mut command = stage.command(["agents", "--json"]);
+    let list = said(command.env("JARVIS_HOME", stage.path("home/jarvis")).output().unwrap()).json();
+    let agents = list["agents"].as_array().unwrap();
+    assert_eq!(agents.len(), FILES.len() - 1, "{list}");
+    assert!(agents.iter().all(|agent| agent["layer"] == "user"), "{list}");
+}
+
+#[test]
+fn a_project_beats_the_user_and_our_own_format_beats_the_others() {
+    let stage = Stage::new();
+    at_home(&stage, ".claude/agents/a.md", "---\nname: same\ndescription: of the user\n---\n");
+    in_project(&stage, ".gemini/agents/a.md", "---\nname: same\ndescription: of gemini\n---\n");
+    in_project(&stage, ".claude/agents/a.md", "---\nname: same\ndescription: of claude\n---\n");
+    assert_eq!(agent(&stage, "same")["description"], "of claude");
+    let checked = stage.volery(["agents", "check"]).ok().stdout;
+    let user = stage.path("home/.claude/agents/a.md");
+    let gemini = stage.project().join(".gemini/agents/a.md");
+    assert!(checked.contains(&format!(
+        "{}: warning: agent same hides the one in {}",
+        gemini.display(),
+        user.display()
+    )));
+    let claude = stage.project().join(".claude/agents/a.md");
+    let twice = format!("{}: warning: agent same is also defined in {}", claude.display(), gemini.display());
+    assert!(checked.contains(&twice), "{checked}");
+    stage.agent("same", "backend: rehearsal\nsteps: [{say: ours}]");
+    assert_eq!(agent(&stage, "same")["format"], "volery");
+}
+
+#[test]
+fn markdown_beats_text_of_the_same_name() {
+    let stage = Stage::new();
+    let folder = stage.path("agents-dir");
+    write(&folder.join("poet.md"), "# In markdown\n");
+    write(&folder.join("poet.txt"), "In text\n");
+    write(&folder.join("other.txt"), "Only text\n");
+    let mut command = stage.command(["agents", "--json"]);
+    command.env("AGENTS_DIR", &folder).env("AGENT_TYPE", "codex").env("AGENT_PERMISSION", "read-only");
+    let list = said(command.output().unwrap()).json();
+    let found: Vec<(&Value, &Value, &Value)> = list["agents"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|agent| (&agent["name"], &agent["description"], &agent["backend"]))
+        .collect();
+    let expected =
+        [("other", "Only text"), ("poet", "In markdown")].map(|(name, text)| (json!(name), json!(text)));
+    let codex = json!("codex");
+    let expected: Vec<(&Value, &Value, &Value)> =
+        expected.iter().map(|(name, text)| (name, text, &codex)).collect();
+    assert_eq!(found, expected);
+    let message = list["diagnostics"][0]["message"].as_str().unwrap();
+    assert!(message.ends_with("poet.md is used instead of this file"), "{list}");
+}
+
+#[test]
+fn links_that_leave_their_folder_are_refused() {
+    let stage = Stage::new();
+    let secret = stage.path("home/secret.md");
+    write(&secret, "---\nname: secret\ndescription: d\n---\nkey\n");
+    in_project(&stage, ".claude/agents/fine.md", "---\nname: fine\ndescription: d\n---\n");
+    let link = |target: &Path, place: &str| {
+        let place = stage.project().join(place);
+        std::fs::create_dir_all(place.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(target, place).unwrap();
+    };
+    link(&secret, ".claude/agents/secret.md");
+    link(secret.parent().unwrap(), ".claude/agents/folder");
+    link(secret.parent().unwrap(), ".cursor/agents");
+    link(&stage.project().join(".claude/agents/fine.md"), ".claude/agents/again.md");
+    in_project(&stage, "agents/jar/agent.md", "---\nname: jar\ndescription: d\n---\nOwn.\n");
+    link(&secret, "agents/jar/memory.md");
+    let names: Vec<Value> = listed(&stage).iter().map(|agent| agent["name"].clone()).collect();
+    assert_eq!(names, [json!("fine"), json!("jar")]);
+    let checked = stage.volery(["agents", "check"]).exits(1).stdout;
+    let leaves = "error: the symbolic link leaves its folder, so it is not read";
+    assert_eq!(checked.matches(leaves).count(), 3, "{checked}");
+    let folder = ".cursor/agents: error: the folder leaves the project by a symbolic link, so it is not read";
+    assert!(checked.contains(folder), "{checked}");
+    let shown = stage.json(["agents", "show", "jar"]);
+    assert_eq!(shown["system_prompt"], "Own.", "{shown}");
+}
+
+#[test]
+fn a_change_is_seen_without_a_restart() {
+    let stage = Stage::new();
+    let mut client = stage.serve().initialize("it");
+    let directory = json!({"directory": stage.project()});
+    assert_eq!(client.call("list_agents", directory.clone())["agents"].as_array().unwrap().len(), 0);
+    in_project(&stage, ".claude/agents/a.md", "---\nname: late\ndescription: first\n---\n");
+    assert_eq!(client.call("list_agents", directory.clone())["agents"][0]["description"], "first");
+    in_project(&stage, ".claude/agents/a.md", "---\nname: late\ndescription: second\n---\n");
+    assert_eq!(client.call("list_agents", directory)["agents"][0]["description"], "second");
+}
+
+#[test]
+fn what_stands_beside_an_agent_is_read_each_time() {
+    let stage = Stage::new();
+    in_project(&stage, "agents/main/agent.md", "---\nname: main\ndescription: asks the others\n---\n");
+    in_project(&stage, "agents/mail/agent.md", "---\nname: mail\ndescription: d\n---\nSorts.\n");
+    in_project(&stage, "agents/mail/skills/b.md", "B.\n");
+    in_project(&stage, "agents/mail/skills/a.md", "A.\n");
+    in_project(&stage, "agents/mail/memory.md", "Memory.\n");
+    assert_eq!(listed(&stage).len(), 1);
+    let prompt = |stage: &Stage, name: &str| stage.json(["agents", "show", name])["system_prompt"].clone();
+    assert_eq!(prompt(&stage, "mail"), "Sorts.\n\nA.\n\nB.\n\nMemory.");
+    in_project(&stage, "agents/mail/memory.md", "More.\n");
+    assert_eq!(prompt(&stage, "mail"), "Sorts.\n\nA.\n\nB.\n\nMore.");
+
+    let kiro = "{\"name\": \"check\", \"description\": \"Sub-agent: d\", \"allowedTools\": [\"fs_write\"]}";
+    in_project(&stage, ".kiro/agents/check.json", kiro);
+    at_home(&stage, ".kiro/sub-agents/prompts/_system.md", "To {{RESPONSE_FILE}}");
+    at_home(
+        &stage,
+        ".kiro/sub-agents/prompts/check.md",
+        "---\nname: check\ndescription: from the prompt\n---\n",
+    );
+    let template = |stage: &Stage| {
+        stage.json(["agents", "show", "check"])["settings"]["response_file"]["template"].clone()
+    };
+    assert_eq!(template(&stage), "To {{RESPONSE_FILE}}");
+    assert_eq!(agent(&stage, "check")["description"], "from the prompt");
+    at_home(&stage, ".kiro/sub-agents/prompts/_system.md", "Into {{RESPONSE_FILE}}");
+    assert_eq!(template(&stage), "Into {{RESPONSE_FILE}}");
+}
+
+#[test]
+fn a_directive_is_listed_with_its_inputs_and_refused_by_name() {
+    let stage = Stage::new();
+    in_project(&stage, ".ai/directives/directive.md", DIRECTIVE);
+    in_project(&stage, ".ai/directives/notes.md", "# Notes about directives\n");
+    let inputs = json!([{"name": "branch", "kind": "string", "required": true, "description": "which"}]);
+    assert_eq!(agent(&stage, "directive")["inputs"], inputs);
+    let mut client = stage.serve().initialize("it");
+    let list = client.call("list_agents", json!({"directory": stage.project()}));
+    assert_eq!(list["agents"][0]["inputs"], inputs, "{list}");
+    let refused = stage.volery(["run", "directive", "go"]).exits(2).stderr;
+    let message = "error: directive is a directive, and directives cannot be executed yet";
+    assert!(refused.starts_with(message), "{refused}");
+    assert_eq!(stage.runs(), Vec::<String>::new());
+}
+
+#[test]
+fn a_projects_servers_need_trust() {
+    let stage = Stage::new();
+    let servers = |command: &str| {
+        format!(
+            "backend: rehearsal\nsteps: [{{say: hi}}]\nmcp_servers: {{s: {{command: {command}, env: {{A: b}}}}}}"
+        )
+    };
+    stage.agent("armed", &servers("server-one"));
+    stage.rehearsal("plain", "- say: hi", "");
+    let refused = stage.volery(["run", "armed", "go"]).exits(3).stderr;
+    let line = "agent armed, MCP server s: [\"server-one\"] with [\"A=b\"]";
+    assert!(refused.contains(line), "{refused}");
+    assert_eq!(stage.volery(["run", "plain", "go"]).ok().stdout, "hi\n");
+    stage.volery(["trust", "--yes"]).ok();
+    assert_eq!(stage.volery(["run", "armed", "go"]).ok().stdout, "hi\n");
+    stage.agent("armed", &servers("server-two"));
+    let _changed = stage.volery(["run", "armed", "go"]).exits(3);
+}
+
+#[test]
+fn a_broken_file_of_any_format_is_named_when_its_agent_is_asked_for() {
+    let stage = Stage::new();
+    in_project(&stage, ".codex/agents/explorer.toml", "name = \n");
+    in_project(&stage, "agents/mail/agent.md", "---\nname: mail\n---\n");
+    let refused = stage.volery(["run", "explorer", "go"]).exits(5).stderr;
+    assert!(refused.contains("explorer.toml:1:8: error: not valid TOML"), "{refused}");
+    let refused = stage.volery(["run", "mail", "go"]).exits(5).stderr;
+    assert!(refused.contains("agent.md:2:1: error: the key description is missing"), "{refused}");
+}

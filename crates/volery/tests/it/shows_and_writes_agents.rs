@@ -1,0 +1,111 @@
+//! `agents show` tells what would be started without starting it; `agents new` writes a file that works at once.
+
+use serde_json::json;
+
+use crate::stage::{Stage, said};
+
+#[test]
+fn the_exact_arguments_are_shown_and_nothing_is_started() {
+    let stage = Stage::new();
+    stage.backend("asker", &["ask-model", "--model", "{model}", "--system", "{system_file}", "{prompt}"]);
+    stage.agent(
+        "reviewer",
+        "backend: asker\nmodel: big-1\nenv: [REVIEW_MODE]\neffort: high\ncallers: [planner]",
+    );
+    let shown = stage.json(["agents", "show", "reviewer"]);
+    let argv = json!(["ask-model", "--model", "big-1", "--system", "WORK/system.md", "PROMPT"]);
+    let process = &shown["invocation"]["process"];
+    assert_eq!((&process["argv"], &process["env"]), (&argv, &json!(["REVIEW_MODE"])), "{shown}");
+    assert_eq!((&process["files"], &process["prompt_on_stdin"]), (&json!(["WORK/system.md"]), &json!(false)));
+    assert_eq!(shown["settings"]["effort"], "high", "{shown}");
+    assert_eq!(shown["warnings"], json!(["effort is not honoured by asker"]));
+    let page = stage.volery(["agents", "show", "reviewer"]).ok().stdout;
+    assert!(page.contains("\"--system\"\n  \"WORK/system.md\"\n  \"PROMPT\"\n"), "{page}");
+    assert!(page.contains("REVIEW_MODE"), "{page}");
+    assert_eq!(stage.runs(), Vec::<String>::new());
+    let missing = stage.volery(["agents", "show", "reviewr"]).exits(5).stderr;
+    assert!(missing.contains("did you mean reviewer?"), "{missing}");
+}
+
+#[test]
+fn the_arguments_of_a_program_that_is_not_installed_are_shown_by_its_name() {
+    let stage = Stage::new();
+    let folder = stage.project().join(".claude/agents");
+    std::fs::create_dir_all(&folder).unwrap();
+    let text = "---\nname: hunter\ndescription: Hunts\nmodel: opus\npermissionMode: plan\n---\nHunt.\n";
+    std::fs::write(folder.join("hunter.md"), text).unwrap();
+    let mut command = stage.command(["agents", "show", "hunter", "--json"]);
+    let shown = said(command.env("PATH", stage.path("home")).output().unwrap()).ok().json();
+    let argv = shown["invocation"]["process"]["argv"].as_array().unwrap();
+    assert_eq!(argv[0], "claude", "{shown}");
+    assert!(argv.contains(&json!("--model=opus")), "{shown}");
+    assert!(shown["problem"].as_str().unwrap().contains("which is not on the PATH"), "{shown}");
+}
+
+#[test]
+fn no_value_of_a_secret_is_shown() {
+    let stage = Stage::new();
+    let servers = "mcp_servers: {a: {command: x, env: {API_KEY: s3cretvalue, B_TOKEN: '${B_TOKEN}'}}, \
+                   b: {url: 'http://127.0.0.1:1', headers: {Authorization: 'Bearer s3cretvalue'}}}";
+    stage.agent("armed", &format!("backend: rehearsal\nsteps: [{{say: hi}}]\n{servers}"));
+    let shown = stage.volery(["agents", "show", "armed", "--json"]).ok().stdout;
+    assert!(!shown.contains("s3cret"), "{shown}");
+    assert!(shown.contains("${B_TOKEN}") && shown.contains("[redacted]"), "{shown}");
+    let page = stage.volery(["agents", "show", "armed"]).ok().stdout;
+    assert!(!page.contains("s3cret"), "{page}");
+    let trust = stage.volery(["trust", "--yes", "--json"]).ok().stdout;
+    assert!(!trust.contains("s3cret"), "{trust}");
+}
+
+#[test]
+fn a_new_agent_works_at_once() {
+    let stage = Stage::new();
+    let file = stage.project().join(".volery/agents/helper.md");
+    let written = stage.volery(["agents", "new", "helper"]).ok().stdout;
+    assert_eq!(written, format!("{}\n", file.display()));
+    let checked = stage.json(["agents", "check"]);
+    assert_eq!(checked["diagnostics"], json!(null), "{checked}");
+    assert_eq!(stage.volery(["run", "helper", "hello"]).ok().stdout, "You asked: hello\n");
+    let again = stage.volery(["agents", "new", "helper"]).exits(2).stderr;
+    assert!(again.contains("helper.md exists already"), "{again}");
+    let _refused = stage.volery(["agents", "new", "../helper"]).exits(2);
+}
+
+#[test]
+fn a_new_agent_can_be_the_users_and_have_another_backend() {
+    let stage = Stage::new();
+    stage.rehearsal("twin", "- say: of the project", "");
+    let view = stage.json(["agents", "new", "twin", "--user", "--backend", "codex"]);
+    let file = stage.path("config/agents/twin.md");
+    assert_eq!(view["file"], json!(file), "{view}");
+    assert_eq!(view["hides"], json!(stage.project().join(".volery/agents/twin.md")));
+    let text = std::fs::read_to_string(file).unwrap();
+    assert!(text.contains("\nbackend: codex\n") && !text.contains("steps:"), "{text}");
+}
+
+#[test]
+fn every_commented_line_of_the_starter_is_a_key_that_exists() {
+    let stage = Stage::new();
+    let _written = stage.volery(["agents", "new", "all"]).ok();
+    let file = stage.project().join(".volery/agents/all.md");
+    let text = std::fs::read_to_string(&file).unwrap();
+    // A commented key begins with a small letter and a colon follows; prose begins with a capital.
+    let uncommented: Vec<String> = text
+        .lines()
+        .map(|line| match line.strip_prefix("# ") {
+            Some(rest) if rest.starts_with(' ') || is_key(rest) => rest.to_owned(),
+            Some(_) | None => line.to_owned(),
+        })
+        .collect();
+    std::fs::write(&file, uncommented.join("\n")).unwrap();
+    let checked = stage.json(["agents", "check"]);
+    let found = checked["diagnostics"].as_array().cloned().unwrap_or_default();
+    let unknown = found.iter().filter(|found| found["message"].as_str().unwrap().contains("unknown key"));
+    assert_eq!(unknown.count(), 0, "{checked}");
+    assert!(found.iter().all(|found| found["severity"] == "warning"), "{checked}");
+}
+
+fn is_key(line: &str) -> bool {
+    let key = line.split(':').next().unwrap_or_default();
+    key.len() < line.len() && key.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+}
