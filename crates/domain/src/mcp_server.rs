@@ -6,6 +6,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::secret::Redactor;
+
 /// One server of an agent's own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct McpServer {
@@ -43,6 +45,16 @@ pub enum Transport {
 }
 
 impl McpServer {
+    /// Returns the values that the server is handed under a name that says that they are secret.
+    pub fn secrets(&self) -> Vec<&VariableText> {
+        let values = match &self.transport {
+            Transport::Stdio { env, .. } => env,
+            Transport::Http { headers, .. } | Transport::Sse { headers, .. } => headers,
+        };
+        let secret = |name: &str| Redactor::names_secret(name) || name.eq_ignore_ascii_case("authorization");
+        values.iter().filter(|(name, _)| secret(name)).map(|(_, value)| value).collect()
+    }
+
     /// Returns the names of all variables that the server's settings refer to, each once.
     pub fn variables(&self) -> Vec<&str> {
         let texts: Vec<&VariableText> = match &self.transport {

@@ -48,6 +48,14 @@ fn a_server_names_all_its_variables_once() {
     assert_eq!(server.variables(), ["ARG", "TOKEN", "USER_ID"]);
 }
 
+#[test]
+fn values_with_secret_names_are_known() {
+    let headers = [("Authorization".to_owned(), "Bearer abc".into()), ("Accept".to_owned(), "text".into())];
+    let transport = Transport::Http { url: "http://x.example".into(), headers: headers.into() };
+    let server = McpServer { name: "x".to_owned(), transport, tools: None, timeout_ms: None };
+    assert_eq!(server.secrets(), [&VariableText::from("Bearer abc")]);
+}
+
 proptest! {
     #[test]
     fn the_pieces_are_the_text(text in "[${}A-C:-]{0,30}") {

@@ -8,7 +8,7 @@ use std::os::unix::fs::OpenOptionsExt;
 
 use backend::contract::{Feed, ProcessDrive, SECRET_PREFIX, Setting, WorkFile};
 use backend::process::{self, AgentRequest, CgroupUse, ResourceLimits, SpawnError, Started, Stdin};
-use domain::mcp_server::VariableText;
+use domain::mcp_server::{McpServer, Piece, VariableText};
 use domain::run::{Event, RunSpec};
 use domain::secret::{Redactor, Secret};
 use journal::RunDir;
@@ -61,11 +61,18 @@ pub(super) fn started(drive: &ProcessDrive, started: &Started) -> Event {
     }
 }
 
-/// Returns the masks for this run: the values of named variables whose names say that they are secret.
+/// Returns the masks for this run: the values of named variables whose names say that they are secret, and what the
+/// agent's MCP servers are handed under such a name.
 pub(super) fn redactor(spec: &RunSpec, drive: Option<&ProcessDrive>) -> Redactor {
+    let value_of = |name: &str| env::get(name).and_then(|value| value.into_string().ok());
     let names = drive.map_or_else(|| spec.env.clone(), |drive| secret_names(spec, drive));
-    let values = names.iter().filter(|name| Redactor::names_secret(name)).filter_map(|name| env::get(name));
-    Redactor::new(values.filter_map(|value| value.into_string().ok()).map(Secret::new).collect())
+    let named = names.iter().filter(|name| Redactor::names_secret(name)).filter_map(|name| value_of(name));
+    let handed = spec.setup.mcp_servers.iter().flat_map(McpServer::secrets).flat_map(VariableText::pieces);
+    let handed = handed.filter_map(|piece| match piece {
+        Piece::Literal(text) => Some(text.trim_start_matches("Bearer ").to_owned()),
+        Piece::Variable { name, default: _ } => value_of(name),
+    });
+    Redactor::new(named.chain(handed).map(Secret::new).collect())
 }
 
 /// Returns the named variables that are not set.

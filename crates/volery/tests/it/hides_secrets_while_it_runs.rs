@@ -29,3 +29,14 @@ fn a_watcher_sees_masks_instead_of_secrets() {
     let result = stage.volery(["wait", id]).ok().stdout;
     assert!(result.contains("TELLER_TOKEN=[redacted]") && !result.contains("rather-secret"), "{result}");
 }
+
+#[test]
+fn what_an_agents_servers_are_handed_is_masked_too() {
+    let stage = Stage::new();
+    let servers = "mcp_servers: {s: {command: x, env: {S_TOKEN: '${HANDED}', T_KEY: written-in-the-file}}}\nunenforceable: warn";
+    stage.fake("teller", &["say:one hand-over-value and written-in-the-file"], servers);
+    let _trusted = stage.volery(["trust", "--yes"]).ok();
+    let mut command = stage.command(["run", "teller", "tell"]);
+    let told = said(command.env("HANDED", "hand-over-value").output().unwrap()).ok().stdout;
+    assert_eq!(told.trim(), "one [redacted] and [redacted]");
+}
