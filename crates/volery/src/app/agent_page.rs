@@ -85,8 +85,12 @@ impl Engine {
             program.find(&env::get("PATH").unwrap_or_default()).unwrap_or_else(named)
         });
         let own_program = own_program::path().map_err(|error| AppError::internal(error.to_string()))?;
-        let place =
-            contract::Place { work: Path::new(WORK), own_program: &own_program, found: found.as_ref() };
+        let place = contract::Place {
+            work: Path::new(WORK),
+            own_program: &own_program,
+            found: found.as_ref(),
+            session_used: None,
+        };
         let drive = driver.prepare(&spec, &place).map_err(|error| AppError::backend(error.to_string()))?;
         let view = match drive {
             Drive::Process(process) => {
