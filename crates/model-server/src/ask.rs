@@ -7,7 +7,7 @@ use serde_json::Value;
 pub struct Ask {
     pub model: String,
     pub stream: bool,
-    /// All instructions that stand before the conversation, joined by blank lines.
+    /// All instructions, also those in messages of the system or of developers, joined by blank lines.
     pub system: String,
     /// The names of the tools that the model may call.
     pub tools: Vec<String>,
@@ -19,7 +19,7 @@ pub struct Ask {
 /// One message of the conversation.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Message {
-    /// As sent: `user`, `assistant`, `model`, `developer`, `tool` …
+    /// As sent: `user`, `assistant`, `model`, `tool` …
     pub role: String,
     pub text: String,
     /// The names of the tools that are called in it.

@@ -15,6 +15,8 @@ use crate::wire::{Format, Turn};
 
 /// How often a waiting thread looks whether it shall stop.
 const LOOK: Duration = Duration::from_millis(50);
+/// How long a client has for what it got before the connection is cut: without it, it may see the cut first.
+const BEFORE_CUT: Duration = Duration::from_millis(200);
 /// How long a connection may be open without a request, and an answer may hang.
 const IDLE_MAX: Duration = Duration::from_secs(600);
 
@@ -126,19 +128,21 @@ fn answer(wire: &mut Wire<'_>, shared: &Shared, request: &Request) -> io::Result
     };
     let model = ask.model.clone();
     let streams = ask.stream;
-    let reply = match side::answer(ask, &shared.side_rules) {
+    let (reply, number) = match side::answer(ask, &shared.side_rules) {
         Some(text) => {
             seen.purpose = Purpose::Side;
-            Reply::say(&text).using(Usage { input: 1, output: 1, cached: 0 })
+            (Reply::say(&text).using(Usage { input: 1, output: 1, cached: 0 }), 0)
         }
         None => {
             let taken = shared.take();
             seen.purpose = taken.purpose;
-            taken.reply.unwrap_or_else(|| Reply::error(400, "the script has no reply left"))
+            let reply = taken.reply.unwrap_or_else(|| Reply::error(400, "the script has no reply left"));
+            (reply, taken.number)
         }
     };
     let place = shared.keep(seen);
-    let result = give(wire, shared, &Given { request, format, model: &model, streams, reply: &reply });
+    let result =
+        give(wire, shared, &Given { request, format, model: &model, streams, reply: &reply, number });
     let left = matches!(result, Ok(Delivered::ClientLeft) | Err(_));
     if left && !shared.stopping.load(Ordering::SeqCst) {
         shared.note_left(place);
@@ -156,6 +160,8 @@ struct Given<'a> {
     model: &'a str,
     streams: bool,
     reply: &'a Reply,
+    /// Of the agent's work, from 1; 0 for what is asked beside it.
+    number: usize,
 }
 
 enum Delivered {
@@ -175,8 +181,7 @@ fn give(wire: &mut Wire<'_>, shared: &Shared, given: &Given<'_>) -> io::Result<D
     match &given.reply.body {
         Body::Fault(fault) => refuse(wire, given, fault),
         Body::Answer(answer) => {
-            let turn =
-                Turn { answer, usage: given.reply.usage, model: given.model, number: shared.next_turn() };
+            let turn = Turn { answer, usage: given.reply.usage, model: given.model, number: given.number };
             if answer.text.is_none() && matches!(answer.end, End::Cut | End::Hang) {
                 return Ok(break_off(wire, shared, answer));
             }
@@ -227,6 +232,9 @@ fn whole(wire: &mut Wire<'_>, shared: &Shared, given: &Given<'_>, turn: &Turn<'_
 fn break_off(wire: &mut Wire<'_>, shared: &Shared, answer: &Answer) -> Delivered {
     if answer.end == End::Hang && client_left(wire, shared, IDLE_MAX) {
         return Delivered::ClientLeft;
+    }
+    if answer.end == End::Cut && answer.text.is_some() {
+        shared.pause(BEFORE_CUT);
     }
     Delivered::Dropped
 }

@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use model_server::{Seen, Server, parse_script};
+use model_server::{HOLD, Seen, Server, hold, parse_script};
 use serde_json::json;
 
 const USAGE: u8 = 64;
@@ -14,6 +14,9 @@ const USAGE: u8 = 64;
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let (script, port) = match arguments.as_slice() {
+        [argument] if argument == HOLD => {
+            return hold().map_or_else(|error| complain(&error.to_string(), 1), |()| ExitCode::SUCCESS);
+        }
         [script] => (script, "0"),
         [script, port] => (script, port.as_str()),
         _ => return complain("usage: model-server SCRIPT.json [PORT]", USAGE),

@@ -1,12 +1,13 @@
 //! The server: a listener on loopback, a thread per connection, the script, and what was seen.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
 
 use crate::ask::Ask;
@@ -74,8 +75,8 @@ struct State {
     /// The reply that is next, and how often it was given already.
     next: usize,
     given: u32,
-    /// How many answers were begun; ids are made from it.
-    turns: usize,
+    /// How many replies were taken; ids are made from it.
+    taken: usize,
     seen: Vec<Seen>,
 }
 
@@ -87,7 +88,11 @@ impl Server {
 
     /// Listens on a port of loopback; 0 is a free one. `side_rules` are asked before those that are built in.
     pub fn start_with(port: u16, script: Vec<Reply>, side_rules: Vec<SideRule>) -> io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
+        Self::on(TcpListener::bind((Ipv4Addr::LOCALHOST, port))?, script, side_rules)
+    }
+
+    /// Serves on a socket that listens already.
+    pub fn on(listener: TcpListener, script: Vec<Reply>, side_rules: Vec<SideRule>) -> io::Result<Self> {
         let address = listener.local_addr()?;
         let shared = Arc::new(Shared {
             state: Mutex::new(State { script, ..State::default() }),
@@ -149,8 +154,6 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.shared.stopping.store(true, Ordering::SeqCst);
         self.shared.changed.notify_all();
-        // Wakes the thread that accepts; if this fails, it was already awake.
-        let _ = TcpStream::connect(self.address);
         if let Some(accepting) = self.accepting.take() {
             // A panic in it was reported when it happened.
             let _ = accepting.join();
@@ -162,6 +165,8 @@ impl Drop for Server {
 pub(crate) struct Taken {
     pub(crate) reply: Option<Reply>,
     pub(crate) purpose: Purpose,
+    /// From 1, counting also those that are given several times.
+    pub(crate) number: usize,
 }
 
 impl Shared {
@@ -172,9 +177,10 @@ impl Shared {
     /// Takes the next reply from the script.
     pub(crate) fn take(&self) -> Taken {
         let mut state = self.lock();
-        let number = state.next;
+        state.taken += 1;
+        let (number, taken) = (state.next, state.taken);
         let Some(reply) = state.script.get(number).cloned() else {
-            return Taken { reply: None, purpose: Purpose::Unscripted };
+            return Taken { reply: None, purpose: Purpose::Unscripted, number: taken };
         };
         state.given += 1;
         let last = match reply.times {
@@ -185,14 +191,7 @@ impl Shared {
             state.next += 1;
             state.given = 0;
         }
-        Taken { reply: Some(reply), purpose: Purpose::Work(number) }
-    }
-
-    /// Returns the number of an answer, from 1.
-    pub(crate) fn next_turn(&self) -> usize {
-        let mut state = self.lock();
-        state.turns += 1;
-        state.turns
+        Taken { reply: Some(reply), purpose: Purpose::Work(number), number: taken }
     }
 
     /// Keeps a request, and returns where.
@@ -217,6 +216,19 @@ impl Shared {
         self.changed.notify_all();
     }
 
+    /// Waits for somebody to connect; false when the server stops.
+    fn wait_for_client(&self, listener: &TcpListener) -> bool {
+        let look = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+        while !self.stopping.load(Ordering::SeqCst) {
+            // The socket may belong to another network, so that it cannot be woken by connecting to it.
+            let mut waiting = [PollFd::new(listener, PollFlags::IN)];
+            if poll(&mut waiting, Some(&look)).is_ok_and(|ready| ready > 0) {
+                return true;
+            }
+        }
+        false
+    }
+
     /// Waits; tells whether the server goes on.
     pub(crate) fn pause(&self, time: Duration) -> bool {
         let deadline = Instant::now() + time;
@@ -234,12 +246,9 @@ impl Shared {
 
 fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
     let mut threads: Vec<JoinHandle<()>> = Vec::new();
-    while !shared.stopping.load(Ordering::SeqCst) {
+    while shared.wait_for_client(listener) {
         let Ok((stream, _)) = listener.accept() else { continue };
         threads.retain(|thread| !thread.is_finished());
-        if shared.stopping.load(Ordering::SeqCst) {
-            break;
-        }
         // One too many is dropped, which its client sees as a closed connection.
         if shared.connections.fetch_add(1, Ordering::SeqCst) >= CONNECTIONS_MAX {
             shared.connections.fetch_sub(1, Ordering::SeqCst);

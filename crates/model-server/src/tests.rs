@@ -2,6 +2,7 @@
 
 mod client;
 mod endings;
+mod programs;
 mod protocols;
 mod purposes;
 mod scripts;

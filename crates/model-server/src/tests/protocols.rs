@@ -265,10 +265,11 @@ fn conversation(format: Format) -> (&'static str, Value) {
         }
         Format::Responses => {
             let body = json!({
-                "model": "m", "stream": true, "instructions": "Be brief.",
+                "model": "m", "stream": true,
                 "tools": [{ "type": "function", "name": "shell" }],
                 "text": { "format": { "type": "json_schema", "schema": schema } },
                 "input": [
+                    { "type": "message", "role": "developer", "content": "Be brief." },
                     { "type": "message", "role": "user", "content": [{ "type": "input_text", "text": "look" }] },
                     { "type": "function_call", "name": "shell", "call_id": "t", "arguments": "{}" },
                     { "type": "function_call_output", "call_id": "t", "output": "denied" },

@@ -64,15 +64,12 @@ pub(super) fn fault(fault: &Fault) -> Value {
 }
 
 pub(super) fn ask(body: &Value) -> Ask {
-    let (system, messages): (Vec<Message>, Vec<Message>) =
-        items(body, "messages").map(message).partition(|message| message.role == "system");
-    let system: Vec<String> = system.into_iter().map(|message| message.text).collect();
     Ask {
         model: string_of(body, "model"),
         stream: body["stream"].as_bool().unwrap_or(false),
-        system: system.join("\n\n"),
+        system: String::new(),
         tools: items(body, "tools").map(|tool| string_of(&tool["function"], "name")).collect(),
-        messages,
+        messages: items(body, "messages").map(message).collect(),
         schema: body.pointer("/response_format/json_schema/schema").cloned(),
     }
 }

@@ -7,7 +7,7 @@ mod responses;
 
 use serde_json::Value;
 
-use crate::ask::Ask;
+use crate::ask::{Ask, Message};
 use crate::script::{Answer, End, Fault, Usage};
 
 /// A protocol.
@@ -118,12 +118,19 @@ impl Format {
 
     /// Reads a request; `path` holds what Google puts there.
     pub(crate) fn ask(self, path: &str, body: &Value) -> Ask {
-        match self {
+        let mut ask = match self {
             Self::Messages => messages::ask(body),
             Self::Responses => responses::ask(body),
             Self::Chat => chat::ask(body),
             Self::Google => google::ask(path, body),
-        }
+        };
+        let (instructions, messages): (Vec<Message>, Vec<Message>) =
+            ask.messages.into_iter().partition(|message| matches!(&*message.role, "system" | "developer"));
+        let instructions = instructions.into_iter().map(|message| message.text);
+        let all = std::iter::once(ask.system).chain(instructions).filter(|text| !text.is_empty());
+        ask.system = all.collect::<Vec<_>>().join("\n\n");
+        ask.messages = messages;
+        ask
     }
 
     /// Tells which protocol a path belongs to.
