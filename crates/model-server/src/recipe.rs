@@ -117,6 +117,7 @@ fn qwen(order: &Order<'_>) -> Recipe {
             ("OPENAI_BASE_URL", &format!("{}/v1", order.url)),
             ("OPENAI_MODEL", "scripted-model"),
             ("QWEN_CODE_SUPPRESS_YOLO_WARNING", "1"),
+            ("QWEN_CODE_NO_RELAUNCH", "true"),
         ]),
         files: vec![(".qwen/settings.json".to_owned(), settings.to_string())],
         stdin: order.prompt.to_owned(),

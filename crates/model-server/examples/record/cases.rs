@@ -168,6 +168,7 @@ fn qwen() -> Vec<Case> {
     let shell =
         Shell { tool: "run_shell_command", command: "command", also: json!({ "is_background": false }) };
     let mut cases = usual(&shell, &["--yolo"]);
+    cases.retain(|case| !["error-429", "error-500"].contains(&case.name));
     cases.extend([
         Case::new(
             "denied",
@@ -185,6 +186,14 @@ fn qwen() -> Vec<Case> {
             &["--json-schema", SCHEMA],
             vec![Reply::call("structured_output", json!({ "answer": "yes" })), Reply::say("Done.")],
         ),
+        // Without a limit it tries for more than four minutes.
+        Case::new(
+            "error-429",
+            &["--max-wall-time", "20s"],
+            vec![Reply::error(429, "slow down").retry_after_s(1).always()],
+        ),
+        Case::new("error-500", &["--max-wall-time", "20s"], vec![Reply::error(500, "broken").always()]),
+        Case::new("partial", &["--include-partial-messages"], vec![Reply::say(SAID)]),
         Case::new("resume", &[], vec![Reply::say(SAID).always()]).then(&["--resume", "SESSION"]),
         Case::new("unknown-session", &["--resume", "00000000-0000-4000-8000-00000000dead"], vec![]),
         Case::new("unknown-flag", &["--no-such-flag"], vec![]),

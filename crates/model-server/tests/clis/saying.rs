@@ -25,7 +25,7 @@ fn says(name: &str) {
     assert_eq!((played.exit, played.late), (0, false), "{played:?}");
     let asks = offline.server().asks();
     assert_eq!(asks.len(), 1);
-    assert!(asks[0].last_user_text().ends_with("Say hello."), "{:?}", asks[0].last_user_text());
+    assert!(asks[0].last_user_text().contains("Say hello."), "{:?}", asks[0].last_user_text());
     assert!(!asks[0].system.is_empty(), "the agent sent no instructions");
     assert!(!asks[0].tools.is_empty(), "the agent offered no tools");
     let seen = offline.server().seen();
@@ -38,14 +38,14 @@ fn says(name: &str) {
     assert_eq!(texts(&played.stdout), texts(&recorded), "{}", played.stdout);
 }
 
-/// Returns what kind each line is of.
+/// Returns what kind each line is of; what an agent itself calls fleeting is left out.
 fn kinds(stream: &str) -> Vec<String> {
-    let kind = |line: &str| {
-        let value: Value = serde_json::from_str(line).expect("every line is JSON");
+    let values = stream.lines().map(|line| serde_json::from_str(line).expect("every line is JSON"));
+    let kind = |value: Value| {
         let word = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
         [word("type"), word("subtype"), word("status")].join("/")
     };
-    stream.lines().map(kind).collect()
+    values.filter(|value: &Value| value["ephemeral"] != true).map(kind).collect()
 }
 
 /// Counts how often the words of the script occur.
@@ -66,4 +66,24 @@ fn codex_says() {
 #[test]
 fn gemini_says() {
     says("gemini");
+}
+
+#[test]
+fn qwen_says() {
+    says("qwen");
+}
+
+#[test]
+fn copilot_says() {
+    says("copilot");
+}
+
+#[test]
+fn opencode_says() {
+    says("opencode");
+}
+
+#[test]
+fn goose_says() {
+    says("goose");
 }
