@@ -1,5 +1,6 @@
 //! What every backend provides: capabilities, and a way to drive one run.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -189,6 +190,12 @@ impl WorkFile {
 /// Understands the output of a process. Holds a bounded amount of it.
 pub trait Reader {
     fn feed(&mut self, stream: Stream, bytes: &[u8]) -> Vec<Report>;
+
+    /// Returns what of the output may be kept on disk, before it is understood: by default all of it. For a program
+    /// that tells settings of its user's, which are nobody else's business.
+    fn kept<'a>(&mut self, _stream: Stream, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+        Cow::Borrowed(bytes)
+    }
 
     /// Takes the decision about what the agent asked for. Only for readers that report [`Report::Asks`].
     fn decide(&mut self, _ask: &str, _decision: &Decision) -> Vec<Report> {

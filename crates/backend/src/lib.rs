@@ -3,6 +3,7 @@
 //! A backend sees neither the journal nor a door: it says what to start or do, and reads what comes back.
 
 pub mod claude;
+pub mod codex;
 pub mod command;
 pub mod contract;
 pub mod lines;

@@ -1,6 +1,7 @@
 //! All backends. A new one is a folder, and a line here.
 
 use crate::claude::Claude;
+use crate::codex::Codex;
 use crate::command::Command;
 use crate::contract::Backend;
 use crate::rehearsal::Rehearsal;
@@ -8,11 +9,12 @@ use crate::rehearsal::Rehearsal;
 /// The address of the service that speaks the protocol of Claude Code's, and the variable that holds its key.
 const GLM: (&str, &str) = ("https://api.z.ai/api/anthropic", "ZAI_API_KEY");
 
-static ALL: [&dyn Backend; 4] = [
+static ALL: [&dyn Backend; 5] = [
     &Command,
     &Rehearsal,
     &Claude { name: "claude", service: None },
     &Claude { name: "glm", service: Some(GLM) },
+    &Codex,
 ];
 
 /// Returns the backend that understands runs of this kind.

@@ -67,7 +67,7 @@ impl Output {
             Stream::Stdout => &mut self.stdout,
             Stream::Stderr => &mut self.stderr,
         };
-        let wrote = spool.write(bytes)?;
+        let wrote = spool.write(&self.reader.kept(stream, bytes))?;
         if stream == Stream::Stdout {
             self.usable = self.usable || bytes.iter().any(|byte| !byte.is_ascii_whitespace());
         }

@@ -1,0 +1,164 @@
+//! Codex, driven by its app server: JSON-RPC in lines over its standard streams. It alone, since it covers what
+//! `codex exec` does and adds what that lacks: questions, a word to stop, text as it comes, and errors with a name.
+
+mod asks;
+mod command_line;
+mod failure;
+mod grant;
+mod message;
+mod reader;
+mod screen;
+mod servers;
+mod versions;
+
+use domain::permission::Permission;
+use domain::run::RunSpec;
+use domain::setup::{Context, PromptMode};
+use serde_json::{Value, json};
+
+use crate::contract::{
+    Backend, Capabilities, Drive, Feed, Place, PrepareError, ProcessDrive, permitted_args,
+};
+use crate::program::Program;
+use grant::Asking;
+use reader::{AppServer, Order};
+use servers::Servers;
+
+/// Variables that Codex needs to know its user, its service and its place.
+const VARIABLES: &[&str] = &[
+    "AZURE_OPENAI_API_KEY",
+    "CODEX_ACCESS_TOKEN",
+    "CODEX_API_KEY",
+    "CODEX_CA_CERTIFICATE",
+    "CODEX_HOME",
+    "CODEX_SQLITE_HOME",
+    "OPENAI_API_KEY",
+    "OPENAI_BASE_URL",
+    "OPENAI_ORGANIZATION",
+    "OPENAI_PROJECT",
+    "OPENROUTER_API_KEY",
+];
+
+/// Arguments that an agent's file may add: none of them grants anything.
+const EXTRA_ARGS: &[&str] = &["--strict-config"];
+
+/// Codex.
+pub struct Codex;
+
+impl Backend for Codex {
+    fn kind(&self) -> &'static str {
+        "codex"
+    }
+
+    fn program(&self) -> Option<&'static Program> {
+        Some(&versions::PROGRAM)
+    }
+
+    fn capabilities(&self, _options: &Value) -> Capabilities {
+        Capabilities {
+            system_prompt: true,
+            model: true,
+            session: true,
+            usage: true,
+            ask: true,
+            process: true,
+            replaces_prompt: true,
+            effort: true,
+            skips_context: true,
+            mcp_servers: true,
+            output_schema: true,
+            extra_args: true,
+            extra_directories: true,
+            delegates: true,
+            ..Capabilities::default()
+        }
+    }
+
+    fn unenforceable(&self, permission: &Permission, _options: &Value) -> Vec<String> {
+        grant::unenforceable(permission)
+    }
+
+    fn prepare(&self, spec: &RunSpec, place: &Place<'_>) -> Result<Drive, PrepareError> {
+        let wrong = |reason: String| PrepareError { kind: self.kind(), reason };
+        let found = place.found.ok_or_else(|| wrong("codex was not found on the PATH".to_owned()))?;
+        let servers = Servers::of(spec, place).map_err(wrong)?;
+        let mut argv = found.argv.clone();
+        argv.push("app-server".to_owned());
+        for setting in versions::SETTINGS {
+            argv.extend(["-c".to_owned(), (*setting).to_owned()]);
+        }
+        argv.extend(permitted_args(&spec.setup.extra_args, EXTRA_ARGS).map_err(wrong)?);
+        let order = Order {
+            thread: thread(spec, &servers),
+            turn: turn(spec),
+            session: spec.session.as_ref().map(|session| session.as_str().to_owned()),
+            servers: servers.entries.clone(),
+            structured: spec.setup.output_schema.is_some(),
+        };
+        Ok(Drive::Process(ProcessDrive {
+            argv,
+            env: servers.needed.clone(),
+            known_env: VARIABLES.iter().map(|name| (*name).to_owned()).collect(),
+            set: servers.settings(),
+            feed: Feed::Open(message::greeting(&spec.directory)),
+            files: Vec::new(),
+            reader: Box::new(AppServer::new(order)),
+        }))
+    }
+}
+
+/// Returns what a conversation is begun or continued with.
+fn thread(spec: &RunSpec, servers: &Servers) -> Value {
+    let setup = &spec.setup;
+    let mut config = json!({});
+    // Codex uses these without asking, so they are there only where nobody would have to be asked.
+    if !grant::allows(&setup.permission, "web_search") {
+        config["web_search"] = json!("disabled");
+    }
+    if !grant::allows(&setup.permission, "delegate") {
+        config["features"] = json!({"multi_agent": false});
+    }
+    if setup.context == Context::None {
+        config["project_doc_max_bytes"] = json!(0);
+    }
+    let hidden = servers.hidden();
+    if !hidden.is_empty() {
+        config["shell_environment_policy"] = json!({ "exclude": hidden });
+    }
+    // The sandbox comes with the turn: a conversation that may write would mark the directory as trusted in the
+    // user's own configuration, and so let its files start programs.
+    let mut thread = json!({
+        "cwd": spec.directory, "sandbox": "read-only", "approvalsReviewer": "user",
+        "approvalPolicy": Asking::of(&setup.permission).as_str(), "config": config,
+    });
+    if !spec.system_prompt.trim().is_empty() {
+        let place = match setup.prompt_mode {
+            PromptMode::Append => "developerInstructions",
+            PromptMode::Replace => "baseInstructions",
+        };
+        thread[place] = json!(spec.system_prompt);
+    }
+    if let Some(model) = &spec.model {
+        thread["model"] = json!(model);
+    }
+    thread
+}
+
+/// Returns what the one turn of a run is begun with.
+fn turn(spec: &RunSpec) -> Value {
+    let setup = &spec.setup;
+    let mut turn = json!({
+        "input": [{"type": "text", "text": spec.prompt}],
+        "sandboxPolicy": grant::sandbox(&setup.permission, &setup.extra_directories),
+    });
+    if let Some(effort) = &setup.effort {
+        turn["effort"] = json!(effort);
+    }
+    if let Some(schema) = &setup.output_schema {
+        turn["outputSchema"] = schema.clone();
+    }
+    turn
+}
+
+#[cfg(test)]
+mod tests;
