@@ -6,6 +6,8 @@ pub mod claude;
 pub mod codex;
 pub mod command;
 pub mod contract;
+pub mod gemini;
+mod kept;
 pub mod lines;
 pub mod mcp_config;
 pub mod process;

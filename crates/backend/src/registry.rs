@@ -4,17 +4,19 @@ use crate::claude::Claude;
 use crate::codex::Codex;
 use crate::command::Command;
 use crate::contract::Backend;
+use crate::gemini::Gemini;
 use crate::rehearsal::Rehearsal;
 
 /// The address of the service that speaks the protocol of Claude Code's, and the variable that holds its key.
 const GLM: (&str, &str) = ("https://api.z.ai/api/anthropic", "ZAI_API_KEY");
 
-static ALL: [&dyn Backend; 5] = [
+static ALL: &[&dyn Backend] = &[
     &Command,
     &Rehearsal,
     &Claude { name: "claude", service: None },
     &Claude { name: "glm", service: Some(GLM) },
     &Codex,
+    &Gemini,
 ];
 
 /// Returns the backend that understands runs of this kind.

@@ -1,0 +1,140 @@
+//! Gemini CLI, headless, with a stream of JSON. What it may do stands in a policy file of the run, since it cannot ask.
+
+mod policy;
+mod reader;
+mod versions;
+
+use domain::permission::Permission;
+use domain::run::RunSpec;
+use domain::setup::PromptMode;
+use serde_json::Value;
+
+use crate::contract::{
+    Backend, Capabilities, Drive, Feed, Place, PrepareError, ProcessDrive, Setting, WorkFile, permitted_args,
+};
+use crate::program::Program;
+use policy::Wanted;
+
+const KIND: &str = "gemini";
+const POLICY_FILE: &str = "policy.toml";
+const SYSTEM_FILE: &str = "system.md";
+
+/// A name that no MCP server has: an empty list would mean that all of the user's and the project's are started.
+const NO_SERVER: &str = "volery-allows-none";
+
+/// Variables that Gemini CLI needs to know its user, its service and its place.
+const VARIABLES: &[&str] = &[
+    "GEMINI_API_KEY",
+    "GEMINI_CLI_HOME",
+    "GEMINI_MODEL",
+    "GOOGLE_API_KEY",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+    "GOOGLE_CLOUD_LOCATION",
+    "GOOGLE_CLOUD_PROJECT",
+    "GOOGLE_GEMINI_BASE_URL",
+    "GOOGLE_GENAI_USE_GCA",
+    "GOOGLE_GENAI_USE_VERTEXAI",
+    "GOOGLE_VERTEX_BASE_URL",
+];
+
+/// Arguments that an agent's file may add: none of them grants anything.
+const EXTRA_ARGS: &[&str] = &["--debug", "--screen-reader"];
+
+/// Gemini CLI.
+pub struct Gemini;
+
+impl Backend for Gemini {
+    fn kind(&self) -> &'static str {
+        KIND
+    }
+
+    fn program(&self) -> Option<&'static Program> {
+        Some(&versions::PROGRAM)
+    }
+
+    fn capabilities(&self, _options: &Value) -> Capabilities {
+        Capabilities {
+            system_prompt: true,
+            model: true,
+            session: true,
+            usage: true,
+            process: true,
+            replaces_prompt: true,
+            tools: true,
+            extra_args: true,
+            extra_directories: true,
+            ..Capabilities::default()
+        }
+    }
+
+    fn unenforceable(&self, permission: &Permission, _options: &Value) -> Vec<String> {
+        policy::unenforceable(permission)
+    }
+
+    fn prepare(&self, spec: &RunSpec, place: &Place<'_>) -> Result<Drive, PrepareError> {
+        let wrong = |reason: String| PrepareError { kind: KIND, reason };
+        let found = place.found.ok_or_else(|| wrong("gemini was not found on the PATH".to_owned()))?;
+        let setup = &spec.setup;
+        let wanted = Wanted {
+            permission: &setup.permission,
+            tools: setup.tools.as_deref(),
+            directory: &spec.directory,
+        };
+        let mut argv = found.argv.clone();
+        let mut option = |flag: &str, value: &str| argv.push(format!("{flag}={value}"));
+        option("--output-format", "stream-json");
+        option("--approval-mode", if wanted.is_unrestricted() { "yolo" } else { "default" });
+        option("--policy", &place.file(POLICY_FILE));
+        option("--allowed-mcp-server-names", NO_SERVER);
+        if let Some(model) = &spec.model {
+            option("--model", model);
+        }
+        if let Some(session) = &spec.session {
+            option("--resume", session.as_str());
+        }
+        for directory in &setup.extra_directories {
+            option("--include-directories", directory);
+        }
+        argv.extend(permitted_args(&setup.extra_args, EXTRA_ARGS).map_err(wrong)?);
+        let mut set = vec![
+            ("GEMINI_CLI_TRUST_WORKSPACE".to_owned(), Setting::Plain("true".to_owned())),
+            // The process that it would start itself anew in ignores signals.
+            ("GEMINI_CLI_NO_RELAUNCH".to_owned(), Setting::Plain("true".to_owned())),
+            ("NO_COLOR".to_owned(), Setting::Plain("1".to_owned())),
+        ];
+        let mut files = vec![WorkFile::plain(POLICY_FILE, wanted.policy())];
+        let system = spec.system_prompt.trim();
+        if !system.is_empty() && setup.prompt_mode == PromptMode::Replace {
+            files.push(WorkFile::plain(SYSTEM_FILE, system));
+            set.push(("GEMINI_SYSTEM_MD".to_owned(), Setting::Plain(place.file(SYSTEM_FILE))));
+        }
+        Ok(Drive::Process(ProcessDrive {
+            argv,
+            env: Vec::new(),
+            known_env: VARIABLES.iter().map(|name| (*name).to_owned()).collect(),
+            set,
+            feed: Feed::Whole(prompt(spec).into_bytes()),
+            files,
+            reader: Box::new(reader::Stream::default()),
+        }))
+    }
+}
+
+/// Returns the prompt as the program shall take it: as words, and never as a command.
+fn prompt(spec: &RunSpec) -> String {
+    let system = spec.system_prompt.trim();
+    // It has no way to put something behind its own system prompt.
+    let mut text = match spec.setup.prompt_mode {
+        PromptMode::Append if !system.is_empty() => format!("{system}\n\n{}", spec.prompt),
+        PromptMode::Append | PromptMode::Replace => spec.prompt.clone(),
+    };
+    // `@word` would put files into the prompt, past the policy, and any whose name contains the word.
+    text = text.replace('@', "\\@");
+    if text.starts_with('/') {
+        text.insert(0, '\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,267 @@
+//! A permission in the language of Gemini CLI's policy engine. Everything that no rule allows is denied: nobody can be
+//! asked, so what would be asked is denied too.
+
+use std::fmt::Write as _;
+
+use domain::permission::{Level, Permission, Rule, ToolKind};
+use serde_json::Value;
+
+use super::versions::{self, NOTES};
+
+/// Ranks of rules, the highest first. All stand above what the user's settings can say, which the engine ranks below 951.
+const DENY: u16 = 999;
+const ASK: u16 = 998;
+const ALLOW: u16 = 990;
+const LEVEL: u16 = 980;
+const REST: u16 = 960;
+
+/// The longest pattern that the engine takes. One that it does not take it passes over, which for a denial is fatal.
+const REGEX_BYTES_MAX: usize = 1_500;
+
+/// What a policy is made of.
+pub(super) struct Wanted<'a> {
+    pub(super) permission: &'a Permission,
+    pub(super) tools: Option<&'a [String]>,
+    pub(super) directory: &'a str,
+}
+
+/// One rule of the engine.
+struct Line {
+    tools: Vec<String>,
+    server: Option<String>,
+    arguments: Option<String>,
+    decision: &'static str,
+    rank: u16,
+    reason: String,
+}
+
+impl Wanted<'_> {
+    /// Returns the policy file.
+    pub(super) fn policy(&self) -> String {
+        let mut lines = Vec::new();
+        self.restrictions(&self.permission.deny, DENY, "deny", &mut lines);
+        self.restrictions(&self.permission.ask, ASK, "ask", &mut lines);
+        for rule in &self.permission.allow {
+            lines.extend(self.line(rule, "allow", ALLOW, format!("the rule allow {rule}")));
+        }
+        if self.by_path() {
+            lines.push(Line {
+                tools: owned(versions::tools(ToolKind::Edit)),
+                server: None,
+                arguments: Some(CROOKED_PATHS.to_owned()),
+                decision: "deny",
+                rank: DENY,
+                reason: "a path that goes up or has empty parts cannot be checked".to_owned(),
+            });
+        }
+        lines.extend(self.level());
+        let rest = "no rule allows it, and nobody can be asked".to_owned();
+        lines.push(Line::of(vec!["*".to_owned()], "deny", REST, rest));
+        lines.iter().map(Line::text).collect()
+    }
+
+    /// Tells whether the program may take its own shortcut past every check: only if nothing restricts what it does.
+    pub(super) fn is_unrestricted(&self) -> bool {
+        let permission = self.permission;
+        permission.level == Some(Level::Yolo) && permission.deny.is_empty() && permission.ask.is_empty()
+    }
+
+    fn by_path(&self) -> bool {
+        let Permission { level: _, allow, ask, deny } = self.permission;
+        allow
+            .iter()
+            .chain(ask)
+            .chain(deny)
+            .any(|rule| rule.kind() == ToolKind::Edit && rule.pattern().is_some())
+    }
+
+    fn restrictions(&self, rules: &[Rule], rank: u16, word: &str, lines: &mut Vec<Line>) {
+        for rule in rules {
+            lines.extend(self.line(rule, "deny", rank, format!("the rule {word} {rule}")));
+        }
+    }
+
+    fn line(&self, rule: &Rule, decision: &'static str, rank: u16, reason: String) -> Option<Line> {
+        let mut line = Line::of(Vec::new(), decision, rank, reason);
+        match (rule.kind(), rule.pattern()) {
+            (ToolKind::Everything, None) if decision == "allow" => line.tools = self.everything(),
+            (ToolKind::Everything, None) => line.tools = vec!["*".to_owned()],
+            (ToolKind::Mcp { server, tool }, None) => {
+                line.server = Some(server.to_owned());
+                line.tools = vec![tool.unwrap_or("*").to_owned()];
+            }
+            (ToolKind::Other(name), None) => line.tools = vec![name.to_owned()],
+            (kind, None) => line.tools = owned(versions::tools(kind)),
+            (kind, Some(pattern)) => {
+                line.arguments = Some(regex(kind, pattern, self.directory)?);
+                line.tools = owned(versions::tools(kind));
+            }
+        }
+        if decision == "allow" && line.server.is_none() {
+            line.tools.retain(|tool| tool == "*" || self.is_wanted(tool));
+        }
+        (!line.tools.is_empty()).then_some(line)
+    }
+
+    /// What the level allows by itself.
+    fn level(&self) -> Vec<Line> {
+        let level = self.permission.level.unwrap_or(Level::SafeEdit);
+        let reason = format!("the level {}", level.as_str());
+        let mut tools = owned(NOTES);
+        match level {
+            Level::Yolo => tools = self.everything(),
+            Level::ReadOnly | Level::SafeEdit => {
+                let kinds = [ToolKind::Read, ToolKind::Search];
+                let edit = (level == Level::SafeEdit).then_some(ToolKind::Edit);
+                let named = kinds.into_iter().chain(edit).flat_map(|kind| owned(versions::tools(kind)));
+                tools.extend(named.filter(|tool| self.is_wanted(tool)));
+            }
+        }
+        let mut lines = vec![Line::of(tools, "allow", LEVEL, reason.clone())];
+        if level == Level::Yolo {
+            let mut line = Line::of(vec!["*".to_owned()], "allow", LEVEL, reason);
+            line.server = Some("*".to_owned());
+            lines.push(line);
+        }
+        lines
+    }
+
+    /// Returns what stands for all of the program's own tools that the agent may have.
+    fn everything(&self) -> Vec<String> {
+        match self.tools {
+            None => vec!["*".to_owned()],
+            Some(named) => {
+                let own = versions::all_tools().filter(|tool| self.is_wanted(tool)).map(ToOwned::to_owned);
+                let others = named.iter().filter(|name| matches!(ToolKind::named(name), ToolKind::Other(_)));
+                own.chain(others.cloned()).chain(owned(NOTES)).collect()
+            }
+        }
+    }
+
+    /// Tells whether the agent's list of tools, if it has one, has this one.
+    fn is_wanted(&self, tool: &str) -> bool {
+        let kind = ToolKind::named(tool);
+        self.tools.is_none_or(|named| {
+            named.iter().any(|name| {
+                let wanted = ToolKind::named(name);
+                wanted == kind || wanted == ToolKind::Everything || name == tool
+            })
+        })
+    }
+}
+
+/// Names the rules that the engine cannot express.
+pub(super) fn unenforceable(permission: &Permission) -> Vec<String> {
+    let lists = [("allow", &permission.allow), ("ask", &permission.ask), ("deny", &permission.deny)];
+    let inexpressible = |rule: &&Rule| match rule.pattern() {
+        Some(pattern) => regex(rule.kind(), pattern, "/").is_none(),
+        None => false,
+    };
+    lists
+        .into_iter()
+        .flat_map(|(word, rules)| {
+            rules.iter().filter(inexpressible).map(move |rule| format!("the rule {word} {rule}"))
+        })
+        .collect()
+}
+
+/// Paths that name a file in a roundabout way. The engine sees the arguments as text, each between two zero bytes.
+const CROOKED_PATHS: &str = r#"\x00"file_path":"(?:\.\./|\./\.|[^\x00]*/\.\.?/|[^\x00]*//)"#;
+
+/// Returns the expression for the arguments of a tool, if the pattern of a rule has one. No group may be repeated: the
+/// engine takes such expressions for dangerous and drops the rule.
+fn regex(kind: ToolKind<'_>, pattern: &str, directory: &str) -> Option<String> {
+    let expression = match kind {
+        ToolKind::Shell => match pattern.strip_suffix(":*") {
+            Some(prefix) => format!(r#"\x00"command":"{}(?:[\s"]|\\)"#, literal(prefix)?),
+            None => format!(r#"\x00"command":"{}"\x00"#, glob(pattern, r"[^\x00]*")?),
+        },
+        ToolKind::Edit => {
+            // Claude writes an absolute path with two slashes.
+            let absolute = pattern.strip_prefix('/').filter(|rest| rest.starts_with('/')).unwrap_or(pattern);
+            let directory = directory.trim_end_matches('/');
+            let inside = absolute.strip_prefix(directory).and_then(|rest| rest.strip_prefix('/'));
+            let (prefix, path) = match (inside, absolute.starts_with('/')) {
+                (None, true) => (String::new(), absolute),
+                (inside, _) => {
+                    let path = inside.unwrap_or(absolute).trim_start_matches("./");
+                    (format!(r"(?:{}/|\./|)", literal(directory)?), path)
+                }
+            };
+            let path = glob(path, r"[^/\x00]*")?;
+            format!(r#"\x00"file_path":"{prefix}{path}"\x00"#)
+        }
+        _ => return None,
+    };
+    (expression.len() <= REGEX_BYTES_MAX).then_some(expression)
+}
+
+/// Returns the expression for a pattern: `star` for one star, anything for two, one character for `?`.
+fn glob(pattern: &str, star: &str) -> Option<String> {
+    let mut expression = String::new();
+    let mut rest = pattern;
+    while let Some(at) = rest.find(['*', '?']) {
+        expression.push_str(&literal(&rest[..at])?);
+        rest = &rest[at..];
+        if let Some(after) = rest.strip_prefix("**") {
+            expression.push_str(r"[^\x00]*");
+            // `**/` also stands for no folder at all.
+            rest = after.strip_prefix('/').filter(|after| !after.is_empty()).unwrap_or(after);
+        } else {
+            expression.push_str(if rest.starts_with('*') { star } else { r"[^\x00]" });
+            rest = &rest[1..];
+        }
+    }
+    expression.push_str(&literal(rest)?);
+    Some(expression)
+}
+
+/// Returns the expression for a text as it stands within JSON; nothing where JSON would write it otherwise than it is.
+fn literal(text: &str) -> Option<String> {
+    if text.contains(['"', '\\']) || text.chars().any(char::is_control) {
+        return None;
+    }
+    let plain = |character: char| {
+        !character.is_ascii() || character.is_ascii_alphanumeric() || matches!(character, ' ' | '-' | '_')
+    };
+    let escaped = text.chars().flat_map(|character| {
+        let escape = (!plain(character)).then_some('\\');
+        escape.into_iter().chain(std::iter::once(character))
+    });
+    Some(escaped.collect())
+}
+
+impl Line {
+    fn of(tools: Vec<String>, decision: &'static str, rank: u16, reason: String) -> Self {
+        Self { tools, server: None, arguments: None, decision, rank, reason }
+    }
+
+    /// Returns the rule as TOML, whose strings may be written like those of JSON.
+    fn text(&self) -> String {
+        let quoted = |text: &str| Value::from(text).to_string();
+        let mut text = "[[rule]]\n".to_owned();
+        let mut field = |name: &str, value: String| {
+            writeln!(text, "{name} = {value}").expect("a string takes every text");
+        };
+        let tools: Vec<String> = self.tools.iter().map(|tool| quoted(tool)).collect();
+        field("toolName", format!("[{}]", tools.join(", ")));
+        if let Some(server) = &self.server {
+            field("mcpName", quoted(server));
+        }
+        if let Some(arguments) = &self.arguments {
+            field("argsPattern", quoted(arguments));
+        }
+        field("decision", quoted(self.decision));
+        field("priority", self.rank.to_string());
+        match self.decision {
+            "deny" => field("denyMessage", quoted(&self.reason)),
+            _ => field("allowRedirection", (self.tools == ["*"] && self.server.is_none()).to_string()),
+        }
+        text.push('\n');
+        text
+    }
+}
+
+fn owned(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}

@@ -1,0 +1,217 @@
+//! Understands the stream of Gemini CLI. Only its `result` ends a run; its exit code only tells which status the
+//! service answered with.
+
+use std::collections::BTreeMap;
+
+use domain::run::{AgentEnd, Failure, LimitName, ModelError, Stream as Pipe, Usage};
+use serde_json::Value;
+
+use super::versions::{EXIT_AUTHENTICATION, EXIT_TURNS, FORBIDDEN, NOT_OFFERED, UNKNOWN_SESSION, WOULD_ASK};
+use crate::contract::{Answer, Conclusion, Exit, Reader, Report};
+use crate::kept::{self, Kept};
+use crate::lines::{LINE_BYTES_MAX, Line, Lines};
+
+/// How many tool calls may be under way.
+const CALLS_MAX: usize = 1_000;
+/// Said before a `result` that claims success.
+const TURNS_EXCEEDED: &str = "Maximum session turns exceeded";
+
+/// The stream of one run.
+#[derive(Default)]
+pub(super) struct Stream {
+    lines: Lines,
+    kept: Kept,
+    /// What was said in the last turn that said something.
+    answer: String,
+    turn_over: bool,
+    calls: BTreeMap<String, String>,
+    model: Option<String>,
+    /// The last error that was told before the end.
+    error: Option<String>,
+    result: Option<Value>,
+}
+
+impl Stream {
+    fn take(&mut self, line: Line) -> Vec<Report> {
+        let Line::Whole(line) = line else {
+            return vec![Report::Warned("a line of output was too long and was passed over".to_owned())];
+        };
+        let Ok(event) = serde_json::from_slice::<Value>(&line) else { return Vec::new() };
+        match event["type"].as_str() {
+            Some("init") => self.begun(&event),
+            Some("message") if event["role"] == "assistant" => self.said(&event),
+            Some("tool_use") => self.called(&event),
+            Some("tool_result") => self.returned(&event),
+            Some("error") => {
+                let message = kept::message(event["message"].as_str().unwrap_or_default());
+                self.error = Some(message.clone());
+                vec![Report::Warned(message)]
+            }
+            Some("result") => {
+                let reports = self.ended(&event);
+                self.result = Some(event);
+                reports
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn begun(&mut self, event: &Value) -> Vec<Report> {
+        self.model = event["model"].as_str().map(ToOwned::to_owned);
+        let session = event["session_id"].as_str().map(|session| Report::Session(session.to_owned()));
+        session.into_iter().chain(self.model.clone().map(Report::Model)).collect()
+    }
+
+    fn said(&mut self, event: &Value) -> Vec<Report> {
+        let text = event["content"].as_str().unwrap_or_default();
+        if text.is_empty() {
+            return Vec::new();
+        }
+        let mut reports = Vec::new();
+        if std::mem::take(&mut self.turn_over) && !self.answer.is_empty() {
+            self.kept.say("\n");
+            reports.push(Report::Said("\n".to_owned()));
+            self.answer.clear();
+        }
+        self.kept.say(text);
+        reports.push(Report::Said(text.to_owned()));
+        let room = LINE_BYTES_MAX.saturating_sub(self.answer.len());
+        if text.len() > room && room > 0 {
+            reports.push(Report::Warned("the answer was too long and was cut".to_owned()));
+        }
+        self.answer.push_str(domain::size::head(text, room));
+        reports
+    }
+
+    fn called(&mut self, event: &Value) -> Vec<Report> {
+        self.turn_over = true;
+        let (id, name) = (text_of(&event["tool_id"]), text_of(&event["tool_name"]));
+        if self.calls.len() < CALLS_MAX {
+            self.calls.insert(id.clone(), name.clone());
+        }
+        vec![Report::ToolCalled { id, name, input: event["parameters"].clone() }]
+    }
+
+    fn returned(&mut self, event: &Value) -> Vec<Report> {
+        let id = text_of(&event["tool_id"]);
+        let name = self.calls.remove(&id).unwrap_or_default();
+        let error = &event["error"];
+        let told = event["output"].as_str().or_else(|| error["message"].as_str()).unwrap_or_default();
+        let ok = event["status"] == "success";
+        let mut reports = vec![Report::ToolReturned { id, ok, output: told.to_owned() }];
+        let reason = error["message"].as_str().unwrap_or(told);
+        let denied = match error["type"].as_str() {
+            Some(NOT_OFFERED) => Some("it is not offered to this agent"),
+            Some(FORBIDDEN) => Some(reason),
+            Some(_) if reason.contains(WOULD_ASK) => Some(reason),
+            Some(_) | None => None,
+        };
+        if let Some(reason) = denied {
+            reports.push(Report::Warned(format!("denied: {name}: {}", kept::message(reason))));
+        }
+        reports
+    }
+
+    /// Reports what the terminal event tells.
+    fn ended(&mut self, event: &Value) -> Vec<Report> {
+        let stats = &event["stats"];
+        let count = |of: &Value, key: &str| of[key].as_u64().unwrap_or(0);
+        let input_tokens = count(stats, "input_tokens");
+        // What the model thought is part of the total only.
+        let beyond = count(stats, "total_tokens").saturating_sub(input_tokens);
+        let output_tokens = count(stats, "output_tokens").max(beyond);
+        let usage = Usage { input_tokens, output_tokens, cost: None };
+        let models = stats["models"].as_object().into_iter().flatten();
+        let busiest = models.max_by_key(|(_, tokens)| count(tokens, "output_tokens"));
+        let really = busiest.filter(|(_, tokens)| count(tokens, "output_tokens") > 0).map(|(name, _)| name);
+        let other = really.filter(|name| self.model.as_ref() != Some(name));
+        let used = (usage != Usage::default()).then_some(Report::Used(usage));
+        used.into_iter().chain(other.cloned().map(Report::Model)).collect()
+    }
+
+    fn conclude_result(&mut self, event: &Value, exit: Exit) -> Conclusion {
+        let told = event["error"]["message"].as_str().map(kept::message);
+        let exceeded = self.error.as_deref() == Some(TURNS_EXCEEDED);
+        let end = match (event["status"].as_str(), event["error"]["type"].as_str()) {
+            (Some("success"), _) if exceeded => AgentEnd::OverBudget(LimitName::Turns),
+            (Some("success"), _) => AgentEnd::Done,
+            (_, Some("FatalTurnLimitedError")) => AgentEnd::OverBudget(LimitName::Turns),
+            (_, _) if exit == Exit::Code(EXIT_TURNS) => AgentEnd::OverBudget(LimitName::Turns),
+            (_, _) => {
+                let message = told.or_else(|| self.error.take()).unwrap_or_default();
+                AgentEnd::Failed(match model_error(event, &message, exit) {
+                    Some(error) => Failure::Model { error, message },
+                    None => Failure::Agent { message },
+                })
+            }
+        };
+        let answer = match end {
+            AgentEnd::Done => Answer::Text(std::mem::take(&mut self.answer)),
+            _ => self.kept.take_partial(),
+        };
+        Conclusion::new(end, answer)
+    }
+}
+
+impl Reader for Stream {
+    fn feed(&mut self, pipe: Pipe, bytes: &[u8]) -> Vec<Report> {
+        match pipe {
+            Pipe::Stdout => {
+                let lines = self.lines.feed(bytes);
+                lines.into_iter().flat_map(|line| self.take(line)).collect()
+            }
+            Pipe::Stderr => {
+                self.kept.complain(bytes);
+                Vec::new()
+            }
+        }
+    }
+
+    fn conclude(&mut self, exit: Exit) -> Conclusion {
+        if let Some(rest) = self.lines.finish() {
+            self.take(Line::Whole(rest));
+        }
+        if let Some(event) = self.result.take() {
+            return self.conclude_result(&event, exit);
+        }
+        let stderr = self.kept.stderr();
+        let unknown = UNKNOWN_SESSION.iter().find_map(|words| stderr.find(words));
+        let failure = match (unknown, exit) {
+            (Some(at), _) => Failure::Session { reason: kept::message(&stderr[at..]) },
+            (None, Exit::Code(EXIT_AUTHENTICATION)) => {
+                Failure::Model { error: ModelError::Denied, message: kept::message(&stderr) }
+            }
+            (None, exit) => kept::without_end(exit),
+        };
+        Conclusion::new(AgentEnd::Failed(failure), self.kept.take_partial())
+    }
+}
+
+/// Returns what was wrong with the model, if it was the model.
+fn model_error(event: &Value, message: &str, exit: Exit) -> Option<ModelError> {
+    if message.starts_with("The model response was blocked") {
+        return Some(ModelError::Refusal);
+    }
+    let lower = message.to_ascii_lowercase();
+    if lower.contains("fetch failed") || lower.contains("econnrefused") || lower.contains("enotfound") {
+        return Some(ModelError::Unreachable);
+    }
+    if lower.contains("token count") && lower.contains("exceeds") {
+        return Some(ModelError::TooLong);
+    }
+    // The exit code is the status of the service, of which eight bits are left.
+    let status = match exit {
+        Exit::Code(code @ 144..=255) => u64::try_from(code).ok().map(|code| code + 256),
+        Exit::Code(17) => Some(529),
+        Exit::Code(_) | Exit::Signal(_) => None,
+    };
+    match status {
+        Some(status) => Some(ModelError::of_status(status)),
+        // An answer that the program cannot take has no error of its own, only words before it.
+        None => (event["error"].is_null() || message.starts_with("[API Error")).then_some(ModelError::Other),
+    }
+}
+
+fn text_of(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}

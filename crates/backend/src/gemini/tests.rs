@@ -1,0 +1,348 @@
+//! Streams as Gemini CLI writes them, whole, cut and wrong, and what becomes of an agent's wishes.
+
+use std::path::Path;
+
+use domain::permission::Level;
+use domain::run::{AgentEnd, Failure, LimitName, ModelError, Stream as Pipe, Usage};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::reader::Stream;
+use super::*;
+use crate::contract::{Answer, Conclusion, Exit, Reader, Report};
+use crate::program::Found;
+use crate::sample;
+
+fn lines(events: &[Value]) -> Vec<u8> {
+    events.iter().flat_map(|event| format!("{event}\n").into_bytes()).collect()
+}
+
+fn read(events: &[Value], exit: Exit) -> (Vec<Report>, Conclusion) {
+    let mut reader = Stream::default();
+    let reports = reader.feed(Pipe::Stdout, &lines(events));
+    (reports, reader.conclude(exit))
+}
+
+fn said(text: &str) -> Value {
+    json!({"type": "message", "role": "assistant", "content": text, "delta": true})
+}
+
+fn stats(input: u64, output: u64, total: u64) -> Value {
+    json!({"input_tokens": input, "output_tokens": output, "total_tokens": total,
+        "models": {"gemini-2.5-flash": {"output_tokens": output}}})
+}
+
+fn failed(kind: &str, message: &str) -> Value {
+    json!({"type": "result", "status": "error", "error": {"type": kind, "message": message}, "stats": stats(0, 0, 0)})
+}
+
+fn success() -> Value {
+    json!({"type": "result", "status": "success", "stats": stats(200, 20, 230)})
+}
+
+fn call(id: &str, tool: &str) -> Value {
+    json!({"type": "tool_use", "tool_name": tool, "tool_id": id, "parameters": {"a": 1}})
+}
+
+#[test]
+fn the_answer_is_what_was_said_after_the_last_tool() {
+    let init = json!({"type": "init", "session_id": "s-1", "model": "auto"});
+    let back = json!({"type": "tool_result", "tool_id": "t1", "status": "success", "output": "x"});
+    let events =
+        [init, said("I "), said("look."), call("t1", "read_file"), back, said("Do"), said("ne."), success()];
+    let (reports, conclusion) = read(&events, Exit::Code(0));
+    let words = |text: &str| Report::Said(text.to_owned());
+    let (id, name) = ("t1".to_owned(), "read_file".to_owned());
+    let expected = [
+        Report::Session("s-1".to_owned()),
+        Report::Model("auto".to_owned()),
+        words("I "),
+        words("look."),
+        Report::ToolCalled { id: id.clone(), name, input: json!({"a": 1}) },
+        Report::ToolReturned { id, ok: true, output: "x".to_owned() },
+        words("\n"),
+        words("Do"),
+        words("ne."),
+        Report::Used(Usage { input_tokens: 200, output_tokens: 30, cost: None }),
+        Report::Model("gemini-2.5-flash".to_owned()),
+    ];
+    assert_eq!(reports, expected);
+    assert_eq!((conclusion.end, conclusion.answer), (AgentEnd::Done, Answer::Text("Done.".to_owned())));
+    let last_words_before_a_tool = [said("All is done."), call("t1", "update_topic"), success()];
+    let (_, conclusion) = read(&last_words_before_a_tool, Exit::Code(0));
+    assert_eq!(conclusion.answer, Answer::Text("All is done.".to_owned()));
+}
+
+#[test]
+fn each_way_to_fail_has_its_name() {
+    let model = |error, message: &str, code| {
+        let (_, conclusion) = read(&[said("so far"), failed("unknown", message)], Exit::Code(code));
+        let message = message.to_owned();
+        assert_eq!(conclusion.end, AgentEnd::Failed(Failure::Model { error, message }), "{code}");
+        assert_eq!(conclusion.answer, Answer::Text("so far".to_owned()));
+    };
+    model(ModelError::BadRequest, "[API Error: bad]", 144);
+    model(ModelError::Denied, "[API Error: key]", 145);
+    model(ModelError::RateLimit, "[API Error: quota]", 173);
+    model(ModelError::Overloaded, "[API Error: later]", 247);
+    model(ModelError::Other, "[API Error: what]", 1);
+    model(ModelError::Unreachable, "[API Error: exception fetch failed sending request]", 1);
+    model(ModelError::TooLong, "[API Error: The input token count (9) exceeds the maximum (8)]", 144);
+    let end = |events: &[Value], code| read(events, Exit::Code(code)).1.end;
+    let turns = AgentEnd::OverBudget(LimitName::Turns);
+    assert_eq!(end(&[failed("FatalTurnLimitedError", "Reached max")], 53), turns);
+    let exceeded = json!({"type": "error", "severity": "error", "message": "Maximum session turns exceeded"});
+    assert_eq!(end(&[exceeded, success()], 0), turns);
+    let cancelled = failed("FatalCancellationError", "Operation cancelled.");
+    let message = "Operation cancelled.".to_owned();
+    assert_eq!(end(&[cancelled], 130), AgentEnd::Failed(Failure::Agent { message }));
+}
+
+#[test]
+fn an_answer_that_was_blocked_is_a_refusal_though_its_result_has_no_error() {
+    let message = "The model response was blocked due to safety settings.".to_owned();
+    let error = json!({"type": "error", "severity": "error", "message": message});
+    let blocked = json!({"type": "result", "status": "error", "stats": stats(0, 0, 0)});
+    let (reports, conclusion) = read(&[error, blocked], Exit::Code(0));
+    assert_eq!(reports, [Report::Warned(message.clone())]);
+    let failure = Failure::Model { error: ModelError::Refusal, message };
+    assert_eq!(conclusion.end, AgentEnd::Failed(failure));
+}
+
+#[test]
+fn without_a_result_nothing_succeeded_and_what_was_said_is_kept() {
+    for (exit, failure) in [
+        (Exit::Code(0), Failure::Output { reason: "the stream ended without its terminal event".to_owned() }),
+        (Exit::Code(55), Failure::Exit { code: 55 }),
+        (Exit::Signal(9), Failure::Signal { signal: 9 }),
+    ] {
+        let (_, conclusion) = read(&[said("so far")], exit);
+        assert_eq!(conclusion.end, AgentEnd::Failed(failure));
+        assert_eq!(conclusion.answer, Answer::Text("so far".to_owned()));
+    }
+}
+
+#[test]
+fn what_stands_on_the_error_stream_tells_why_it_did_not_begin() {
+    let end = |stderr: &str, code| {
+        let mut reader = Stream::default();
+        reader.feed(Pipe::Stderr, stderr.as_bytes());
+        reader.conclude(Exit::Code(code)).end
+    };
+    let reason = "Error resuming session: Invalid session identifier \"x\".".to_owned();
+    let told = format!("Warning: colours\n{reason}\n");
+    assert_eq!(end(&told, 42), AgentEnd::Failed(Failure::Session { reason }));
+    let message = "Invalid auth method selected.".to_owned();
+    let denied = Failure::Model { error: ModelError::Denied, message: message.clone() };
+    assert_eq!(end(&message, 41), AgentEnd::Failed(denied));
+}
+
+#[test]
+fn a_denied_tool_is_a_warning() {
+    let back = |kind: &str, message: &str| {
+        let error = json!({"type": kind, "message": message});
+        let result =
+            json!({"type": "tool_result", "tool_id": "t", "status": "error", "output": "no", "error": error});
+        read(&[call("t", "replace"), result], Exit::Code(0)).0.into_iter().skip(2).collect::<Vec<_>>()
+    };
+    let warned = |text: &str| vec![Report::Warned(text.to_owned())];
+    let hidden = back("tool_not_registered", "Tool \"replace\" not found.");
+    assert_eq!(hidden, warned("denied: replace: it is not offered to this agent"));
+    assert_eq!(back("policy_violation", "by a rule"), warned("denied: replace: by a rule"));
+    let asks = "Tool execution for \"Edit\" requires user confirmation";
+    assert_eq!(back("unhandled_exception", asks), warned(&format!("denied: replace: {asks}")));
+    assert_eq!(back("file_not_found", "File not found"), []);
+}
+
+fn prepared(change: impl FnOnce(&mut RunSpec)) -> Result<ProcessDrive, PrepareError> {
+    let mut spec = sample::spec("gemini");
+    change(&mut spec);
+    let found =
+        Found { argv: vec!["node".to_owned(), "/g.js".to_owned()], version: Some("0.61.0".to_owned()) };
+    let place = Place { work: Path::new("/w"), own_program: Path::new("/bin/volery"), found: Some(&found) };
+    match Gemini.prepare(&spec, &place)? {
+        Drive::Process(drive) => Ok(drive),
+        Drive::Loop(_) => panic!("a process was expected"),
+    }
+}
+
+fn set(drive: &ProcessDrive, name: &str) -> Option<Setting> {
+    drive.set.iter().find(|(known, _)| known == name).map(|(_, setting)| setting.clone())
+}
+
+#[test]
+fn what_the_agent_wants_becomes_options() {
+    let plain = prepared(|_| {}).unwrap();
+    let expected = [
+        "node",
+        "/g.js",
+        "--output-format=stream-json",
+        "--approval-mode=default",
+        "--policy=/w/policy.toml",
+        "--allowed-mcp-server-names=volery-allows-none",
+    ];
+    assert_eq!(plain.argv, expected);
+    assert_eq!(set(&plain, "GEMINI_CLI_NO_RELAUNCH"), Some(Setting::Plain("true".to_owned())));
+    assert_eq!(plain.feed, Feed::Whole(b"You are careful.\n\ndo it".to_vec()));
+    let full = prepared(|spec| {
+        spec.model = Some("pro".to_owned());
+        spec.session = Some("s-9".parse().unwrap());
+        spec.setup.prompt_mode = PromptMode::Replace;
+        spec.setup.permission.level = Some(Level::Yolo);
+        spec.setup.extra_directories = vec!["/srv".to_owned()];
+    })
+    .unwrap();
+    let options = ["--approval-mode=yolo", "--model=pro", "--resume=s-9", "--include-directories=/srv"];
+    for option in options {
+        assert!(full.argv.contains(&option.to_owned()), "{option} in {:?}", full.argv);
+    }
+    assert_eq!(set(&full, "GEMINI_SYSTEM_MD"), Some(Setting::Plain("/w/system.md".to_owned())));
+    assert_eq!(full.feed, Feed::Whole(b"do it".to_vec()));
+}
+
+#[test]
+fn no_prompt_is_a_command_or_a_reference_to_a_file() {
+    let fed = |prompt: &str| {
+        let drive = prepared(|spec| {
+            spec.system_prompt = String::new();
+            spec.prompt = prompt.to_owned();
+        });
+        drive.unwrap().feed
+    };
+    assert_eq!(fed("/quit now"), Feed::Whole(b"\n/quit now".to_vec()));
+    assert_eq!(fed("read @.env"), Feed::Whole(b"read \\@.env".to_vec()));
+}
+
+#[test]
+fn arguments_that_would_grant_something_are_refused() {
+    assert!(prepared(|spec| spec.setup.extra_args = vec!["--debug".to_owned()]).is_ok());
+    for sly in ["--yolo", "--policy=/tmp/mine", "--approval-mode=yolo", "x"] {
+        let refused = prepared(|spec| spec.setup.extra_args = vec![sly.to_owned()]);
+        let reason = refused.err().map(|refused| refused.reason).unwrap_or_default();
+        assert!(reason.contains("may not be given by an agent"), "{sly}: {reason}");
+    }
+}
+
+fn policy(change: impl FnOnce(&mut RunSpec)) -> String {
+    let drive = prepared(change).unwrap();
+    let file = drive.files.into_iter().find(|file| file.name == POLICY_FILE).unwrap();
+    String::from_utf8(file.content).unwrap()
+}
+
+/// Returns the decision, the tools and the pattern of each rule, in the order of rank.
+fn rules(policy: &str) -> Vec<(u16, String)> {
+    let field = |rule: &str, name: &str| {
+        let value = rule.lines().find_map(|line| line.strip_prefix(&format!("{name} = ")));
+        value.unwrap_or_default().to_owned()
+    };
+    let rules = policy.split("[[rule]]").skip(1).map(|rule| {
+        let decision = field(rule, "decision").trim_matches('"').to_owned();
+        let [tools, server, pattern] = ["toolName", "mcpName", "argsPattern"].map(|name| field(rule, name));
+        let words = [decision, tools, server, pattern];
+        (field(rule, "priority").parse().unwrap(), words.join(" ").trim_end().to_owned())
+    });
+    let mut rules: Vec<(u16, String)> = rules.collect();
+    rules.sort_by_key(|(rank, _)| std::cmp::Reverse(*rank));
+    rules
+}
+
+#[test]
+fn a_level_allows_its_tools_and_denies_the_rest() {
+    let tools = |level| {
+        let policy = policy(|spec| spec.setup.permission.level = level);
+        assert_eq!(rules(&policy).last().unwrap(), &(960, "deny [\"*\"]".to_owned()));
+        policy
+    };
+    let reader = tools(Some(Level::ReadOnly));
+    assert!(reader.contains("\"read_file\"") && !reader.contains("\"write_file\""), "{reader}");
+    for level in [None, Some(Level::SafeEdit)] {
+        let editor = tools(level);
+        assert!(editor.contains("\"write_file\"") && !editor.contains("run_shell_command"), "{editor}");
+    }
+    let free = tools(Some(Level::Yolo));
+    assert_eq!(rules(&free)[0], (980, "allow [\"*\"]".to_owned()));
+}
+
+#[test]
+fn rules_become_rules_of_the_engine_and_denials_stand_first() {
+    let policy = policy(|spec| {
+        spec.setup.permission.level = Some(Level::ReadOnly);
+        let rules = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
+        spec.setup.permission.allow = rules(&["Edit(src/**)", "Bash(git log:*)", "mcp__files__read"]);
+        spec.setup.permission.ask = rules(&["WebFetch"]);
+        spec.setup.permission.deny = rules(&["Bash(rm *)"]);
+    });
+    let rules = rules(&policy);
+    let words: Vec<&str> = rules.iter().map(|(_, words)| words.as_str()).collect();
+    assert_eq!(words[0], r#"deny ["run_shell_command"]  "\\x00\"command\":\"rm [^\\x00]*\"\\x00""#);
+    assert!(words[1].starts_with(r#"deny ["write_file", "replace"]"#), "{}", words[1]);
+    assert_eq!(words[2], r#"deny ["web_fetch"]"#);
+    let edit =
+        r#"allow ["write_file", "replace"]  "\\x00\"file_path\":\"(?:\\/p/|\\./|)src\\/[^\\x00]*\"\\x00""#;
+    assert_eq!(words[3], edit);
+    assert_eq!(words[4], r#"allow ["run_shell_command"]  "\\x00\"command\":\"git log(?:[\\s\"]|\\\\)""#);
+    assert_eq!(words[5], r#"allow ["read"] "files""#);
+}
+
+#[test]
+fn a_list_of_tools_narrows_what_level_and_rules_allow() {
+    let policy = policy(|spec| {
+        spec.setup.tools = Some(vec!["Read".to_owned(), "Bash".to_owned()]);
+        spec.setup.permission.level = Some(Level::Yolo);
+        spec.setup.permission.allow = vec!["WebFetch".parse().unwrap()];
+    });
+    assert!(policy.contains("\"read_file\"") && policy.contains("\"run_shell_command\""), "{policy}");
+    assert!(!policy.contains("web_fetch") && !policy.contains("write_file"), "{policy}");
+}
+
+#[test]
+fn restrictions_keep_the_shortcut_past_all_checks_away() {
+    let drive = prepared(|spec| {
+        spec.setup.permission.level = Some(Level::Yolo);
+        spec.setup.permission.deny = vec!["Bash(rm:*)".parse().unwrap()];
+    });
+    assert!(drive.unwrap().argv.contains(&"--approval-mode=default".to_owned()));
+}
+
+#[test]
+fn rules_that_the_engine_cannot_express_are_named() {
+    let texts = ["Read(.env)", "Bash(rm:*)", "Edit(a/**)", "WebFetch(domain:x)", "Bash(a \"b\")", "Read"];
+    let deny = texts.map(|rule| rule.parse().unwrap()).to_vec();
+    let permission = Permission { deny, ..Permission::default() };
+    let named = Gemini.unenforceable(&permission, &Value::Null);
+    let expected =
+        ["the rule deny Read(.env)", "the rule deny WebFetch(domain:x)", "the rule deny Bash(a \"b\")"];
+    assert_eq!(named, expected);
+}
+
+proptest! {
+    #[test]
+    fn no_prefix_of_a_stream_succeeds(cut in 0_usize..400) {
+        let whole = lines(&[said("hello"), success()]);
+        let terminal = whole.len() - 1;
+        let mut stream = Stream::default();
+        stream.feed(Pipe::Stdout, &whole[..cut.min(terminal - 1)]);
+        prop_assert!(matches!(stream.conclude(Exit::Code(0)).end, AgentEnd::Failed(_)));
+    }
+
+    #[test]
+    fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), kind in "[a-z_]{0,12}") {
+        let mut stream = Stream::default();
+        stream.feed(Pipe::Stdout, &bytes);
+        stream.feed(Pipe::Stdout, format!("\n{{\"type\":\"{kind}\",\"stats\":7,\"error\":[]}}\n").as_bytes());
+        stream.conclude(Exit::Code(144));
+    }
+
+    #[test]
+    fn no_rule_breaks_the_file_or_repeats_a_group(pattern in "[a-z*?(){}+\\[\\]/ .|^$-]{1,30}") {
+        if let Ok(rule) = format!("Edit({pattern})").parse() {
+            let policy = policy(|spec| spec.setup.permission.deny = vec![rule]);
+            for line in policy.lines().filter_map(|line| line.strip_prefix("argsPattern = ")) {
+                let expression: String = serde_json::from_str(line).unwrap();
+                for repeated in [")*", ")+", ")?", "){"] {
+                    prop_assert!(!expression.contains(repeated), "{expression}");
+                }
+            }
+        }
+    }
+}
