@@ -282,11 +282,13 @@ pub struct Conclusion {
     pub session: Option<String>,
     /// The answer as a value, where its shape was asked for.
     pub structured: Option<serde_json::Value>,
+    /// What is known only now, such as a figure that the program leaves in a file.
+    pub reports: Vec<Report>,
 }
 
 impl Conclusion {
     pub fn new(end: AgentEnd, answer: Answer) -> Self {
-        Self { end, answer, session: None, structured: None }
+        Self { end, answer, session: None, structured: None, reports: Vec::new() }
     }
 }
 

@@ -1,49 +1,74 @@
-//! What a reader keeps of a run that may end without its terminal event: what was said, and how the error stream began.
+//! What a reader keeps of a stream beside its events: what was said so far and what the error stream says, bounded.
 
-use domain::run::Failure;
+use domain::run::{Failure, Stream};
 
 use crate::contract::{Answer, Exit};
 
-/// The most of what was said that is kept.
+/// The most of what was said that is kept for a run that ends early.
 const SAID_BYTES_MAX: usize = 1 << 20;
 /// The most of the error stream that is looked at for a reason.
 const STDERR_BYTES_MAX: usize = 16 << 10;
 /// The most of a message about a failure.
 const MESSAGE_BYTES_MAX: usize = 2_000;
 
-/// A bounded part of what came.
+/// What is kept of one run.
 #[derive(Debug, Default)]
-pub(crate) struct Kept {
+pub struct Kept {
     said: String,
+    /// What was said of a message that has not come as a whole.
+    unfinished: String,
     stderr: Vec<u8>,
 }
 
 impl Kept {
-    pub(crate) fn say(&mut self, text: &str) {
+    /// Keeps a whole message, in the place of its pieces.
+    pub fn say(&mut self, text: &str) {
+        self.unfinished.clear();
         let room = SAID_BYTES_MAX.saturating_sub(self.said.len());
         self.said.push_str(domain::size::head(text, room));
+        self.said.push('\n');
     }
 
-    pub(crate) fn complain(&mut self, bytes: &[u8]) {
+    /// Keeps a piece of a message.
+    pub fn piece(&mut self, text: &str) {
+        let room = SAID_BYTES_MAX.saturating_sub(self.unfinished.len());
+        self.unfinished.push_str(domain::size::head(text, room));
+    }
+
+    /// Forgets the pieces of a message that begins anew.
+    pub fn begin(&mut self) {
+        self.unfinished.clear();
+    }
+
+    /// Keeps what was written to the error stream.
+    pub fn complain(&mut self, bytes: &[u8]) {
         let room = STDERR_BYTES_MAX.saturating_sub(self.stderr.len()).min(bytes.len());
         self.stderr.extend_from_slice(&bytes[..room]);
     }
 
-    pub(crate) fn stderr(&self) -> String {
-        String::from_utf8_lossy(&self.stderr).into_owned()
+    /// Keeps what is not standard output, and tells whether it was.
+    pub fn is_complaint(&mut self, pipe: Stream, bytes: &[u8]) -> bool {
+        let complaint = pipe == Stream::Stderr;
+        if complaint {
+            self.complain(bytes);
+        }
+        complaint
     }
 
-    /// Hands out what was said as the answer of a run that did not come to its end.
-    pub(crate) fn take_partial(&mut self) -> Answer {
-        match std::mem::take(&mut self.said) {
-            said if said.is_empty() => Answer::Nothing,
-            said => Answer::Text(said),
-        }
+    /// Returns the error stream without colours.
+    pub fn stderr(&self) -> String {
+        plain(&String::from_utf8_lossy(&self.stderr)).trim().to_owned()
+    }
+
+    /// Takes everything that was said, also what was not finished.
+    pub fn answer(&mut self) -> Answer {
+        let said = std::mem::take(&mut self.said) + &std::mem::take(&mut self.unfinished);
+        if said.trim().is_empty() { Answer::Nothing } else { Answer::Text(said) }
     }
 }
 
 /// Names the failure of a stream that has no terminal event, whatever the exit code says.
-pub(crate) fn without_end(exit: Exit) -> Failure {
+pub fn without_end(exit: Exit) -> Failure {
     match exit {
         Exit::Signal(signal) => Failure::Signal { signal },
         Exit::Code(0) => Failure::Output { reason: "the stream ended without its terminal event".to_owned() },
@@ -51,7 +76,57 @@ pub(crate) fn without_end(exit: Exit) -> Failure {
     }
 }
 
-/// Returns a message as it is recorded.
-pub(crate) fn message(text: &str) -> String {
+/// Returns the beginning of a message about a failure.
+pub fn message(text: &str) -> String {
     domain::size::head(text.trim(), MESSAGE_BYTES_MAX).to_owned()
+}
+
+/// Returns a text without the control sequences of a terminal.
+pub fn plain(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text.chars().peekable();
+    while let Some(character) = rest.next() {
+        match (character, rest.peek()) {
+            ('\x1b', Some('[')) => {
+                rest.next();
+                // The sequence ends with the first letter or sign behind its numbers.
+                while rest.next().is_some_and(|next| !('@'..='~').contains(&next)) {}
+            }
+            ('\x1b', Some(']')) => while rest.next().is_some_and(|next| !matches!(next, '\x07' | '\x1b')) {},
+            ('\x1b', _) | ('\r', _) => {}
+            _ => out.push(character),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_kept_until_their_message_is_whole() {
+        let mut kept = Kept::default();
+        kept.piece("Hel");
+        kept.piece("lo");
+        kept.say("Hello");
+        kept.piece("and th");
+        assert_eq!(kept.answer(), Answer::Text("Hello\nand th".to_owned()));
+        assert_eq!(kept.answer(), Answer::Nothing);
+    }
+
+    #[test]
+    fn a_message_that_begins_anew_is_told_once() {
+        let mut kept = Kept::default();
+        kept.piece("Half of a");
+        kept.begin();
+        kept.piece("Half of a");
+        assert_eq!(kept.answer(), Answer::Text("Half of a".to_owned()));
+    }
+
+    #[test]
+    fn colours_and_titles_are_removed() {
+        assert_eq!(plain("\x1b[38;5;141m> \x1b[0mhi\r\n\x1b]0;title\x07there\x1b"), "> hi\nthere");
+        assert_eq!(plain("\x1b["), "");
+    }
 }

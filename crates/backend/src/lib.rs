@@ -6,14 +6,16 @@ pub mod claude;
 pub mod codex;
 pub mod command;
 pub mod contract;
+pub mod copilot;
 pub mod gemini;
-mod kept;
+pub mod kept;
 pub mod lines;
 pub mod mcp_config;
 pub mod process;
 pub mod program;
 pub mod registry;
 pub mod rehearsal;
+pub mod worded_schema;
 
 #[cfg(test)]
 mod sample;

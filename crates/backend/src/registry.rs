@@ -4,6 +4,7 @@ use crate::claude::Claude;
 use crate::codex::Codex;
 use crate::command::Command;
 use crate::contract::Backend;
+use crate::copilot::Copilot;
 use crate::gemini::Gemini;
 use crate::rehearsal::Rehearsal;
 
@@ -17,6 +18,7 @@ static ALL: &[&dyn Backend] = &[
     &Claude { name: "glm", service: Some(GLM) },
     &Codex,
     &Gemini,
+    &Copilot,
 ];
 
 /// Returns the backend that understands runs of this kind.

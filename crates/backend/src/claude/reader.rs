@@ -4,14 +4,9 @@ use domain::run::{AgentEnd, Cost, CostBasis, Failure, LimitName, ModelError, Str
 use serde_json::{Value, json};
 
 use crate::contract::{Answer, Ask, Conclusion, Decision, Exit, Reader, Report};
+use crate::kept::{self, Kept};
 use crate::lines::{Line, Lines};
 
-/// The most of what was said that is kept for a run that ends early.
-const PARTIAL_BYTES_MAX: usize = 1 << 20;
-/// The most of the error stream that is looked at for a reason.
-const STDERR_BYTES_MAX: usize = 8 << 10;
-/// The most of a message about a failure.
-const MESSAGE_BYTES_MAX: usize = 2_000;
 /// How the program says that it does not know a session.
 const UNKNOWN_SESSION: &str = "No conversation found";
 
@@ -37,8 +32,7 @@ pub(super) enum Told {
 pub(super) struct Stream {
     expected: Expected,
     lines: Lines,
-    stderr: Vec<u8>,
-    partial: String,
+    kept: Kept,
     /// Tool uses that were denied here, and so were told already.
     denied: u64,
     result: Option<Value>,
@@ -46,14 +40,7 @@ pub(super) struct Stream {
 
 impl Stream {
     pub(super) fn new(expected: Expected) -> Self {
-        Self {
-            expected,
-            lines: Lines::default(),
-            stderr: Vec::new(),
-            partial: String::new(),
-            denied: 0,
-            result: None,
-        }
+        Self { expected, lines: Lines::default(), kept: Kept::default(), denied: 0, result: None }
     }
 
     fn take(&mut self, line: Line) -> Vec<Report> {
@@ -82,9 +69,7 @@ impl Stream {
         for block in event["message"]["content"].as_array().into_iter().flatten() {
             match (block["type"].as_str(), block["text"].as_str()) {
                 (Some("text"), Some(text)) if own && !text.is_empty() => {
-                    let room = PARTIAL_BYTES_MAX.saturating_sub(self.partial.len());
-                    self.partial.push_str(domain::size::head(text, room));
-                    self.partial.push('\n');
+                    self.kept.say(text);
                     reports.push(Report::Said(format!("{text}\n")));
                 }
                 (Some("tool_use"), _) => reports.push(Report::ToolCalled {
@@ -145,14 +130,13 @@ impl Stream {
     }
 
     fn conclude_result(&mut self, event: &Value) -> Conclusion {
-        let said = std::mem::take(&mut self.partial);
-        let partial = if said.is_empty() { Answer::Nothing } else { Answer::Text(said) };
+        let partial = self.kept.answer();
         let result = event["result"].as_str();
         let errors: Vec<&str> =
             event["errors"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         let message =
             result.filter(|text| !text.is_empty()).map_or_else(|| errors.join("; "), ToOwned::to_owned);
-        let message = domain::size::head(&message, MESSAGE_BYTES_MAX).to_owned();
+        let message = kept::message(&message);
         let subtype = event["subtype"].as_str().unwrap_or_default();
         let mut conclusion = match subtype {
             "error_max_turns" => Conclusion::new(AgentEnd::OverBudget(LimitName::Turns), partial),
@@ -188,8 +172,7 @@ impl Reader for Stream {
                 lines.into_iter().flat_map(|line| self.take(line)).collect()
             }
             Pipe::Stderr => {
-                let room = STDERR_BYTES_MAX.saturating_sub(self.stderr.len()).min(bytes.len());
-                self.stderr.extend_from_slice(&bytes[..room]);
+                self.kept.complain(bytes);
                 Vec::new()
             }
         }
@@ -214,17 +197,12 @@ impl Reader for Stream {
         if let Some(event) = self.result.take() {
             return self.conclude_result(&event);
         }
-        let said = std::mem::take(&mut self.partial);
-        let answer = if said.is_empty() { Answer::Nothing } else { Answer::Text(said) };
-        let stderr = String::from_utf8_lossy(&self.stderr);
-        let failure = match exit {
-            _ if stderr.contains(UNKNOWN_SESSION) => Failure::Session { reason: stderr.trim().to_owned() },
-            Exit::Signal(signal) => Failure::Signal { signal },
-            Exit::Code(0) => {
-                Failure::Output { reason: "the stream ended without its terminal event".to_owned() }
-            }
-            Exit::Code(code) => Failure::Exit { code },
+        let stderr = self.kept.stderr();
+        let failure = match stderr.contains(UNKNOWN_SESSION) {
+            true => Failure::Session { reason: kept::message(&stderr) },
+            false => kept::without_end(exit),
         };
+        let answer = self.kept.answer();
         Conclusion::new(AgentEnd::Failed(failure), answer)
     }
 }

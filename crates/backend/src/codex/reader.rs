@@ -361,7 +361,7 @@ impl Reader for AppServer {
             _ if said.trim().is_empty() => Answer::Nothing,
             _ => Answer::Text(said),
         };
-        Conclusion { end, answer, session: self.thread.take(), structured }
+        Conclusion { end, answer, session: self.thread.take(), structured, reports: Vec::new() }
     }
 }
 

@@ -69,11 +69,11 @@ impl Stream {
         }
         let mut reports = Vec::new();
         if std::mem::take(&mut self.turn_over) && !self.answer.is_empty() {
-            self.kept.say("\n");
+            self.kept.piece("\n");
             reports.push(Report::Said("\n".to_owned()));
             self.answer.clear();
         }
-        self.kept.say(text);
+        self.kept.piece(text);
         reports.push(Report::Said(text.to_owned()));
         let room = LINE_BYTES_MAX.saturating_sub(self.answer.len());
         if text.len() > room && room > 0 {
@@ -147,7 +147,7 @@ impl Stream {
         };
         let answer = match end {
             AgentEnd::Done => Answer::Text(std::mem::take(&mut self.answer)),
-            _ => self.kept.take_partial(),
+            _ => self.kept.answer(),
         };
         Conclusion::new(end, answer)
     }
@@ -183,7 +183,7 @@ impl Reader for Stream {
             }
             (None, exit) => kept::without_end(exit),
         };
-        Conclusion::new(AgentEnd::Failed(failure), self.kept.take_partial())
+        Conclusion::new(AgentEnd::Failed(failure), self.kept.answer())
     }
 }
 

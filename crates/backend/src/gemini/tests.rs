@@ -159,7 +159,12 @@ fn prepared(change: impl FnOnce(&mut RunSpec)) -> Result<ProcessDrive, PrepareEr
     change(&mut spec);
     let found =
         Found { argv: vec!["node".to_owned(), "/g.js".to_owned()], version: Some("0.61.0".to_owned()) };
-    let place = Place { work: Path::new("/w"), own_program: Path::new("/bin/volery"), found: Some(&found) };
+    let place = Place {
+        work: Path::new("/w"),
+        own_program: Path::new("/bin/volery"),
+        found: Some(&found),
+        session_used: None,
+    };
     match Gemini.prepare(&spec, &place)? {
         Drive::Process(drive) => Ok(drive),
         Drive::Loop(_) => panic!("a process was expected"),

@@ -131,7 +131,11 @@ fn write_files(dir: &RunDir, drive: &ProcessDrive) -> std::io::Result<()> {
         let content = filled(file)?;
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(0o600);
-        options.open(work.join(&file.name))?.write_all(&content)?;
+        let path = work.join(&file.name);
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder)?;
+        }
+        options.open(path)?.write_all(&content)?;
     }
     Ok(())
 }

@@ -455,7 +455,8 @@ impl Desk {
     }
 
     async fn answer_with(&mut self, conclusion: Conclusion) -> Result<(), StoreError> {
-        let Conclusion { end, answer, session, structured } = conclusion;
+        let Conclusion { end, answer, session, structured, reports } = conclusion;
+        self.hear(reports)?;
         if let Some(session) = session {
             self.name_session(&session)?;
         }

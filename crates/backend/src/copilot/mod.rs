@@ -1,0 +1,182 @@
+//! GitHub Copilot's program, with its lines of JSON. It has no way to be asked or to ask: what is not allowed before
+//! it starts is refused. System prompt and list of tools go by a custom agent in a folder of the run.
+
+mod permission;
+mod reader;
+mod versions;
+
+use domain::agent::Delegates;
+use domain::permission::Permission;
+use domain::run::RunSpec;
+use domain::setup::Context;
+use serde_json::{Value, json};
+
+use crate::contract::{
+    Backend, Capabilities, Drive, Feed, Place, PrepareError, ProcessDrive, WorkFile, permitted_args,
+};
+use crate::mcp_config::{self, OWN_SERVER};
+use crate::program::Program;
+use crate::worded_schema;
+use permission::Translated;
+use versions::TOOL_GROUPS;
+
+const KIND: &str = "copilot";
+/// The folder that the program takes its custom agent from, and that agent.
+const AGENT_FOLDER: &str = "agent";
+const AGENT_FILE: &str = "agent/.github/agents/volery.agent.md";
+const USAGE_FILE: &str = "usage.json";
+
+/// Variables that Copilot needs to know its user, its service and its place.
+const VARIABLES: &[&str] = &[
+    "COPILOT_GH_HOST",
+    "COPILOT_GITHUB_TOKEN",
+    "COPILOT_HOME",
+    "COPILOT_MODEL",
+    "COPILOT_OFFLINE",
+    "COPILOT_PROVIDER_API_KEY",
+    "COPILOT_PROVIDER_AZURE_API_VERSION",
+    "COPILOT_PROVIDER_BASE_URL",
+    "COPILOT_PROVIDER_BEARER_TOKEN",
+    "COPILOT_PROVIDER_HEADERS",
+    "COPILOT_PROVIDER_MAX_OUTPUT_TOKENS",
+    "COPILOT_PROVIDER_MAX_PROMPT_TOKENS",
+    "COPILOT_PROVIDER_MODEL_ID",
+    "COPILOT_PROVIDER_TRANSPORT",
+    "COPILOT_PROVIDER_TYPE",
+    "COPILOT_PROVIDER_WIRE_API",
+    "COPILOT_PROVIDER_WIRE_MODEL",
+    "GH_HOST",
+    "GH_TOKEN",
+    "GITHUB_TOKEN",
+];
+
+/// Arguments that an agent's file may add: none of them grants anything.
+const EXTRA_ARGS: &[&str] =
+    &["--context", "--auto-tier", "--log-level", "--max-ai-credits", "--no-experimental"];
+
+pub struct Copilot;
+
+impl Backend for Copilot {
+    fn kind(&self) -> &'static str {
+        KIND
+    }
+
+    fn program(&self) -> Option<&'static Program> {
+        Some(&versions::PROGRAM)
+    }
+
+    fn capabilities(&self, _options: &Value) -> Capabilities {
+        Capabilities {
+            system_prompt: true,
+            model: true,
+            session: true,
+            usage: true,
+            process: true,
+            effort: true,
+            tools: true,
+            skips_context: true,
+            mcp_servers: true,
+            output_schema: true,
+            extra_args: true,
+            extra_directories: true,
+            delegates: true,
+            ..Capabilities::default()
+        }
+    }
+
+    fn unenforceable(&self, permission: &Permission, _options: &Value) -> Vec<String> {
+        permission::translate(permission, "/").unsaid
+    }
+
+    fn prepare(&self, spec: &RunSpec, place: &Place<'_>) -> Result<Drive, PrepareError> {
+        let wrong = |reason: String| PrepareError { kind: KIND, reason };
+        let found = place.found.ok_or_else(|| wrong("copilot was not found on the PATH".to_owned()))?;
+        let setup = &spec.setup;
+        let translated = permission::translate(&setup.permission, &spec.directory);
+        let mut argv = found.argv.clone();
+        let fixed = [
+            "--output-format=json",
+            "--stream=on",
+            "--no-ask-user",
+            "--no-auto-update",
+            "--no-color",
+            "--no-remote",
+            "--disable-builtin-mcps",
+            "--agent=volery",
+        ];
+        argv.extend(fixed.map(ToOwned::to_owned));
+        let files = vec![servers(spec, place), WorkFile::plain(AGENT_FILE, agent(spec, &translated))];
+        argv.push(format!("--additional-mcp-config=@{}", place.file(&files[0].name)));
+        argv.push(format!("--add-dir={}", place.file(AGENT_FOLDER)));
+        argv.push(format!("--usage-output-file={}", place.file(USAGE_FILE)));
+        argv.extend(translated.args);
+        if spec.delegates != Delegates::Nobody {
+            argv.push(format!("--allow-tool={OWN_SERVER}"));
+        }
+        let session = spec.session.as_ref().map(|session| session.as_str().to_owned());
+        let resumed = session.is_some();
+        let session = session.unwrap_or_else(|| spec.id.to_string());
+        argv.push(format!("--{}={session}", if resumed { "resume" } else { "session-id" }));
+        argv.extend(spec.model.iter().map(|model| format!("--model={model}")));
+        argv.extend(setup.effort.iter().map(|effort| format!("--reasoning-effort={effort}")));
+        argv.extend(setup.extra_directories.iter().map(|directory| format!("--add-dir={directory}")));
+        if setup.context == Context::None {
+            argv.push("--no-custom-instructions".to_owned());
+        }
+        argv.extend(permitted_args(&setup.extra_args, EXTRA_ARGS).map_err(wrong)?);
+        let own_servers = mcp_config::servers(spec, place).into_iter().map(|(name, _)| name).collect();
+        Ok(Drive::Process(ProcessDrive {
+            argv,
+            env: Vec::new(),
+            known_env: VARIABLES.iter().map(|name| (*name).to_owned()).collect(),
+            set: Vec::new(),
+            feed: Feed::Whole(worded_schema::prompt(spec).into_bytes()),
+            files,
+            reader: Box::new(reader::Stream::new(reader::Expected {
+                structured: setup.output_schema.is_some(),
+                session,
+                resumed,
+                own_servers,
+                usage_file: place.work.join(USAGE_FILE),
+            })),
+        }))
+    }
+}
+
+/// Returns the file with the servers, each with the tools that the agent sees of it.
+fn servers(spec: &RunSpec, place: &Place<'_>) -> WorkFile {
+    let mut servers = mcp_config::servers(spec, place);
+    for (name, server) in &mut servers {
+        let own = spec.setup.mcp_servers.iter().find(|server| server.name == *name);
+        let tools = own.and_then(|own| own.tools.clone()).unwrap_or_else(|| vec!["*".to_owned()]);
+        server["tools"] = json!(tools);
+        if let Some(timeout_ms) = own.and_then(|own| own.timeout_ms) {
+            server["timeout"] = json!(timeout_ms);
+        }
+    }
+    let text = json!({ "mcpServers": servers }).to_string();
+    WorkFile::with_variables("mcp.json", text, mcp_config::variables(spec))
+}
+
+/// Returns the custom agent: the system prompt, and the tools by which those of the user's other servers are hidden.
+fn agent(spec: &RunSpec, translated: &Translated) -> String {
+    let own = spec.setup.mcp_servers.iter().map(|server| server.name.as_str());
+    let ours = (spec.delegates != Delegates::Nobody).then_some(OWN_SERVER);
+    let of_servers = own.chain(ours).map(|server| format!("{server}/*"));
+    let built_in: Vec<String> = match &spec.setup.tools {
+        Some(tools) => tools.clone(),
+        None => TOOL_GROUPS.iter().map(|group| (*group).to_owned()).collect(),
+    };
+    let shown = built_in.into_iter().filter(|tool| !translated.hidden.contains(&tool.as_str()));
+    let tools: Vec<String> = shown.chain(of_servers).collect();
+    let description = format!("The agent {}", spec.agent);
+    format!(
+        "---\nname: volery\ndescription: {}\ntools: {}\n---\n{}\n",
+        json!(description),
+        json!(tools),
+        spec.system_prompt
+    )
+}
+
+#[cfg(test)]
+mod tests;
