@@ -197,6 +197,11 @@ pub trait Reader {
         Cow::Borrowed(bytes)
     }
 
+    /// Tells whether what the process writes is for people to read as it is.
+    fn is_plain(&self) -> bool {
+        false
+    }
+
     /// Takes the decision about what the agent asked for. Only for readers that report [`Report::Asks`].
     fn decide(&mut self, _ask: &str, _decision: &Decision) -> Vec<Report> {
         Vec::new()

@@ -108,6 +108,8 @@ impl Backend for Claude {
         let mut argv = found.argv.clone();
         let fixed = ["-p", "--output-format=stream-json", "--input-format=stream-json", "--verbose"];
         argv.extend(fixed.map(ToOwned::to_owned));
+        // Else what was said of a message that is not finished would be lost with it.
+        argv.push("--include-partial-messages".to_owned());
         let asking = ["--permission-prompt-tool=stdio", "--permission-mode=default", "--strict-mcp-config"];
         argv.extend(asking.map(ToOwned::to_owned));
         let mut files = vec![mcp_config::file(spec, place)];

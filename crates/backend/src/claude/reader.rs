@@ -50,7 +50,13 @@ impl Stream {
         let Ok(event) = serde_json::from_slice::<Value>(&line) else { return Vec::new() };
         match event["type"].as_str() {
             Some("system") if event["subtype"] == "init" => begun(&event),
+            // The program's own words about an error, which the result tells too.
+            Some("assistant") if event["message"]["model"] == "<synthetic>" => Vec::new(),
             Some("assistant") => self.assistant(&event),
+            Some("stream_event") if event["parent_tool_use_id"].is_null() => {
+                self.piece(&event["event"]);
+                Vec::new()
+            }
             Some("user") => tool_results(&event),
             Some("control_request") => asked(&event),
             Some("result") => {
@@ -59,6 +65,17 @@ impl Stream {
                 reports
             }
             _ => Vec::new(),
+        }
+    }
+
+    /// Keeps what is said of a message that may never come whole.
+    fn piece(&mut self, event: &Value) {
+        match event["type"].as_str() {
+            Some("message_start") => self.kept.begin(),
+            Some("content_block_delta") => {
+                self.kept.piece(event["delta"]["text"].as_str().unwrap_or_default());
+            }
+            _ => {}
         }
     }
 

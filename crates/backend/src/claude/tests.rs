@@ -230,3 +230,18 @@ proptest! {
         stream.conclude(Exit::Code(0));
     }
 }
+
+#[test]
+fn what_was_said_of_an_unfinished_message_is_kept_and_a_made_up_one_is_not() {
+    let piece = |text: &str| {
+        json!({"type": "stream_event", "parent_tool_use_id": null,
+            "event": {"type": "content_block_delta", "delta": {"type": "text_delta", "text": text}}})
+    };
+    let begin =
+        json!({"type": "stream_event", "parent_tool_use_id": null, "event": {"type": "message_start"}});
+    let made_up = json!({"type": "assistant", "parent_tool_use_id": null,
+        "message": {"model": "<synthetic>", "content": [{"type": "text", "text": "API Error"}]}});
+    let events = [begin.clone(), piece("whole"), said("whole"), begin, piece("ha"), piece("lf"), made_up];
+    let (_, conclusion) = read(reader(false, false), &events, Exit::Code(143));
+    assert_eq!(conclusion.answer, Answer::Text("whole\nhalf".to_owned()));
+}

@@ -42,6 +42,10 @@ struct Text {
 }
 
 impl Reader for Text {
+    fn is_plain(&self) -> bool {
+        true
+    }
+
     fn feed(&mut self, _stream: Stream, _bytes: &[u8]) -> Vec<Report> {
         Vec::new()
     }

@@ -401,7 +401,7 @@ impl Desk {
         // What people see while the run goes on is masked like what is kept.
         let masked = output.mask(stream, bytes);
         let taken = output.write(stream, &masked);
-        if stream == Stream::Stdout {
+        if stream == Stream::Stdout && output.is_plain() {
             self.audience.heard(&masked);
         }
         self.audience.note(format!("wrote {}", domain::size::display_bytes(bytes.len() as u64)));

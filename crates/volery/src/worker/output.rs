@@ -79,6 +79,11 @@ impl Output {
         Ok(Heard { reports, truncated })
     }
 
+    /// Tells whether people may be shown what the process writes.
+    pub(super) fn is_plain(&self) -> bool {
+        self.reader.is_plain()
+    }
+
     /// Tells the reader what was decided, and returns what the agent is to be told.
     pub(super) fn decide(&mut self, ask: &str, decision: &Decision) -> Vec<Report> {
         self.reader.decide(ask, decision)

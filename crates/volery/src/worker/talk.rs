@@ -34,6 +34,7 @@ impl Desk {
                 Report::Asks(ask) => self.take_ask_of_agent(ask)?,
                 Report::Session(session) => self.name_session(&session)?,
                 Report::Said(text) => {
+                    self.audience.heard(text.as_bytes());
                     self.append(Event::Said { text: domain::size::head(&text, SAID_MAX).to_owned() })?;
                 }
                 Report::Used(usage) => self.append(Event::Used { usage })?,
