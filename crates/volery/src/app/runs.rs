@@ -97,6 +97,8 @@ impl Engine {
             directory: spec.directory.clone(),
             project: spec.project.clone(),
             caller: spec.caller.name.clone(),
+            model: state.model.clone(),
+            structured: state.ending().and_then(|ending| ending.structured.clone()),
             session: state.session.as_ref().or(spec.session.as_ref()).map(ToString::to_string),
             parent: spec.parent,
             children: state.children.iter().map(child).collect(),

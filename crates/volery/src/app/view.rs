@@ -141,6 +141,12 @@ pub struct RunView {
     pub directory: String,
     pub project: String,
     pub caller: String,
+    /// The model that answered, by the agent's own word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The answer as a value, where its shape was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub structured: Option<serde_json::Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

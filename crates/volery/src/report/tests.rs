@@ -84,6 +84,8 @@ fn view() -> RunView {
             limits: BTreeMap::from([("memory".to_owned(), Enforcer::Cgroup)]),
             missing: vec!["pid namespace: not permitted".into()],
         }),
+        model: None,
+        structured: None,
         damaged_lines: 0,
     }
 }

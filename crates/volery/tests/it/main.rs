@@ -41,3 +41,4 @@ mod short_lived_grandchildren;
 mod shows_and_writes_agents;
 mod stopped_worker;
 mod tells_how_an_agent_ended;
+mod vendors;

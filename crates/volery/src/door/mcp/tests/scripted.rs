@@ -175,6 +175,8 @@ fn blank(run_id: RunId, agent: &str) -> RunView {
         children: Vec::new(),
         warnings: Vec::new(),
         containment: None,
+        model: None,
+        structured: None,
         damaged_lines: 0,
     }
 }

@@ -1,0 +1,175 @@
+//! What every vendor's program must be able to do, or say why not.
+
+use std::fs;
+use std::process::Stdio;
+
+use model_server::Reply;
+use serde_json::{Value, json};
+
+use super::place::{Cell, PATIENCE, Place, Vendor, tell};
+use crate::stage::wait_for;
+
+fn events<'a>(place: &Place, run: &'a Value) -> (Vec<Value>, &'a str) {
+    let id = run["run_id"].as_str().unwrap();
+    (place.stage.events(id), id)
+}
+
+pub(super) fn say(vendor: &Vendor) {
+    let Some(place) = Place::make(vendor, "say", vec![Reply::say("Hello from the script.")]) else { return };
+    place.agent(vendor, "timeout: 100s");
+    let run = place.run("Say hello.", &[]);
+    assert_eq!(run["status"], json!("succeeded"), "{run}");
+    assert_eq!(run["result"].as_str().unwrap().trim(), "Hello from the script.", "{run}");
+    let asks = place.offline.server().asks();
+    assert_eq!(asks.len(), 1);
+    assert!(asks[0].last_user_text().contains("Say hello."), "{:?}", asks[0].last_user_text());
+    tell(vendor, "say", &Cell::Works);
+}
+
+pub(super) fn tool(vendor: &Vendor) {
+    let Some(place) = Place::make(vendor, "tool", Vec::new()) else { return };
+    let made = place.stage.project().join("made.txt");
+    place.offline.server().add([vendor.writes(&made, "by hand"), Reply::say("Done.")]);
+    place.agent(vendor, "permission: yolo\ntimeout: 100s");
+    let run = place.run("Write a file.", &[]);
+    assert_eq!(run["status"], json!("succeeded"), "{run}");
+    assert_eq!(fs::read_to_string(&made).unwrap_or_default().trim_end(), "by hand", "{run}");
+    let (events, _) = events(&place, &run);
+    assert!(events.iter().any(|event| event["type"] == "tool_called"), "{events:?}");
+    assert!(events.iter().any(|event| event["type"] == "tool_returned" && event["ok"] == true), "{events:?}");
+    tell(vendor, "tool", &Cell::Works);
+}
+
+pub(super) fn resume(vendor: &Vendor) {
+    let script = vec![Reply::say("I am one."), Reply::say("I am two.")];
+    let Some(place) = Place::make(vendor, "resume", script) else { return };
+    place.agent(vendor, "timeout: 100s");
+    let first = place.run("Remember the heron.", &[]);
+    assert_eq!(first["status"], json!("succeeded"), "{first}");
+    let session = first["session"].as_str().unwrap_or_else(|| panic!("no session: {first}"));
+    let second = place.run("What was it?", &["--session", session]);
+    assert_eq!(second["result"].as_str().unwrap_or_default().trim(), "I am two.", "{second}");
+    let asked = place.offline.server().seen().last().unwrap().body.to_string();
+    assert!(
+        asked.contains("Remember the heron.") && asked.contains("I am one."),
+        "the first run is not there"
+    );
+    let unknown = place.volery(&["run", "worker", "x", "--session", "00000000-0000-4000-8000-000000000000"]);
+    assert_eq!(unknown.code, 5, "{unknown:?}");
+    tell(vendor, "resume", &Cell::Works);
+}
+
+pub(super) fn deny(vendor: &Vendor) {
+    let Some(place) = Place::make(vendor, "deny", Vec::new()) else { return };
+    let made = place.stage.project().join("forbidden.txt");
+    let touch = format!("touch '{}'", made.display());
+    place.offline.server().add([vendor.executes(&touch), Reply::say("It was not allowed.").always()]);
+    place.agent(vendor, "permission: read-only\ntimeout: 100s");
+    let run = place.run("Touch a file.", &[]);
+    assert!(!made.exists(), "{run}");
+    assert!(run["ended"] == json!(true) && run["status"] != json!("timed_out"), "{run}");
+    tell(vendor, "deny", &Cell::Works);
+}
+
+pub(super) fn error(vendor: &Vendor) {
+    let script = vec![Reply::error(401, "the key is wrong").always()];
+    let Some(place) = Place::make(vendor, "error", script) else { return };
+    place.agent(vendor, "timeout: 100s");
+    let run = place.run("Say hello.", &[]);
+    assert_eq!((&run["status"], &run["outcome"]["kind"]), (&json!("failed"), &json!("model")), "{run}");
+    let cell = match run["outcome"]["error"].as_str() {
+        Some("denied") => Cell::Works,
+        _ => Cell::Limited("the status is not told"),
+    };
+    tell(vendor, "error", &cell);
+}
+
+pub(super) fn time_out(vendor: &Vendor) {
+    let script = vec![Reply::stall("Half of this is said and the other half never comes.").always()];
+    let Some(place) = Place::make(vendor, "time-out", script) else { return };
+    place.agent(vendor, "timeout: 12s\ngrace: 2s");
+    let run = place.run("Say it.", &[]);
+    let cell = match run["status"].as_str() {
+        Some("partial") => {
+            assert_eq!(run["outcome"]["cause"]["limit"], json!("total"), "{run}");
+            assert!(run["result"].as_str().unwrap().contains("Half of"), "{run}");
+            Cell::Works
+        }
+        Some("timed_out") => Cell::Limited("half a message is not told"),
+        _ => panic!("{run}"),
+    };
+    tell(vendor, "time-out", &cell);
+}
+
+pub(super) fn cancel(vendor: &Vendor) {
+    let Some(place) = Place::make(vendor, "cancel", vec![Reply::hang().always()]) else { return };
+    place.agent(vendor, "timeout: 100s\ngrace: 5s");
+    let mut command = place.command(&["run", "worker", "Wait.", "--background"]);
+    let id = crate::stage::said(command.stdin(Stdio::null()).output().unwrap()).ok().stdout.trim().to_owned();
+    assert!(place.offline.server().wait_until(PATIENCE, |seen| {
+        seen.iter().any(|seen| matches!(seen.purpose, model_server::Purpose::Work(_)))
+    }));
+    assert_eq!(place.volery(&["cancel", &id]).code, 0);
+    let run = wait_for(PATIENCE, "the end", || {
+        Some(place.volery(&["show", &id, "--json"]).json()).filter(|run| run["ended"] == json!(true))
+    });
+    let status = run["status"].as_str().unwrap();
+    assert!(matches!(status, "cancelled" | "partial"), "{run}");
+    place.check_nothing_left(&run);
+    tell(vendor, "cancel", &Cell::Works);
+}
+
+pub(super) fn schema(vendor: &Vendor) {
+    let value = json!({"birds": 3});
+    let reply = match vendor.name {
+        "claude" => Reply::call("StructuredOutput", value.clone()),
+        _ => Reply::say_json(&value),
+    };
+    let Some(place) = Place::make(vendor, "schema", vec![reply, Reply::say_json(&value).always()]) else {
+        return;
+    };
+    let schema = "output_schema: {type: object, properties: {birds: {type: integer}}, required: [birds]}";
+    place.agent(vendor, &format!("{schema}\ntimeout: 100s"));
+    let run = place.run("Count the birds.", &[]);
+    let warned = run["warnings"].to_string().contains("the form of the output is not honoured");
+    if warned {
+        return tell(vendor, "schema", &Cell::Cannot("no way to ask for a shape"));
+    }
+    assert_eq!(run["status"], json!("succeeded"), "{run}");
+    assert_eq!(run["structured"], value, "{run}");
+    tell(vendor, "schema", &Cell::Works);
+}
+
+pub(super) fn mcp(vendor: &Vendor) {
+    let Some(place) = Place::make(vendor, "mcp", vec![Reply::say("I see.").always()]) else { return };
+    // The project's own server must not be there, the agent's own must.
+    let other = json!({"mcpServers": {"strange": {"command": "/nonexistent/strange-server", "args": []}}});
+    fs::write(place.stage.project().join(".mcp.json"), other.to_string()).unwrap();
+    let program = env!("CARGO_BIN_EXE_volery");
+    let servers = format!("mcp_servers:\n  aviary:\n    command: {program}\n    args: [serve]\n");
+    place.agent(vendor, &format!("timeout: 100s\npermission: yolo\n{servers}"));
+    assert_eq!(place.volery(&["trust", "--yes"]).code, 0);
+    let run = place.run("What tools are there?", &[]);
+    assert_eq!(run["status"], json!("succeeded"), "{run}");
+    let seen = place.offline.server().seen();
+    let asked: Vec<String> = seen.iter().map(|seen| seen.body.to_string()).collect();
+    assert!(asked.iter().any(|body| body.contains("aviary")), "the agent's own server is not there: {run}");
+    assert!(!asked.iter().any(|body| body.contains("strange")), "the project's server is there");
+    tell(vendor, "mcp", &Cell::Works);
+}
+
+pub(super) fn cost(vendor: &Vendor) {
+    let usage = model_server::Usage { input: 120, output: 30, ..model_server::Usage::default() };
+    let Some(place) = Place::make(vendor, "cost", vec![Reply::say("Counted.").using(usage)]) else { return };
+    place.agent(vendor, "timeout: 100s");
+    let run = place.run("Count.", &[]);
+    assert_eq!(run["status"], json!("succeeded"), "{run}");
+    let used = (run["usage"]["input_tokens"].as_u64(), run["usage"]["output_tokens"].as_u64());
+    let cell = match used {
+        (Some(120), Some(30)) if run["usage"]["cost"].is_object() => Cell::Works,
+        (Some(120), Some(30)) => Cell::Limited("tokens without a price"),
+        (Some(0), Some(0)) => Cell::Cannot("the program does not tell"),
+        _ => panic!("{run}"),
+    };
+    tell(vendor, "cost", &cell);
+}

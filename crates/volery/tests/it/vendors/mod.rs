@@ -1,0 +1,69 @@
+//! The agents of other vendors, for real: each program in its pinned version, driven by its backend, in a place where
+//! only the scripted model can be reached. Every cell of the table backend × case is a test; what a vendor's program
+//! cannot do is a cell with the reason.
+
+mod cases;
+mod place;
+
+macro_rules! vendors {
+    ($($vendor:ident),+) => {
+        $(mod $vendor {
+            use super::cases;
+            use super::place::Vendor;
+
+            const VENDOR: Vendor = Vendor::named(stringify!($vendor));
+
+            #[test]
+            fn says() {
+                cases::say(&VENDOR);
+            }
+
+            #[test]
+            fn uses_a_tool() {
+                cases::tool(&VENDOR);
+            }
+
+            #[test]
+            fn continues_a_session() {
+                cases::resume(&VENDOR);
+            }
+
+            #[test]
+            fn is_denied_a_tool() {
+                cases::deny(&VENDOR);
+            }
+
+            #[test]
+            fn tells_an_error_of_its_model() {
+                cases::error(&VENDOR);
+            }
+
+            #[test]
+            fn is_stopped_by_its_time_out() {
+                cases::time_out(&VENDOR);
+            }
+
+            #[test]
+            fn is_cancelled_and_leaves_nothing() {
+                cases::cancel(&VENDOR);
+            }
+
+            #[test]
+            fn answers_in_a_shape() {
+                cases::schema(&VENDOR);
+            }
+
+            #[test]
+            fn gets_its_own_servers_only() {
+                cases::mcp(&VENDOR);
+            }
+
+            #[test]
+            fn tells_what_it_used() {
+                cases::cost(&VENDOR);
+            }
+        })+
+    };
+}
+
+vendors!(claude, codex, gemini, copilot);

@@ -1,0 +1,173 @@
+//! A place for one vendor's program: its own home, the scripted model, and nothing else that can be reached.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use model_server::{Folders, Offline, Order, Program, Reply, recipe};
+use serde_json::{Value, json};
+
+use crate::stage::{Said, Stage, said, skip, tagged};
+
+/// Vendors' programs take their time on a machine that does other things.
+pub(super) const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What differs between the programs.
+pub(super) struct Vendor {
+    pub(super) name: &'static str,
+}
+
+/// What a cell of the table says.
+pub(super) enum Cell {
+    Works,
+    /// Works as well as the program allows.
+    Limited(&'static str),
+    /// The program cannot do it.
+    Cannot(&'static str),
+}
+
+impl Vendor {
+    pub(super) const fn named(name: &'static str) -> Self {
+        Self { name }
+    }
+
+    /// Returns the model's wish to write a file.
+    pub(super) fn writes(&self, file: &Path, text: &str) -> Reply {
+        let path = file.display().to_string();
+        match self.name {
+            "claude" => Reply::call("Write", json!({"file_path": path, "content": text})),
+            "codex" => Reply::call("exec_command", json!({"cmd": format!("printf %s '{text}' > '{path}'")})),
+            "gemini" | "qwen" => Reply::call("write_file", json!({"file_path": path, "content": text})),
+            "copilot" => Reply::call("create", json!({"path": path, "file_text": text})),
+            "opencode" => Reply::call("write", json!({"filePath": path, "content": text})),
+            "goose" => self.executes(&format!("printf %s '{text}' > '{path}'")),
+            other => panic!("nobody knows how {other} writes"),
+        }
+    }
+
+    /// Returns the model's wish to execute a command.
+    pub(super) fn executes(&self, command: &str) -> Reply {
+        match self.name {
+            "claude" => Reply::call("Bash", json!({"command": command, "description": "for a test"})),
+            "codex" => Reply::call("exec_command", json!({"cmd": command})),
+            "gemini" | "qwen" => Reply::call(
+                "run_shell_command",
+                json!({"command": command, "description": "for a test", "is_background": false}),
+            ),
+            "copilot" | "opencode" => {
+                Reply::call("bash", json!({"command": command, "description": "for a test"}))
+            }
+            "goose" => Reply::call("shell", json!({"command": command})),
+            other => panic!("nobody knows how {other} executes"),
+        }
+    }
+}
+
+/// A stage with a vendor's program on its search path.
+pub(super) struct Place {
+    pub(super) stage: Stage,
+    pub(super) offline: Offline,
+    env: Vec<(String, String)>,
+}
+
+impl Place {
+    /// Makes the place; nothing where the program is not installed, which is recorded as a skipped test.
+    pub(super) fn make(vendor: &Vendor, case: &str, script: Vec<Reply>) -> Option<Self> {
+        let program = match Program::find(vendor.name) {
+            Ok(program) => program,
+            Err(error) => {
+                skip(&format!("vendors::{}::{case}", vendor.name), &error.to_string());
+                return None;
+            }
+        };
+        let stage = Stage::new();
+        let holder = Path::new(env!("CARGO_BIN_EXE_volery")).with_file_name("model-server");
+        let offline = Offline::start(&holder, script).expect("a server can be started");
+        let folders =
+            Folders { home: stage.path("home"), work: stage.project(), temporary: stage.path("temporary") };
+        for folder in [stage.path("bin"), folders.temporary.clone()] {
+            fs::create_dir_all(folder).unwrap();
+        }
+        let url = offline.server().url();
+        let order = Order { url: &url, folders: &folders, prompt: "", arguments: &[] };
+        let recipe = recipe(vendor.name, &order).expect("it was found before");
+        for (name, content) in &recipe.files {
+            let path = folders.home.join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        }
+        let real = Path::new(program.argv.last().unwrap());
+        symlink(real, stage.path("bin").join(vendor.name)).unwrap();
+        if program.argv.len() > 1 {
+            symlink(&program.argv[0], stage.path("bin/node")).unwrap();
+        }
+        let mut env = recipe.env;
+        env.push(("TMPDIR".to_owned(), folders.temporary.display().to_string()));
+        env.push(("LANG".to_owned(), "C.UTF-8".to_owned()));
+        Some(Self { stage, offline, env })
+    }
+
+    /// Defines the agent that the cases ask.
+    pub(super) fn agent(&self, vendor: &Vendor, frontmatter: &str) {
+        let model = if vendor.name == "gemini" { "model: gemini-2.5-flash\n" } else { "" };
+        let env: Vec<&str> =
+            self.env.iter().map(|(name, _)| name.as_str()).filter(|name| *name == "SCRIPT_KEY").collect();
+        let env = if env.is_empty() { String::new() } else { format!("env: [{}]\n", env.join(", ")) };
+        self.stage.agent("worker", &format!("backend: {}\n{model}{env}{frontmatter}", vendor.name));
+    }
+
+    pub(super) fn command(&self, arguments: &[&str]) -> Command {
+        let own = self.stage.command(arguments);
+        let mut argv = vec![own.get_program().to_str().unwrap().to_owned()];
+        argv.extend(own.get_args().map(|word| word.to_str().unwrap().to_owned()));
+        let mut command = self.offline.command(&argv);
+        command.current_dir(self.stage.project());
+        command.envs(own.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let bin = self.stage.path("bin");
+        let path = std::env::join_paths(std::iter::once(bin).chain(std::env::split_paths(&path))).unwrap();
+        command.env("PATH", path).envs(self.env.iter().cloned());
+        command
+    }
+
+    #[must_use = "look at the exit code at least"]
+    pub(super) fn volery(&self, arguments: &[&str]) -> Said {
+        said(self.command(arguments).stdin(Stdio::null()).output().unwrap())
+    }
+
+    /// Asks the agent and returns the run, whatever became of it.
+    pub(super) fn run(&self, prompt: &str, more: &[&str]) -> Value {
+        let mut arguments = vec!["run", "worker", prompt, "--json"];
+        arguments.extend(more);
+        let run = self.volery(&arguments).json();
+        assert!(run["run_id"].is_string(), "nothing was started: {run}");
+        self.check_nothing_left(&run);
+        run
+    }
+
+    /// No process of the run is left, nor a file with a secret.
+    pub(super) fn check_nothing_left(&self, run: &Value) {
+        let id = run["run_id"].as_str().unwrap();
+        assert_eq!(tagged(self.stage.tag(id)), Vec::<u32>::new(), "processes are left: {run}");
+        let work = self.stage.run_dir(id).join("work");
+        let names = fs::read_dir(work).into_iter().flatten().filter_map(Result::ok);
+        let secret: Vec<_> =
+            names.filter(|entry| entry.file_name().to_string_lossy().starts_with("secret-")).collect();
+        assert!(secret.is_empty(), "{secret:?}");
+    }
+}
+
+/// Writes a cell of the table that the test command prints at its end.
+pub(super) fn tell(vendor: &Vendor, case: &str, cell: &Cell) {
+    let text = match cell {
+        Cell::Works => "works".to_owned(),
+        Cell::Limited(how) => format!("limited: {how}"),
+        Cell::Cannot(why) => format!("cannot: {why}"),
+    };
+    let Some(table) = std::env::var_os("VOLERY_TESTS_TABLE").map(PathBuf::from) else { return };
+    let mut file = fs::OpenOptions::new().append(true).create(true).open(table).unwrap();
+    writeln!(file, "{}\t{case}\t{text}", vendor.name).unwrap();
+}
