@@ -20,7 +20,7 @@ pub use ask::{Ask, Message, ToolResult};
 pub use offline::{Closed, HOLD, Offline, hold};
 pub use play::{Folders, Played, Recipe, play};
 pub use program::{Program, ProgramError};
-pub use recipe::{Order, recipe};
+pub use recipe::{Order, Surroundings, recipe, surroundings};
 pub use script::{Answer, Body, End, Fault, Reply, ScriptError, Times, ToolCall, Usage, parse_script};
 pub use server::{Purpose, Seen, Server};
 pub use side::SideRule;

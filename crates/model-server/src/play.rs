@@ -33,6 +33,18 @@ impl Folders {
         }
         Ok(folders)
     }
+
+    /// Writes files into the home: name and content.
+    pub fn furnish(&self, files: &[(String, String)]) -> io::Result<()> {
+        for (name, content) in files {
+            let path = self.home.join(name);
+            if let Some(folder) = path.parent() {
+                std::fs::create_dir_all(folder)?;
+            }
+            std::fs::write(path, content)?;
+        }
+        Ok(())
+    }
 }
 
 /// What to start.
@@ -62,13 +74,7 @@ pub struct Played {
 
 /// Runs the recipe to its end, or kills it when `patience` is over.
 pub fn play(offline: &Offline, folders: &Folders, recipe: &Recipe, patience: Duration) -> io::Result<Played> {
-    for (name, content) in &recipe.files {
-        let path = folders.home.join(name);
-        if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder)?;
-        }
-        std::fs::write(path, content)?;
-    }
+    folders.furnish(&recipe.files)?;
     let mut process = offline
         .command(&recipe.argv)
         .current_dir(&folders.work)

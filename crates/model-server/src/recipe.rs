@@ -18,42 +18,78 @@ pub struct Order<'a> {
     pub arguments: &'a [&'a str],
 }
 
+/// What must be around an agent so that it asks the server and nobody else.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Surroundings {
+    pub env: Vec<(String, String)>,
+    /// Below its home: name and content.
+    pub files: Vec<(String, String)>,
+}
+
 /// Returns how to run an agent headless, with a stream of JSON on standard output.
 pub fn recipe(name: &str, order: &Order<'_>) -> Result<Recipe, ProgramError> {
     let program = Program::find(name)?;
-    let mut recipe = match name {
-        "claude" => claude(order),
-        "codex" => codex(order),
-        "gemini" => gemini(order),
-        "qwen" => qwen(order),
-        "copilot" => copilot(order),
-        "opencode" => opencode(order),
-        "goose" => goose(order),
+    let Surroundings { env, files } = surroundings(name, order.url, order.folders)?;
+    let Order { prompt, arguments, .. } = *order;
+    let (before, after, stdin): (&[&str], &[&str], &str) = match name {
+        "claude" => (&["-p", prompt, "--output-format", "stream-json", "--verbose"], &[], ""),
+        "codex" => (&["exec", "--json", "--skip-git-repo-check"], &["--", prompt], ""),
+        "gemini" => (&["-m", "gemini-2.5-flash", "-o", "stream-json"], &["-p", prompt], ""),
+        "qwen" => (&["--auth-type", "openai", "-o", "stream-json"], &[], prompt),
+        "copilot" => (&["--output-format", "json"], &["-p", prompt], ""),
+        "opencode" => (&["run", "--format", "json", "--title", "t"], &[], prompt),
+        "goose" => (
+            &["run", "-q", "--output-format", "stream-json", "--with-builtin", "developer"],
+            &["-t", prompt],
+            "",
+        ),
+        "kimi" => (&["--output-format", "stream-json"], &["-p", prompt], ""),
+        // Adapters take no prompt, but a conversation.
+        "claude-agent-acp" | "codex-acp" => (&[], &[], prompt),
         _ => return Err(ProgramError::Unknown(name.to_owned())),
     };
-    recipe.argv.splice(0..0, program.argv);
-    Ok(recipe)
+    let own = [before, arguments, after].concat().into_iter().map(str::to_owned);
+    let argv = program.argv.into_iter().chain(own).collect();
+    Ok(Recipe { argv, env, files, stdin: stdin.to_owned(), terminate_after: None })
 }
 
-fn claude(order: &Order<'_>) -> Recipe {
-    Recipe {
-        argv: argv(
-            &["-p", order.prompt, "--output-format", "stream-json", "--verbose"],
-            order.arguments,
-            &[],
-        ),
+/// Returns what must be around an agent, however it is started.
+pub fn surroundings(name: &str, url: &str, folders: &Folders) -> Result<Surroundings, ProgramError> {
+    match name {
+        "claude" => Ok(claude(url)),
+        "codex" => Ok(codex(url, folders)),
+        "gemini" => Ok(gemini(url)),
+        "qwen" => Ok(qwen(url)),
+        "copilot" => Ok(copilot(url, folders)),
+        "opencode" => Ok(opencode(url)),
+        "goose" => Ok(goose(url)),
+        "kimi" => Ok(kimi(url, folders)),
+        "claude-agent-acp" => driving(claude(url), "CLAUDE_CODE_EXECUTABLE", "claude"),
+        "codex-acp" => driving(codex(url, folders), "CODEX_PATH", "codex"),
+        _ => Err(ProgramError::Unknown(name.to_owned())),
+    }
+}
+
+/// Tells an adapter by a variable which program it drives.
+fn driving(mut around: Surroundings, variable: &str, driven: &str) -> Result<Surroundings, ProgramError> {
+    let path = Program::find(driven)?.argv.pop().unwrap_or_default();
+    around.env.push((variable.to_owned(), path));
+    Ok(around)
+}
+
+fn claude(url: &str) -> Surroundings {
+    Surroundings {
         env: variables(&[
-            ("ANTHROPIC_BASE_URL", order.url),
+            ("ANTHROPIC_BASE_URL", url),
             ("ANTHROPIC_API_KEY", "dummy"),
             ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
             ("CLAUDE_CODE_MAX_RETRIES", "0"),
         ]),
-        ..Recipe::default()
+        ..Surroundings::default()
     }
 }
 
-fn codex(order: &Order<'_>) -> Recipe {
-    let url = order.url;
+fn codex(url: &str, folders: &Folders) -> Surroundings {
     let config = format!(
         r#"model = "gpt-5.5"
 model_provider = "script"
@@ -74,74 +110,66 @@ unbounded_connection_retries = false
 enabled = false
 "#
     );
-    let home = order.folders.home.join(".codex").display().to_string();
-    Recipe {
-        argv: argv(&["exec", "--json", "--skip-git-repo-check"], order.arguments, &["--", order.prompt]),
+    let home = folders.home.join(".codex").display().to_string();
+    Surroundings {
         env: variables(&[("CODEX_HOME", &home), ("SCRIPT_KEY", "dummy")]),
         files: vec![(".codex/config.toml".to_owned(), config)],
-        ..Recipe::default()
     }
 }
 
-fn gemini(order: &Order<'_>) -> Recipe {
+fn gemini(url: &str) -> Surroundings {
     let settings = json!({
         "security": { "auth": { "selectedType": "gemini-api-key" } },
         "general": { "enableAutoUpdate": false, "enableAutoUpdateNotification": false, "maxAttempts": 1 },
         "privacy": { "usageStatisticsEnabled": false },
         "telemetry": { "enabled": false },
     });
-    Recipe {
-        argv: argv(&["-m", "gemini-2.5-flash", "-o", "stream-json"], order.arguments, &["-p", order.prompt]),
+    Surroundings {
         env: variables(&[
             ("GEMINI_API_KEY", "dummy"),
-            ("GOOGLE_GEMINI_BASE_URL", order.url),
+            ("GOOGLE_GEMINI_BASE_URL", url),
             ("GEMINI_CLI_TRUST_WORKSPACE", "true"),
             ("GEMINI_CLI_NO_RELAUNCH", "true"),
         ]),
         files: vec![(".gemini/settings.json".to_owned(), settings.to_string())],
-        ..Recipe::default()
     }
 }
 
-fn qwen(order: &Order<'_>) -> Recipe {
+fn qwen(url: &str) -> Surroundings {
     let settings = json!({
         "privacy": { "usageStatisticsEnabled": false },
         "general": { "enableAutoUpdate": false },
         "telemetry": { "enabled": false },
         "memory": { "enableManagedAutoMemory": false, "enableManagedAutoDream": false },
     });
-    Recipe {
-        argv: argv(&["--auth-type", "openai", "-o", "stream-json"], order.arguments, &[]),
+    Surroundings {
         env: variables(&[
             ("OPENAI_API_KEY", "dummy"),
-            ("OPENAI_BASE_URL", &format!("{}/v1", order.url)),
+            ("OPENAI_BASE_URL", &format!("{}/v1", url)),
             ("OPENAI_MODEL", "scripted-model"),
             ("QWEN_CODE_SUPPRESS_YOLO_WARNING", "1"),
             ("QWEN_CODE_NO_RELAUNCH", "true"),
         ]),
         files: vec![(".qwen/settings.json".to_owned(), settings.to_string())],
-        stdin: order.prompt.to_owned(),
-        ..Recipe::default()
     }
 }
 
-fn copilot(order: &Order<'_>) -> Recipe {
-    let home = order.folders.home.join(".copilot").display().to_string();
-    Recipe {
-        argv: argv(&["--output-format", "json"], order.arguments, &["-p", order.prompt]),
+fn copilot(url: &str, folders: &Folders) -> Surroundings {
+    let home = folders.home.join(".copilot").display().to_string();
+    Surroundings {
         env: variables(&[
             ("COPILOT_OFFLINE", "true"),
-            ("COPILOT_PROVIDER_BASE_URL", &format!("{}/v1", order.url)),
+            ("COPILOT_PROVIDER_BASE_URL", &format!("{}/v1", url)),
             ("COPILOT_PROVIDER_API_KEY", "dummy"),
             ("COPILOT_MODEL", "scripted-model"),
             ("COPILOT_AUTO_UPDATE", "false"),
             ("COPILOT_HOME", &home),
         ]),
-        ..Recipe::default()
+        ..Surroundings::default()
     }
 }
 
-fn opencode(order: &Order<'_>) -> Recipe {
+fn opencode(url: &str) -> Surroundings {
     let model = json!({
         "tool_call": true, "limit": { "context": 128_000, "output": 8192 }, "cost": { "input": 1, "output": 2 },
     });
@@ -150,12 +178,11 @@ fn opencode(order: &Order<'_>) -> Recipe {
         "small_model": "script/scripted-model", "enabled_providers": ["script"],
         "provider": { "script": {
             "npm": "@ai-sdk/openai-compatible",
-            "options": { "baseURL": format!("{}/v1", order.url), "apiKey": "dummy" },
+            "options": { "baseURL": format!("{}/v1", url), "apiKey": "dummy" },
             "models": { "scripted-model": model },
         } },
     });
-    Recipe {
-        argv: argv(&["run", "--format", "json", "--title", "t"], order.arguments, &[]),
+    Surroundings {
         env: variables(&[
             ("OPENCODE_CONFIG_CONTENT", &config.to_string()),
             ("OPENCODE_DISABLE_AUTOUPDATE", "1"),
@@ -163,32 +190,38 @@ fn opencode(order: &Order<'_>) -> Recipe {
             ("OPENCODE_DISABLE_LSP_DOWNLOAD", "1"),
             ("OPENCODE_DISABLE_DEFAULT_PLUGINS", "1"),
         ]),
-        stdin: order.prompt.to_owned(),
-        ..Recipe::default()
+        ..Surroundings::default()
     }
 }
 
-fn goose(order: &Order<'_>) -> Recipe {
-    Recipe {
-        argv: argv(
-            &["run", "-q", "--output-format", "stream-json", "--with-builtin", "developer"],
-            order.arguments,
-            &["-t", order.prompt],
-        ),
+fn goose(url: &str) -> Surroundings {
+    Surroundings {
         env: variables(&[
             ("GOOSE_PROVIDER", "openai"),
-            ("OPENAI_HOST", order.url),
+            ("OPENAI_HOST", url),
             ("OPENAI_API_KEY", "dummy"),
             ("GOOSE_MODEL", "scripted-model"),
             ("GOOSE_DISABLE_KEYRING", "1"),
             ("GOOSE_MODE", "auto"),
         ]),
-        ..Recipe::default()
+        ..Surroundings::default()
     }
 }
 
-fn argv(before: &[&str], arguments: &[&str], after: &[&str]) -> Vec<String> {
-    [before, arguments, after].concat().into_iter().map(str::to_owned).collect()
+fn kimi(url: &str, folders: &Folders) -> Surroundings {
+    let home = folders.home.join(".kimi-code").display().to_string();
+    Surroundings {
+        env: variables(&[
+            ("KIMI_MODEL_NAME", "scripted-model"),
+            ("KIMI_MODEL_API_KEY", "dummy"),
+            ("KIMI_MODEL_PROVIDER_TYPE", "openai"),
+            ("KIMI_MODEL_BASE_URL", &format!("{url}/v1")),
+            ("KIMI_CODE_HOME", &home),
+            ("KIMI_CODE_NO_AUTO_UPDATE", "1"),
+            ("KIMI_DISABLE_TELEMETRY", "1"),
+        ]),
+        ..Surroundings::default()
+    }
 }
 
 fn variables(pairs: &[(&str, &str)]) -> Vec<(String, String)> {

@@ -64,6 +64,7 @@ pub(crate) fn all() -> Vec<(&'static str, Vec<Case>)> {
         ("copilot", copilot()),
         ("opencode", opencode()),
         ("goose", goose()),
+        ("kimi", kimi()),
     ]
 }
 
@@ -240,6 +241,17 @@ fn goose() -> Vec<Case> {
         Case::new("max-turns", &["--max-turns", "1"], vec![shell.call("echo hi").always()]),
         Case::new("resume", &["-n", "one"], vec![Reply::say(SAID).always()]).then(&["-n", "one", "-r"]),
         Case::new("unknown-session", &["-n", "nobody", "-r"], vec![]),
+        Case::new("unknown-flag", &["--no-such-flag"], vec![]),
+    ]);
+    cases
+}
+
+fn kimi() -> Vec<Case> {
+    let shell = Shell { tool: "Bash", command: "command", also: json!({}) };
+    let mut cases = usual(&shell, &[]);
+    cases.extend([
+        Case::new("resume", &[], vec![Reply::say(SAID).always()]).then(&["-S", "SESSION"]),
+        Case::new("unknown-session", &["-S", "session_00000000-0000-4000-8000-00000000dead"], vec![]),
         Case::new("unknown-flag", &["--no-such-flag"], vec![]),
     ]);
     cases

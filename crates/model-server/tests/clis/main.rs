@@ -2,5 +2,6 @@
 //!
 //! The rest of what they do is tested with the backends that drive them.
 
+mod adapters;
 mod place;
 mod saying;

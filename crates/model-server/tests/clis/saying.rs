@@ -25,7 +25,8 @@ fn says(name: &str) {
     assert_eq!((played.exit, played.late), (0, false), "{played:?}");
     let asks = offline.server().asks();
     assert_eq!(asks.len(), 1);
-    assert!(asks[0].last_user_text().contains("Say hello."), "{:?}", asks[0].last_user_text());
+    let prompted = asks[0].messages.iter().any(|message| message.text.contains("Say hello."));
+    assert!(prompted, "the prompt did not reach the model");
     assert!(!asks[0].system.is_empty(), "the agent sent no instructions");
     assert!(!asks[0].tools.is_empty(), "the agent offered no tools");
     let seen = offline.server().seen();
@@ -86,4 +87,9 @@ fn opencode_says() {
 #[test]
 fn goose_says() {
     says("goose");
+}
+
+#[test]
+fn kimi_says() {
+    says("kimi");
 }
