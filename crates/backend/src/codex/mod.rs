@@ -116,7 +116,8 @@ fn thread(spec: &RunSpec, servers: &Servers) -> Value {
         config["web_search"] = json!("disabled");
     }
     if !grant::allows(&setup.permission, "delegate") {
-        config["features"] = json!({"multi_agent": false});
+        // As a path: a whole table would take the place of the one on the command line.
+        config["features.multi_agent"] = json!(false);
     }
     if setup.context == Context::None {
         config["project_doc_max_bytes"] = json!(0);

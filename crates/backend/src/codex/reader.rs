@@ -1,7 +1,7 @@
 //! Understands the app server of Codex. Only `turn/completed` ends a run, and only its status says how.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use domain::run::{AgentEnd, Failure, Stream as Pipe, Usage};
 use serde_json::{Map, Value, json};
@@ -43,7 +43,8 @@ pub(super) struct AppServer {
     screen: Screen,
     stderr: Vec<u8>,
     asks: Asks,
-    warnings: usize,
+    /// Each only once: Codex repeats itself while it waits.
+    warned: BTreeSet<String>,
     thread: Option<String>,
     turn: Option<String>,
     /// All that was said, with the message under way.
@@ -65,7 +66,7 @@ impl AppServer {
             screen: Screen::default(),
             stderr: Vec::new(),
             asks: Asks::default(),
-            warnings: 0,
+            warned: BTreeSet::new(),
             thread: None,
             turn: None,
             partial: String::new(),
@@ -191,11 +192,9 @@ impl AppServer {
         let Some(text) = message.as_str().filter(|text| !text.contains(BUNDLED_SANDBOX)) else {
             return Vec::new();
         };
-        self.warnings += 1;
-        match self.warnings {
-            0..=WARNINGS_MAX => vec![Report::Warned(failure::message(text))],
-            _ => Vec::new(),
-        }
+        let text = failure::message(text);
+        let news = self.warned.len() < WARNINGS_MAX && self.warned.insert(text.clone());
+        news.then_some(Report::Warned(text)).into_iter().collect()
     }
 
     fn server(&mut self, params: &Value) -> Vec<Report> {

@@ -1,6 +1,498 @@
 //! Streams as the app server of Codex writes them, whole, cut and wrong.
 
+use std::path::Path;
+
+use domain::agent::Delegates;
+use domain::mcp_server::{McpServer, Transport, VariableText};
+use domain::permission::Level;
+use domain::run::{AgentEnd, Failure, ModelError, Stream as Pipe, Usage};
+use proptest::prelude::*;
+use serde_json::Map;
+
 use super::command_line::script;
+use super::*;
+use crate::contract::{Answer, Ask, Conclusion, Decision, Exit, Reader, Report, Setting};
+use crate::program::Found;
+use crate::sample;
+
+/// The conversation of all these streams.
+const THREAD: &str = "t-1";
+
+fn reader(session: Option<&str>, structured: bool) -> AppServer {
+    let mut servers = Map::new();
+    servers.insert("mine".to_owned(), json!({"command": "m"}));
+    AppServer::new(Order {
+        thread: json!({"cwd": "/p", "config": {}}),
+        turn: json!({"input": []}),
+        session: session.map(ToOwned::to_owned),
+        servers,
+        structured,
+    })
+}
+
+fn lines(messages: &[Value]) -> Vec<u8> {
+    messages.iter().flat_map(|message| format!("{message}\n").into_bytes()).collect()
+}
+
+/// What comes before the turn.
+fn beginning() -> Vec<Value> {
+    let config = json!({"mcp_servers": {"theirs": {"command": "x", "env": {"KEY": "hush"}}}});
+    vec![
+        json!({"id": 1, "result": {"userAgent": "volery/0.166.0"}}),
+        json!({"id": 2, "result": {"config": config}}),
+        json!({"id": 3, "result": {"thread": {"id": THREAD}, "model": "gpt-5.5"}}),
+        json!({"id": 4, "result": {"turn": {"id": "u-1"}}}),
+    ]
+}
+
+fn note(method: &str, mut params: Value) -> Value {
+    params["threadId"] = json!(THREAD);
+    json!({"method": method, "params": params})
+}
+
+fn said(text: &str) -> Vec<Value> {
+    let halves = text.split_at(text.len() / 2);
+    vec![
+        note("item/agentMessage/delta", json!({"delta": halves.0})),
+        note("item/agentMessage/delta", json!({"delta": halves.1})),
+        note("item/completed", json!({"item": {"type": "agentMessage", "id": "m", "text": text}})),
+    ]
+}
+
+fn ended(status: &str, error: &Value) -> Value {
+    note("turn/completed", json!({"turn": {"id": "u-1", "status": status, "error": error}}))
+}
+
+fn used(turn: &str, total: (u64, u64), last: (u64, u64)) -> Value {
+    let count = |(input, output)| json!({"inputTokens": input, "outputTokens": output});
+    let usage = json!({"total": count(total), "last": count(last)});
+    note("thread/tokenUsage/updated", json!({"turnId": turn, "tokenUsage": usage}))
+}
+
+fn read(mut reader: AppServer, messages: &[Value], exit: Exit) -> (Vec<Report>, Conclusion) {
+    let mut whole = beginning();
+    whole.extend_from_slice(messages);
+    let reports = reader.feed(Pipe::Stdout, &lines(&whole));
+    (reports, reader.conclude(exit))
+}
+
+fn written(reports: &[Report]) -> Vec<Value> {
+    let bytes = reports.iter().filter_map(|report| match report {
+        Report::Write(bytes) => Some(serde_json::from_slice(bytes).unwrap()),
+        _ => None,
+    });
+    bytes.collect()
+}
+
+#[test]
+fn the_conversation_begins_with_the_agents_servers_alone_and_the_last_message_is_the_answer() {
+    let mut messages = said("Let me see.");
+    messages.extend(said("All done."));
+    messages.push(used("u-1", (100, 10), (100, 10)));
+    messages.push(ended("completed", &Value::Null));
+    let (reports, conclusion) = read(reader(None, false), &messages, Exit::Code(0));
+    let told = written(&reports);
+    assert_eq!((&told[0]["method"], &told[1]["method"]), (&json!("thread/start"), &json!("turn/start")));
+    let servers = json!({"mine": {"command": "m"}, "theirs": {"enabled": false}});
+    assert_eq!(told[0]["params"]["config"]["mcp_servers"], servers);
+    assert_eq!(told[1]["params"]["threadId"], THREAD);
+    let rest: Vec<Report> =
+        reports.into_iter().filter(|report| !matches!(report, Report::Write(_))).collect();
+    let usage = Usage { input_tokens: 100, output_tokens: 10, cost: None };
+    let expected = [
+        Report::Session(THREAD.to_owned()),
+        Report::Model("gpt-5.5".to_owned()),
+        Report::Said("Let me see.\n".to_owned()),
+        Report::Said("All done.\n".to_owned()),
+        Report::Used(usage),
+        Report::CloseInput,
+    ];
+    assert_eq!(rest, expected);
+    assert_eq!((conclusion.end, conclusion.answer), (AgentEnd::Done, Answer::Text("All done.".to_owned())));
+    assert_eq!(conclusion.session.as_deref(), Some(THREAD));
+}
+
+#[test]
+fn what_the_user_set_for_codex_is_understood_and_not_kept() {
+    let whole = lines(&beginning());
+    for size in [1, 7, 64, whole.len()] {
+        let mut reader = reader(None, false);
+        let kept: Vec<u8> =
+            whole.chunks(size).flat_map(|piece| reader.kept(Pipe::Stdout, piece).into_owned()).collect();
+        let kept = String::from_utf8(kept).unwrap();
+        assert!(!kept.contains("hush"), "{kept}");
+        assert_eq!(kept.lines().count(), beginning().len() - 1, "{kept}");
+        assert_eq!(&*reader.kept(Pipe::Stdout, b"half a li"), b"half a li");
+    }
+}
+
+#[test]
+fn a_continued_conversation_is_the_right_one_and_its_old_tokens_do_not_count() {
+    let messages = [
+        used("u-0", (500, 50), (100, 10)),
+        used("u-1", (600, 60), (100, 10)),
+        used("u-1", (750, 75), (150, 15)),
+        ended("completed", &Value::Null),
+    ];
+    let (reports, _) = read(reader(Some(THREAD), false), &messages, Exit::Code(0));
+    let told = written(&reports);
+    assert_eq!(
+        (&told[0]["method"], &told[0]["params"]["threadId"]),
+        (&json!("thread/resume"), &json!(THREAD))
+    );
+    let sum = |reports: &[Report]| {
+        reports.iter().fold((0, 0), |sum, report| match report {
+            Report::Used(usage) => (sum.0 + usage.input_tokens, sum.1 + usage.output_tokens),
+            _ => sum,
+        })
+    };
+    assert_eq!(sum(&reports), (250, 25));
+    // Where the sum so far is not told, it follows from the first request.
+    let (reports, _) = read(reader(Some(THREAD), false), &messages[1..], Exit::Code(0));
+    assert_eq!(sum(&reports), (250, 25));
+
+    let (reports, conclusion) = read(reader(Some("t-0"), false), &messages, Exit::Code(0));
+    assert_eq!(written(&reports).len(), 1, "no turn is begun in another conversation");
+    let reason = "codex continued t-1 instead".to_owned();
+    assert_eq!(conclusion.end, AgentEnd::Failed(Failure::Session { reason }));
+}
+
+#[test]
+fn a_conversation_that_cannot_begin_says_why() {
+    let end = |session: Option<&str>, message: &str| {
+        let mut reader = reader(session, false);
+        let error = json!({"error": {"code": -32600, "message": message}, "id": 3});
+        let reports = reader.feed(Pipe::Stdout, &lines(&[beginning()[1].clone(), error]));
+        assert_eq!(reports.last(), Some(&Report::CloseInput));
+        reader.conclude(Exit::Code(0)).end
+    };
+    let reason = "no rollout found for thread id x".to_owned();
+    assert_eq!(end(Some("x"), &reason), AgentEnd::Failed(Failure::Session { reason }));
+    let message = "failed to load configuration: no".to_owned();
+    assert_eq!(end(Some("x"), &message), AgentEnd::Failed(Failure::Agent { message: message.clone() }));
+    assert_eq!(end(None, &message), AgentEnd::Failed(Failure::Agent { message }));
+}
+
+#[test]
+fn each_way_to_fail_has_its_name() {
+    let check = |info: Value, text: &str, expected: Option<ModelError>| {
+        let error = json!({"message": text, "codexErrorInfo": info});
+        let messages = [said("so far"), vec![ended("failed", &error)]].concat();
+        let (_, conclusion) = read(reader(None, false), &messages, Exit::Code(0));
+        let message = text.to_owned();
+        let failure = match expected {
+            Some(error) => Failure::Model { error, message },
+            None => Failure::Agent { message },
+        };
+        assert_eq!(conclusion.end, AgentEnd::Failed(failure));
+        assert_eq!(conclusion.answer, Answer::Text("so far\n".to_owned()));
+    };
+    let status = |kind: &str, status: Value| json!({ kind: {"httpStatusCode": status} });
+    check(status("httpConnectionFailed", json!(401)), "x", Some(ModelError::Denied));
+    check(status("httpConnectionFailed", json!(404)), "x", Some(ModelError::Unknown));
+    check(status("httpConnectionFailed", Value::Null), "x", Some(ModelError::Unreachable));
+    check(status("responseTooManyFailedAttempts", json!(429)), "x", Some(ModelError::RateLimit));
+    check(json!("usageLimitExceeded"), "x", Some(ModelError::RateLimit));
+    check(json!("contextWindowExceeded"), "x", Some(ModelError::TooLong));
+    check(json!("internalServerError"), "x", Some(ModelError::Overloaded));
+    check(json!("modelNotFound"), "x", Some(ModelError::Unknown));
+    check(json!("cyberPolicy"), "x", Some(ModelError::Refusal));
+    let answer = r#"{"error":{"message":"no","type":"invalid_request_error"}}"#;
+    check(json!("other"), answer, Some(ModelError::BadRequest));
+    check(json!("other"), "stream disconnected before completion", Some(ModelError::Unreachable));
+    check(json!("other"), "Missing environment variable: `X`", Some(ModelError::Denied));
+    check(json!("sandboxError"), "no sandbox", None);
+}
+
+#[test]
+fn without_the_end_of_the_turn_nothing_succeeded_and_half_a_message_is_kept() {
+    for (exit, failure) in [
+        (Exit::Code(0), Failure::Output { reason: "the stream ended without its terminal event".to_owned() }),
+        (Exit::Code(101), Failure::Exit { code: 101 }),
+        (Exit::Signal(9), Failure::Signal { signal: 9 }),
+    ] {
+        let (_, conclusion) = read(reader(None, false), &said("so far")[..1], exit);
+        assert_eq!(conclusion.end, AgentEnd::Failed(failure));
+        assert_eq!(conclusion.answer, Answer::Text("so ".to_owned()));
+    }
+    let mut silent = reader(None, false);
+    silent.feed(Pipe::Stderr, b"Error: invalid type: string\n");
+    let message = "invalid type: string".to_owned();
+    assert_eq!(silent.conclude(Exit::Code(1)).end, AgentEnd::Failed(Failure::Agent { message }));
+    let other = json!({"method": "turn/completed", "params":
+        {"threadId": "of-a-sub-agent", "turn": {"status": "completed"}}});
+    let (_, conclusion) = read(reader(None, false), &[other], Exit::Code(0));
+    assert!(matches!(conclusion.end, AgentEnd::Failed(_)), "{conclusion:?}");
+}
+
+#[test]
+fn a_word_to_stop_ends_the_turn_and_not_as_a_success() {
+    let mut early = reader(None, false);
+    assert_eq!(early.ask_to_stop(), [Report::CloseInput]);
+    let mut running = reader(None, false);
+    running.feed(Pipe::Stdout, &lines(&beginning()));
+    let told = written(&running.ask_to_stop());
+    assert_eq!(told[0]["method"], "turn/interrupt");
+    assert_eq!(told[0]["params"], json!({"threadId": THREAD, "turnId": "u-1"}));
+    running.feed(Pipe::Stdout, &lines(&[ended("interrupted", &Value::Null)]));
+    let message = "the turn was interrupted".to_owned();
+    assert_eq!(running.conclude(Exit::Code(0)).end, AgentEnd::Failed(Failure::Agent { message }));
+}
+
+#[test]
+fn a_shape_that_was_asked_for_must_come() {
+    let end = |text: &str| {
+        let messages = [said(text), vec![ended("completed", &Value::Null)]].concat();
+        let (_, conclusion) = read(reader(None, true), &messages, Exit::Code(0));
+        (conclusion.end, conclusion.structured)
+    };
+    assert_eq!(end("{\"count\":3}"), (AgentEnd::Done, Some(json!({"count": 3}))));
+    assert!(matches!(end("three"), (AgentEnd::Failed(Failure::Schema { .. }), None)));
+}
+
+#[test]
+fn a_command_is_asked_about_by_its_script_and_answered_by_its_number() {
+    let mut reader = reader(None, false);
+    // The number is also that of a request of ours: what has a method is no answer.
+    let request = json!({"id": 3, "method": "item/commandExecution/requestApproval", "params":
+        {"itemId": "c", "command": "/bin/bash -lc 'curl x'", "cwd": "/p", "reason": "please"}});
+    let reports = reader.feed(Pipe::Stdout, &lines(&[request]));
+    let input = json!({"command": "curl x", "directory": "/p", "reason": "please"});
+    let ask = Ask { id: "3#0".to_owned(), tool: "shell".to_owned(), input: input.clone() };
+    assert_eq!(reports, [Report::Asks(ask)]);
+    let told = written(&reader.decide("3#0", &Decision::Allow(input)));
+    assert_eq!(told, [json!({"id": 3, "result": {"decision": "accept"}})]);
+    assert_eq!(reader.decide("3#0", &Decision::Deny(String::new())), []);
+}
+
+#[test]
+fn a_patch_is_accepted_when_every_file_is_allowed() {
+    let changes = json!([
+        {"path": "/p/a", "kind": {"type": "add"}, "diff": "x"},
+        {"path": "/p/b", "kind": {"type": "update", "move_path": "/q/c"}, "diff": "y"},
+    ]);
+    let item = json!({"type": "fileChange", "id": "f", "changes": changes, "status": "inProgress"});
+    let begun = note("item/started", json!({"item": item}));
+    let request = json!({"id": 0, "method": "item/fileChange/requestApproval", "params": {"itemId": "f"}});
+    let asked = || {
+        let mut reader = reader(None, false);
+        let reports = reader.feed(Pipe::Stdout, &lines(&[begun.clone(), request.clone()]));
+        let paths: Vec<String> = reports
+            .iter()
+            .filter_map(|report| match report {
+                Report::Asks(ask) => ask.input["file_path"].as_str().map(ToOwned::to_owned),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(paths, ["/p/a", "/p/b", "/q/c"]);
+        reader
+    };
+    let allow = Decision::Allow(Value::Null);
+    let mut reader = asked();
+    assert_eq!(reader.decide("0#0", &allow), []);
+    assert_eq!(reader.decide("0#1", &allow), []);
+    assert_eq!(written(&reader.decide("0#2", &allow))[0]["result"], json!({"decision": "accept"}));
+    let mut reader = asked();
+    assert_eq!(reader.decide("0#0", &allow), []);
+    let denied = reader.decide("0#1", &Decision::Deny("no".to_owned()));
+    assert_eq!(written(&denied)[0]["result"], json!({"decision": "decline"}));
+    assert_eq!(reader.decide("0#2", &allow), []);
+    // A patch that nobody has seen is not accepted.
+    let mut unseen = super::tests::reader(None, false);
+    let reports = unseen.feed(Pipe::Stdout, &lines(std::slice::from_ref(&request)));
+    assert_eq!(written(&reports)[0]["result"], json!({"decision": "decline"}));
+}
+
+#[test]
+fn a_servers_tool_is_asked_about_and_a_servers_question_is_declined() {
+    let call = json!({"type": "mcpToolCall", "id": "c", "server": "mine", "tool": "echo.it",
+        "arguments": {"text": "x"}, "status": "inProgress"});
+    let question = |meta: Value| {
+        json!({"id": 7, "method": "mcpServer/elicitation/request", "params": {"serverName": "mine",
+            "message": "Allow the mine MCP server to run tool \"echo.it\"?", "_meta": meta}})
+    };
+    let approval = question(json!({"codex_approval_kind": "mcp_tool_call", "tool_params": {"text": "x"}}));
+    let mut reader = reader(None, false);
+    let reports = reader.feed(Pipe::Stdout, &lines(&[note("item/started", json!({"item": call})), approval]));
+    let ask =
+        Ask { id: "7#0".to_owned(), tool: "mcp__mine__echo.it".to_owned(), input: json!({"text": "x"}) };
+    assert_eq!(reports[1], Report::Asks(ask));
+    let denied = reader.decide("7#0", &Decision::Deny("no".to_owned()));
+    assert_eq!(written(&denied)[0]["result"], json!({"action": "decline"}));
+    let reports = reader.feed(Pipe::Stdout, &lines(&[question(Value::Null)]));
+    assert_eq!(written(&reports)[0]["result"], json!({"action": "decline"}));
+}
+
+#[test]
+fn what_nobody_here_understands_is_answered_and_hangs_nothing() {
+    for (method, key) in
+        [("item/tool/requestUserInput", "answers"), ("item/permissions/requestApproval", "permissions")]
+    {
+        let request = json!({"id": 9, "method": method, "params": {}});
+        let reports = reader(None, false).feed(Pipe::Stdout, &lines(&[request]));
+        assert_eq!(written(&reports)[0]["result"][key], json!({}), "{method}");
+        assert!(matches!(reports[0], Report::Warned(_)), "{reports:?}");
+    }
+    let other = json!({"id": 9, "method": "item/tool/call", "params": {}});
+    let reports = reader(None, false).feed(Pipe::Stdout, &lines(&[other]));
+    assert_eq!(written(&reports)[0]["error"]["code"], -32601);
+}
+
+#[test]
+fn servers_of_others_and_servers_that_fail_are_told_once() {
+    let status = |name: &str, status: &str| {
+        note("mcpServer/startupStatus/updated", json!({"name": name, "status": status, "error": "gone"}))
+    };
+    let messages = [
+        status("mine", "starting"),
+        status("theirs", "starting"),
+        status("mine", "failed"),
+        status("mine", "failed"),
+    ];
+    let (reports, _) = read(reader(None, false), &messages, Exit::Code(0));
+    let warned: Vec<&Report> = reports.iter().filter(|report| matches!(report, Report::Warned(_))).collect();
+    let stranger = "the MCP server theirs is not the agent's own, and codex started it".to_owned();
+    let gone = "the MCP server mine is not there: gone".to_owned();
+    assert_eq!(warned, [&Report::Warned(stranger), &Report::Warned(gone)]);
+}
+
+fn prepare(change: impl FnOnce(&mut domain::run::RunSpec)) -> Result<ProcessDrive, PrepareError> {
+    let mut spec = sample::spec("codex");
+    change(&mut spec);
+    let found = Found { argv: vec!["/bin/codex".to_owned()], version: Some("0.166.0".to_owned()) };
+    let place = Place { work: Path::new("/w"), own_program: Path::new("/bin/volery"), found: Some(&found) };
+    match Codex.prepare(&spec, &place)? {
+        Drive::Process(drive) => Ok(drive),
+        Drive::Loop(_) => panic!("a process was expected"),
+    }
+}
+
+/// Returns what a run sends to begin its conversation and its turn.
+fn sent(change: impl FnOnce(&mut domain::run::RunSpec)) -> (Value, Value) {
+    let mut drive = prepare(change).unwrap();
+    let config = json!({"id": 2, "result": {"config": {}}});
+    let thread = written(&drive.reader.feed(Pipe::Stdout, &lines(&[config])));
+    let turn = written(&drive.reader.feed(Pipe::Stdout, &lines(&[beginning()[2].clone()])));
+    (thread[0]["params"].clone(), turn[0]["params"].clone())
+}
+
+#[test]
+fn what_the_agent_wants_is_asked_of_codex() {
+    let (thread, turn) = sent(|spec| {
+        spec.model = Some("gpt-5.5".to_owned());
+        spec.setup.effort = Some("high".to_owned());
+        spec.setup.context = Context::None;
+        spec.setup.extra_directories = vec!["/q".to_owned()];
+        spec.setup.output_schema = Some(json!({"type": "object"}));
+    });
+    assert_eq!((&thread["cwd"], &thread["model"]), (&json!("/p"), &json!("gpt-5.5")));
+    assert_eq!(thread["developerInstructions"], "You are careful.");
+    assert_eq!(thread["config"]["project_doc_max_bytes"], 0);
+    assert_eq!(turn["input"], json!([{"type": "text", "text": "do it"}]));
+    assert_eq!((&turn["effort"], &turn["outputSchema"]), (&json!("high"), &json!({"type": "object"})));
+    assert_eq!(turn["sandboxPolicy"]["writableRoots"], json!(["/q"]));
+    let (thread, _) = sent(|spec| spec.setup.prompt_mode = PromptMode::Replace);
+    assert_eq!(thread["baseInstructions"], "You are careful.");
+    assert_eq!(thread["config"].get("project_doc_max_bytes"), None);
+    let argv = prepare(|spec| spec.prompt = "secret prompt".to_owned()).unwrap().argv;
+    assert!(!argv.iter().any(|word| word.contains("prompt")), "{argv:?}");
+    let refused = prepare(|spec| spec.setup.extra_args = vec!["-c".to_owned()]);
+    assert!(refused.is_err_and(|error| error.reason.contains("may not be given by an agent")));
+}
+
+#[test]
+fn a_level_is_a_sandbox_and_rules_that_restrict_see_every_command() {
+    let check = |level: Option<Level>, deny: &[&str], sandbox: &str, asking: &str| {
+        let (thread, turn) = sent(|spec| {
+            spec.setup.permission.level = level;
+            spec.setup.permission.deny = deny.iter().map(|rule| rule.parse().unwrap()).collect();
+        });
+        assert_eq!(turn["sandboxPolicy"]["type"], sandbox);
+        assert_eq!(thread["approvalPolicy"], asking);
+        // More than reading would mark the directory as trusted in the user's configuration.
+        assert_eq!(thread["sandbox"], "read-only");
+        thread
+    };
+    check(None, &[], "workspaceWrite", "on-request");
+    let narrow = check(Some(Level::ReadOnly), &[], "readOnly", "on-request");
+    assert_eq!(narrow["config"]["web_search"], "disabled");
+    assert_eq!(narrow["config"]["features.multi_agent"], false);
+    check(Some(Level::SafeEdit), &["mcp__x"], "workspaceWrite", "on-request");
+    check(Some(Level::SafeEdit), &["Bash(rm:*)"], "workspaceWrite", "untrusted");
+    let free = check(Some(Level::Yolo), &[], "dangerFullAccess", "never");
+    assert_eq!(free["config"].get("web_search"), None);
+    check(Some(Level::Yolo), &["Edit(x/**)"], "dangerFullAccess", "untrusted");
+    let closed = check(Some(Level::Yolo), &["WebSearch"], "dangerFullAccess", "on-request");
+    assert_eq!(closed["config"]["web_search"], "disabled");
+}
+
+#[test]
+fn rules_that_codex_gives_no_chance_to_follow_are_named() {
+    let rules = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
+    let permission = Permission {
+        level: Some(Level::ReadOnly),
+        allow: rules(&["Read(src/**)", "Bash(ls:*)"]),
+        ask: rules(&["Bash(git push:*)", "WebSearch"]),
+        deny: rules(&["Read(.env)", "Bash(rm:*)", "mcp__x__y", "WebSearch", "Sing"]),
+    };
+    let expected = [
+        "the rule ask WebSearch: codex cannot ask before it does that",
+        "the rule deny Read(.env): codex reads with commands and does not ask",
+        "the rule deny Sing: codex has no such tool",
+    ];
+    assert_eq!(Codex.unenforceable(&permission, &Value::Null), expected);
+}
+
+fn server(name: &str, env: &[(&str, &str)]) -> McpServer {
+    let text = |text: &str| VariableText::from(text.to_owned());
+    let env = env.iter().map(|(name, value)| ((*name).to_owned(), text(value))).collect();
+    let transport = Transport::Stdio { command: "/bin/s".to_owned(), args: vec![text("-v")], env };
+    McpServer { name: name.to_owned(), transport, tools: None, timeout_ms: Some(1_500) }
+}
+
+#[test]
+fn servers_get_their_secrets_by_name_and_commands_do_not_see_them() {
+    let change = |spec: &mut domain::run::RunSpec| {
+        spec.setup.mcp_servers = vec![server("s", &[("TOKEN", "${MY_SECRET}"), ("MODE", "fast")])];
+        spec.delegates = Delegates::Anyone;
+    };
+    let (thread, _) = sent(change);
+    let servers = &thread["config"]["mcp_servers"];
+    let expected = json!({"command": "/bin/s", "args": ["-v"], "env": {"MODE": "fast"}, "env_vars": ["TOKEN"],
+        "required": true, "startup_timeout_sec": 60, "tool_timeout_sec": 2,
+        "default_tools_approval_mode": "prompt"});
+    assert_eq!(servers["s"], expected);
+    assert_eq!(servers["volery"]["default_tools_approval_mode"], "approve");
+    assert_eq!(thread["config"]["shell_environment_policy"]["exclude"], json!(["TOKEN"]));
+    let set = prepare(change).unwrap().set;
+    assert_eq!(set, [("TOKEN".to_owned(), Setting::From("MY_SECRET".to_owned()))]);
+}
+
+#[test]
+fn settings_of_servers_that_codex_cannot_take_are_refused_with_the_reason() {
+    let reason = |servers: Vec<McpServer>| {
+        prepare(|spec| spec.setup.mcp_servers = servers).err().expect("a refusal").reason
+    };
+    assert!(reason(vec![server("s", &[("A", "x${B}")])]).contains("only a part"));
+    assert!(reason(vec![server("s", &[("PATH", "${B}")])]).contains("codex's own"));
+    let twice = vec![server("s", &[("A", "${B}")]), server("t", &[("A", "${C}")])];
+    assert!(reason(twice).contains("another value"));
+}
+
+#[test]
+fn headers_of_a_server_are_taken_from_the_environment() {
+    let text = |text: &str| VariableText::from(text.to_owned());
+    let headers = [("Authorization", "Bearer ${T}"), ("X-Key", "${K}"), ("X-Plain", "p")];
+    let headers = headers.into_iter().map(|(name, value)| (name.to_owned(), text(value))).collect();
+    let transport = Transport::Http { url: text("http://h"), headers };
+    let server = McpServer { name: "w".to_owned(), transport, tools: None, timeout_ms: None };
+    let (thread, _) = sent(|spec| spec.setup.mcp_servers = vec![server.clone()]);
+    let entry = &thread["config"]["mcp_servers"]["w"];
+    assert_eq!((&entry["url"], &entry["bearer_token_env_var"]), (&json!("http://h"), &json!("T")));
+    assert_eq!(entry["env_http_headers"], json!({"X-Key": "K"}));
+    assert_eq!(entry["http_headers"], json!({"X-Plain": "p"}));
+    assert_eq!(prepare(|spec| spec.setup.mcp_servers = vec![server]).unwrap().env, ["T", "K"]);
+}
 
 #[test]
 fn the_script_is_found_within_the_quotes_of_its_shell() {
@@ -10,4 +502,32 @@ fn the_script_is_found_within_the_quotes_of_its_shell() {
     assert_eq!(script(r"/bin/sh -c 'it'\''s'").as_deref(), Some("it's"));
     assert_eq!(script("python3 -c 'x y'").as_deref(), Some("python3 -c 'x y'"));
     assert_eq!(script("/bin/bash -lc 'rm x"), None);
+}
+
+proptest! {
+    #[test]
+    fn no_prefix_of_a_stream_succeeds(cut in 0_usize..2000) {
+        let whole = lines(&[beginning(), said("hello"), vec![ended("completed", &Value::Null)]].concat());
+        let terminal = whole.len() - 1;
+        let mut stream = reader(None, false);
+        stream.feed(Pipe::Stdout, &whole[..cut.min(terminal - 1)]);
+        prop_assert!(matches!(stream.conclude(Exit::Code(0)).end, AgentEnd::Failed(_)));
+    }
+
+    #[test]
+    fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), key in "[a-zA-Z/]{0,20}") {
+        let mut stream = reader(None, true);
+        stream.kept(Pipe::Stdout, &bytes);
+        stream.feed(Pipe::Stdout, &bytes);
+        let odd = format!("\n{{\"method\":\"{key}\",\"params\":7}}\n{{\"id\":3,\"result\":[]}}\n7\n[]\n");
+        stream.feed(Pipe::Stdout, odd.as_bytes());
+        stream.decide(&key, &Decision::Deny(key.clone()));
+        stream.conclude(Exit::Code(0));
+    }
+
+    #[test]
+    fn a_command_line_is_read_as_it_was_quoted(text in "[ -~]{1,40}") {
+        let quoted = format!("/bin/bash -lc '{}'", text.replace('\'', r"'\''"));
+        prop_assert_eq!(script(&quoted), Some(text));
+    }
 }
