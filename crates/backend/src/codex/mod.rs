@@ -39,6 +39,10 @@ const VARIABLES: &[&str] = &[
     "OPENROUTER_API_KEY",
 ];
 
+/// Those of them that are secret.
+const KEYS: &[&str] =
+    &["AZURE_OPENAI_API_KEY", "CODEX_ACCESS_TOKEN", "CODEX_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY"];
+
 /// Arguments that an agent's file may add: none of them grants anything.
 const EXTRA_ARGS: &[&str] = &["--strict-config"];
 
@@ -122,10 +126,10 @@ fn thread(spec: &RunSpec, servers: &Servers) -> Value {
     if setup.context == Context::None {
         config["project_doc_max_bytes"] = json!(0);
     }
-    let hidden = servers.hidden();
-    if !hidden.is_empty() {
-        config["shell_environment_policy"] = json!({ "exclude": hidden });
-    }
+    // Codex's own keys are for Codex, and not for the commands that it runs, unless the agent names them.
+    let keys = KEYS.iter().copied().filter(|key| !spec.env.iter().any(|named| named == key));
+    let hidden: Vec<&str> = servers.hidden().into_iter().chain(keys).collect();
+    config["shell_environment_policy"] = json!({ "exclude": hidden });
     // The sandbox comes with the turn: a conversation that may write would mark the directory as trusted in the
     // user's own configuration, and so let its files start programs.
     let mut thread = json!({

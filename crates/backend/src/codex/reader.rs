@@ -21,8 +21,9 @@ const STDERR_BYTES_MAX: usize = 8 << 10;
 const THREADS_MAX: usize = 64;
 /// How many warnings are passed on.
 const WARNINGS_MAX: usize = 50;
-/// What Codex says about a sandbox that it has brought along; nobody needs to do anything.
-const BUNDLED_SANDBOX: &str = "bundled bubblewrap";
+/// What Codex warns of and nobody needs to do anything about: a sandbox that it has brought along, and that a
+/// directory's own settings and hooks are not used unless the user has said so.
+const AS_IT_SHOULD_BE: [&str; 2] = ["bundled bubblewrap", "until the project is trusted"];
 
 /// What the run asked for.
 #[derive(Debug, Clone)]
@@ -189,9 +190,8 @@ impl AppServer {
     }
 
     fn warn(&mut self, message: &Value) -> Vec<Report> {
-        let Some(text) = message.as_str().filter(|text| !text.contains(BUNDLED_SANDBOX)) else {
-            return Vec::new();
-        };
+        let expected = |text: &str| AS_IT_SHOULD_BE.iter().any(|words| text.contains(words));
+        let Some(text) = message.as_str().filter(|text| !expected(text)) else { return Vec::new() };
         let text = failure::message(text);
         let news = self.warned.len() < WARNINGS_MAX && self.warned.insert(text.clone());
         news.then_some(Report::Warned(text)).into_iter().collect()

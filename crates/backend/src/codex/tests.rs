@@ -463,7 +463,13 @@ fn servers_get_their_secrets_by_name_and_commands_do_not_see_them() {
         "default_tools_approval_mode": "prompt"});
     assert_eq!(servers["s"], expected);
     assert_eq!(servers["volery"]["default_tools_approval_mode"], "approve");
-    assert_eq!(thread["config"]["shell_environment_policy"]["exclude"], json!(["TOKEN"]));
+    let hidden = |thread: &Value, name: &str| {
+        let names = thread["config"]["shell_environment_policy"]["exclude"].as_array().unwrap();
+        names.iter().any(|hidden| hidden == name)
+    };
+    assert!(hidden(&thread, "TOKEN") && hidden(&thread, "OPENAI_API_KEY"), "{thread}");
+    let (named, _) = sent(|spec| spec.env = vec!["OPENAI_API_KEY".to_owned()]);
+    assert!(!hidden(&named, "OPENAI_API_KEY"), "{named}");
     let set = prepare(change).unwrap().set;
     assert_eq!(set, [("TOKEN".to_owned(), Setting::From("MY_SECRET".to_owned()))]);
 }
