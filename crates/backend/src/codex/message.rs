@@ -10,17 +10,20 @@ pub(super) const CONFIG: u64 = 2;
 pub(super) const THREAD: u64 = 3;
 pub(super) const TURN: u64 = 4;
 const INTERRUPT: u64 = 5;
+pub(super) const ACCOUNT: u64 = 6;
 
 /// JSON-RPC's number for a method that is not there.
 const NO_SUCH_METHOD: i64 = -32_601;
 
-/// Returns what is said first: who we are, and what Codex would do by its own settings in this directory.
+/// Returns what is said first: who we are; then who the user is for Codex, and what its own settings for this
+/// directory are.
 pub(super) fn greeting(directory: &str) -> Vec<u8> {
     let client = json!({"name": "volery", "title": "Volery", "version": env!("CARGO_PKG_VERSION")});
     let capabilities = json!({ "optOutNotificationMethods": UNWANTED });
     let hello = json!({"clientInfo": client, "capabilities": capabilities});
     let mut bytes = request(INITIALIZE, "initialize", &hello);
     bytes.extend(line(&json!({"method": "initialized"})));
+    bytes.extend(request(ACCOUNT, "account/read", &json!({"refreshToken": false})));
     bytes.extend(request(CONFIG, "config/read", &json!({"cwd": directory, "includeLayers": false})));
     bytes
 }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::asks::{Asks, mcp_name};
 use super::failure;
-use super::message::{CONFIG, THREAD, TURN, answered, interrupt, request};
+use super::message::{ACCOUNT, CONFIG, THREAD, TURN, answered, interrupt, request};
 use super::screen::Screen;
 use crate::contract::{Answer, Conclusion, Decision, Exit, Reader, Report};
 use crate::lines::{Line, Lines};
@@ -24,6 +24,10 @@ const WARNINGS_MAX: usize = 50;
 /// What Codex warns of and nobody needs to do anything about: a sandbox that it has brought along, and that a
 /// directory's own settings and hooks are not used unless the user has said so.
 const AS_IT_SHOULD_BE: [&str; 2] = ["bundled bubblewrap", "until the project is trusted"];
+
+/// What to do about a Codex that does not know its user.
+const NOT_LOGGED_IN: &str = "codex is not logged in, and a key in the environment is not enough: run `codex login` once, \
+     `codex login --with-api-key` for a key, or name a provider with an env_key in its config.toml";
 
 /// What the run asked for.
 #[derive(Debug, Clone)]
@@ -84,6 +88,7 @@ impl AppServer {
         };
         let Ok(message) = serde_json::from_slice::<Value>(&line) else { return Vec::new() };
         match (answered(&message), message["method"].as_str()) {
+            (Some(ACCOUNT), _) => self.account(&message["result"]),
             (Some(CONFIG), _) => self.begin(&message),
             (Some(THREAD), _) => self.begun(&message),
             (Some(TURN), _) => self.turn_begun(&message),
@@ -91,6 +96,14 @@ impl AppServer {
             (_, Some(method)) => self.notified(method, &message["params"]),
             _ => Vec::new(),
         }
+    }
+
+    /// Tells what is the matter before the service refuses: the app server takes no key from the environment.
+    fn account(&mut self, result: &Value) -> Vec<Report> {
+        if result["requiresOpenaiAuth"] == true && result["account"].is_null() {
+            return self.warn(&json!(NOT_LOGGED_IN));
+        }
+        Vec::new()
     }
 
     /// Begins or continues the conversation, without the servers that the settings of others name.

@@ -39,6 +39,7 @@ fn beginning() -> Vec<Value> {
     let config = json!({"mcp_servers": {"theirs": {"command": "x", "env": {"KEY": "hush"}}}});
     vec![
         json!({"id": 1, "result": {"userAgent": "volery/0.166.0"}}),
+        json!({"id": 6, "result": {"account": {"type": "chatgpt", "email": "hush"}, "requiresOpenaiAuth": true}}),
         json!({"id": 2, "result": {"config": config}}),
         json!({"id": 3, "result": {"thread": {"id": THREAD}, "model": "gpt-5.5"}}),
         json!({"id": 4, "result": {"turn": {"id": "u-1"}}}),
@@ -121,9 +122,21 @@ fn what_the_user_set_for_codex_is_understood_and_not_kept() {
             whole.chunks(size).flat_map(|piece| reader.kept(Pipe::Stdout, piece).into_owned()).collect();
         let kept = String::from_utf8(kept).unwrap();
         assert!(!kept.contains("hush"), "{kept}");
-        assert_eq!(kept.lines().count(), beginning().len() - 1, "{kept}");
+        assert_eq!(kept.lines().count(), beginning().len() - 2, "{kept}");
         assert_eq!(&*reader.kept(Pipe::Stdout, b"half a li"), b"half a li");
     }
+}
+
+#[test]
+fn a_codex_that_does_not_know_its_user_says_what_to_do() {
+    let told = |account: Value, required: bool| {
+        let result = json!({"account": account, "requiresOpenaiAuth": required});
+        reader(None, false).feed(Pipe::Stdout, &lines(&[json!({"id": 6, "result": result})]))
+    };
+    let reports = told(Value::Null, true);
+    assert!(matches!(&reports[..], [Report::Warned(text)] if text.contains("codex login")), "{reports:?}");
+    assert_eq!(told(Value::Null, false), []);
+    assert_eq!(told(json!({"type": "apiKey"}), true), []);
 }
 
 #[test]
@@ -162,7 +175,7 @@ fn a_conversation_that_cannot_begin_says_why() {
     let end = |session: Option<&str>, message: &str| {
         let mut reader = reader(session, false);
         let error = json!({"error": {"code": -32600, "message": message}, "id": 3});
-        let reports = reader.feed(Pipe::Stdout, &lines(&[beginning()[1].clone(), error]));
+        let reports = reader.feed(Pipe::Stdout, &lines(&[beginning()[2].clone(), error]));
         assert_eq!(reports.last(), Some(&Report::CloseInput));
         reader.conclude(Exit::Code(0)).end
     };
@@ -372,7 +385,7 @@ fn sent(change: impl FnOnce(&mut domain::run::RunSpec)) -> (Value, Value) {
     let mut drive = prepare(change).unwrap();
     let config = json!({"id": 2, "result": {"config": {}}});
     let thread = written(&drive.reader.feed(Pipe::Stdout, &lines(&[config])));
-    let turn = written(&drive.reader.feed(Pipe::Stdout, &lines(&[beginning()[2].clone()])));
+    let turn = written(&drive.reader.feed(Pipe::Stdout, &lines(&[beginning()[3].clone()])));
     (thread[0]["params"].clone(), turn[0]["params"].clone())
 }
 
