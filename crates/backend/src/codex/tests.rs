@@ -373,7 +373,12 @@ fn prepare(change: impl FnOnce(&mut domain::run::RunSpec)) -> Result<ProcessDriv
     let mut spec = sample::spec("codex");
     change(&mut spec);
     let found = Found { argv: vec!["/bin/codex".to_owned()], version: Some("0.166.0".to_owned()) };
-    let place = Place { work: Path::new("/w"), own_program: Path::new("/bin/volery"), found: Some(&found) };
+    let place = Place {
+        work: Path::new("/w"),
+        own_program: Path::new("/bin/volery"),
+        found: Some(&found),
+        session_used: None,
+    };
     match Codex.prepare(&spec, &place)? {
         Drive::Process(drive) => Ok(drive),
         Drive::Loop(_) => panic!("a process was expected"),
@@ -523,7 +528,105 @@ fn the_script_is_found_within_the_quotes_of_its_shell() {
     assert_eq!(script("/bin/bash -lc 'rm x"), None);
 }
 
+/// What the real program wrote, by the name of the case.
+const RECORDED: [(&str, &[u8]); 13] = [
+    ("say", include_bytes!("../../tests/streams/codex-app-server/say.jsonl")),
+    ("resume", include_bytes!("../../tests/streams/codex-app-server/resume.jsonl")),
+    ("tool", include_bytes!("../../tests/streams/codex-app-server/tool.jsonl")),
+    ("patch", include_bytes!("../../tests/streams/codex-app-server/patch.jsonl")),
+    ("denied", include_bytes!("../../tests/streams/codex-app-server/denied.jsonl")),
+    ("mcp", include_bytes!("../../tests/streams/codex-app-server/mcp.jsonl")),
+    ("error-400", include_bytes!("../../tests/streams/codex-app-server/error-400.jsonl")),
+    ("error-401", include_bytes!("../../tests/streams/codex-app-server/error-401.jsonl")),
+    ("error-429", include_bytes!("../../tests/streams/codex-app-server/error-429.jsonl")),
+    ("error-500", include_bytes!("../../tests/streams/codex-app-server/error-500.jsonl")),
+    ("cut", include_bytes!("../../tests/streams/codex-app-server/cut.jsonl")),
+    ("interrupted", include_bytes!("../../tests/streams/codex-app-server/interrupted.jsonl")),
+    ("unknown-session", include_bytes!("../../tests/streams/codex-app-server/unknown-session.jsonl")),
+];
+
+/// The conversation of a recorded stream.
+const RECORDED_THREAD: &str = "00000000-0000-4000-8000-000000000001";
+
+/// Reads a recorded stream, with a decision for whatever is asked.
+fn replay(name: &str, bytes: &[u8]) -> (Vec<Report>, Conclusion) {
+    let resumed = matches!(name, "resume" | "unknown-session").then_some(RECORDED_THREAD);
+    let mut reader = reader(resumed, false);
+    let mut reports = reader.feed(Pipe::Stdout, bytes);
+    for report in reports.clone() {
+        if let Report::Asks(ask) = report {
+            reports.extend(reader.decide(&ask.id, &Decision::Deny("no".to_owned())));
+        }
+    }
+    (reports, reader.conclude(Exit::Code(0)))
+}
+
+#[test]
+fn what_the_real_program_wrote_is_understood() {
+    let answer = |text: &str| Answer::Text(text.to_owned());
+    for (name, bytes) in RECORDED {
+        let (reports, conclusion) = replay(name, bytes);
+        let of_model = |wanted: ModelError| matches!(&conclusion.end, AgentEnd::Failed(Failure::Model { error, .. }) if *error == wanted);
+        let asked: Vec<&str> = reports
+            .iter()
+            .filter_map(|report| match report {
+                Report::Asks(ask) => Some(ask.tool.as_str()),
+                _ => None,
+            })
+            .collect();
+        let as_expected = match name {
+            "say" => {
+                conclusion.end == AgentEnd::Done && conclusion.answer == answer("Hello from the script.")
+            }
+            "resume" => conclusion.end == AgentEnd::Done && conclusion.answer == answer("Hello again."),
+            "denied" => conclusion.end == AgentEnd::Done && asked == ["shell", "apply_patch"],
+            "mcp" => conclusion.end == AgentEnd::Done && asked == ["mcp__mine__echo.it"],
+            "tool" | "patch" => {
+                let returned = |report: &Report| matches!(report, Report::ToolReturned { ok: true, .. });
+                conclusion.end == AgentEnd::Done && reports.iter().any(returned)
+            }
+            "error-400" => of_model(ModelError::BadRequest),
+            "error-401" => of_model(ModelError::Denied),
+            "error-429" => of_model(ModelError::RateLimit),
+            "error-500" => of_model(ModelError::Overloaded),
+            "cut" => of_model(ModelError::Unreachable) && conclusion.answer == answer("Hello from "),
+            "interrupted" => {
+                matches!(conclusion.end, AgentEnd::Failed(Failure::Agent { .. }))
+                    && conclusion.answer == answer("Hello from ")
+            }
+            "unknown-session" => matches!(conclusion.end, AgentEnd::Failed(Failure::Session { .. })),
+            other => panic!("what does {other} mean?"),
+        };
+        assert!(as_expected, "{name}: {conclusion:?} {reports:?}");
+    }
+}
+
 proptest! {
+    #[test]
+    fn no_recorded_stream_without_its_end_succeeds(which in 0..RECORDED.len(), cut in 0.0..1.0_f64) {
+        let (name, bytes) = RECORDED[which];
+        let last = bytes[..bytes.len() - 1].iter().rposition(|byte| *byte == b'\n').unwrap_or(0);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss,
+            reason = "a place within a file of some kilobytes")]
+        let cut = (cut * last as f64) as usize;
+        let (_, conclusion) = replay(name, &bytes[..cut]);
+        prop_assert!(matches!(conclusion.end, AgentEnd::Failed(_)), "{}: {:?}", name, conclusion);
+    }
+
+    #[test]
+    fn a_recorded_stream_with_wrong_bytes_is_survived(
+        which in 0..RECORDED.len(),
+        wrong in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
+    ) {
+        let (name, bytes) = RECORDED[which];
+        let mut bytes = bytes.to_vec();
+        for (at, byte) in wrong {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        replay(name, &bytes);
+    }
+
     #[test]
     fn no_prefix_of_a_stream_succeeds(cut in 0_usize..2000) {
         let whole = lines(&[beginning(), said("hello"), vec![ended("completed", &Value::Null)]].concat());
