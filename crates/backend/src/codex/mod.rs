@@ -5,6 +5,7 @@ mod asks;
 mod command_line;
 mod failure;
 mod grant;
+mod item;
 mod message;
 mod reader;
 mod screen;
