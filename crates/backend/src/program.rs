@@ -19,8 +19,8 @@ const PACKAGE_BYTES_MAX: u64 = 256 << 10;
 pub struct Program {
     /// The names on the search path; the first that is found counts.
     pub names: &'static [&'static str],
-    /// Where the native program stands beside a script that only starts it, from the folder of packages. The first
-    /// that exists counts.
+    /// Where the real program stands beside a script that only starts it, from the folder of packages: native, or a
+    /// script itself. The first that exists counts.
     pub natives: &'static [&'static str],
     /// The versions that were tried: older and newer ones run with a warning.
     pub tried: (&'static str, &'static str),
@@ -49,15 +49,10 @@ impl Program {
         let native = real.ancestors().find(|folder| folder.ends_with("node_modules")).and_then(|modules| {
             self.natives.iter().map(|native| modules.join(native)).find(|native| native.is_file())
         });
+        let target = native.unwrap_or(real);
         let text = |path: &Path| path.display().to_string();
-        let argv = match native {
-            Some(native) => vec![text(&native)],
-            None if runs_in_node(&real) => match process::find_program(OsStr::new("node"), path) {
-                Some(node) => vec![text(&node), text(&real)],
-                None => vec![text(&real)],
-            },
-            None => vec![text(&real)],
-        };
+        let node = runs_in_node(&target).then(|| process::find_program(OsStr::new("node"), path)).flatten();
+        let argv = node.iter().map(|node| text(node)).chain(std::iter::once(text(&target))).collect();
         Found { argv, version }
     }
 
@@ -142,7 +137,9 @@ mod tests {
         assert_eq!(found.version.as_deref(), Some("0.166.0"));
         write(&modules.join("@openai/native/bin/codex"), "\x7fELF");
         let native = modules.join("@openai/native/bin/codex").display().to_string();
-        assert_eq!(CODEX.find(path.as_os_str()).unwrap().argv, [native]);
+        assert_eq!(CODEX.find(path.as_os_str()).unwrap().argv, std::slice::from_ref(&native));
+        write(&modules.join("@openai/native/bin/codex"), "#!/usr/bin/env node\n");
+        assert_eq!(CODEX.find(path.as_os_str()).unwrap().argv, [node.display().to_string(), native]);
         assert_eq!(CODEX.find(OsStr::new("/nowhere")), None);
     }
 

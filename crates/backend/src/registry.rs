@@ -6,6 +6,7 @@ use crate::command::Command;
 use crate::contract::Backend;
 use crate::copilot::Copilot;
 use crate::gemini::Gemini;
+use crate::qwen::Qwen;
 use crate::rehearsal::Rehearsal;
 
 /// The address of the service that speaks the protocol of Claude Code's, and the variable that holds its key.
@@ -19,6 +20,7 @@ static ALL: &[&dyn Backend] = &[
     &Codex,
     &Gemini,
     &Copilot,
+    &Qwen,
 ];
 
 /// Returns the backend that understands runs of this kind.

@@ -12,6 +12,7 @@ use serde_json::Value;
 use crate::contract::{
     Backend, Capabilities, Drive, Feed, Place, PrepareError, ProcessDrive, Setting, WorkFile, permitted_args,
 };
+use crate::plain_words::plain_words;
 use crate::program::Program;
 use policy::Wanted;
 
@@ -120,20 +121,14 @@ impl Backend for Gemini {
     }
 }
 
-/// Returns the prompt as the program shall take it: as words, and never as a command.
+/// Returns the prompt, with the system prompt before it if that shall not replace the program's own: there is no way to
+/// put something behind that.
 fn prompt(spec: &RunSpec) -> String {
     let system = spec.system_prompt.trim();
-    // It has no way to put something behind its own system prompt.
-    let mut text = match spec.setup.prompt_mode {
-        PromptMode::Append if !system.is_empty() => format!("{system}\n\n{}", spec.prompt),
-        PromptMode::Append | PromptMode::Replace => spec.prompt.clone(),
-    };
-    // `@word` would put files into the prompt, past the policy, and any whose name contains the word.
-    text = text.replace('@', "\\@");
-    if text.starts_with('/') {
-        text.insert(0, '\n');
+    match spec.setup.prompt_mode {
+        PromptMode::Append if !system.is_empty() => plain_words(&format!("{system}\n\n{}", spec.prompt)),
+        PromptMode::Append | PromptMode::Replace => plain_words(&spec.prompt),
     }
-    text
 }
 
 #[cfg(test)]

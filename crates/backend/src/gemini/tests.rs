@@ -207,15 +207,11 @@ fn what_the_agent_wants_becomes_options() {
 
 #[test]
 fn no_prompt_is_a_command_or_a_reference_to_a_file() {
-    let fed = |prompt: &str| {
-        let drive = prepared(|spec| {
-            spec.system_prompt = String::new();
-            spec.prompt = prompt.to_owned();
-        });
-        drive.unwrap().feed
-    };
-    assert_eq!(fed("/quit now"), Feed::Whole(b"\n/quit now".to_vec()));
-    assert_eq!(fed("read @.env"), Feed::Whole(b"read \\@.env".to_vec()));
+    let drive = prepared(|spec| {
+        spec.system_prompt = String::new();
+        spec.prompt = "/quit @.env".to_owned();
+    });
+    assert_eq!(drive.unwrap().feed, Feed::Whole(b"\n/quit \\@.env".to_vec()));
 }
 
 #[test]

@@ -1,0 +1,237 @@
+//! Qwen Code, driven by a stream of JSON in both directions, so that what it asks for is decided here. With a schema for
+//! the answer it takes no such stream, and what it may do is told by options only.
+
+mod reader;
+mod rules;
+mod versions;
+
+use domain::agent::Delegates;
+use domain::permission::Permission;
+use domain::run::{RunSpec, Usage};
+use domain::setup::{Context, PromptMode};
+use serde_json::{Map, Value, json};
+
+use crate::contract::{
+    Backend, Capabilities, Drive, Feed, Place, PrepareError, ProcessDrive, Setting, WorkFile, permitted_args,
+};
+use crate::mcp_config::{self, OWN_SERVER};
+use crate::plain_words::plain_words;
+use crate::program::Program;
+
+const KIND: &str = "qwen";
+const MCP_FILE: &str = "mcp.json";
+const SCHEMA_FILE: &str = "schema.json";
+const SYSTEM_FILE: &str = "system.md";
+
+/// A name that no MCP server has, so that neither the user's nor the project's are started.
+const NO_SERVER: &str = "volery-allows-none";
+/// How long a call of our own server may be silent; the run's own limits end it before.
+const OWN_SERVER_TIMEOUT_MS: u64 = 24 * 60 * 60 * 1_000;
+/// The longest system prompt that fits into an argument, where no file is taken.
+const ARGUMENT_BYTES_MAX: usize = 120_000;
+
+/// Variables that Qwen Code needs to know its user, its service and its place.
+const VARIABLES: &[&str] = &[
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_BASE_URL",
+    "ANTHROPIC_MODEL",
+    "BAILIAN_CODING_PLAN_API_KEY",
+    "DASHSCOPE_API_KEY",
+    "GEMINI_API_KEY",
+    "GEMINI_MODEL",
+    "GOOGLE_API_KEY",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+    "GOOGLE_CLOUD_LOCATION",
+    "GOOGLE_CLOUD_PROJECT",
+    "OPENAI_API_KEY",
+    "OPENAI_BASE_URL",
+    "OPENAI_MODEL",
+    "QWEN_HOME",
+    "QWEN_MODEL",
+];
+
+/// Arguments that an agent's file may add: none of them grants anything.
+const EXTRA_ARGS: &[&str] = &[
+    "--auth-type",
+    "--debug",
+    "--fallback-model",
+    "--max-subagent-depth",
+    "--max-tool-calls",
+    "--max-wall-time",
+    "--output-style",
+];
+
+/// Qwen Code.
+pub struct Qwen;
+
+impl Backend for Qwen {
+    fn kind(&self) -> &'static str {
+        KIND
+    }
+
+    fn program(&self) -> Option<&'static Program> {
+        Some(&versions::PROGRAM)
+    }
+
+    fn capabilities(&self, _options: &Value) -> Capabilities {
+        Capabilities {
+            system_prompt: true,
+            model: true,
+            session: true,
+            usage: true,
+            ask: true,
+            process: true,
+            replaces_prompt: true,
+            effort: true,
+            tools: true,
+            skips_context: true,
+            mcp_servers: true,
+            output_schema: true,
+            max_turns: true,
+            extra_args: true,
+            extra_directories: true,
+            delegates: true,
+            ..Capabilities::default()
+        }
+    }
+
+    fn unenforceable(&self, permission: &Permission, _options: &Value) -> Vec<String> {
+        rules::unenforceable(permission)
+    }
+
+    fn prepare(&self, spec: &RunSpec, place: &Place<'_>) -> Result<Drive, PrepareError> {
+        let wrong = |reason: String| PrepareError { kind: KIND, reason };
+        let found = place.found.ok_or_else(|| wrong("qwen was not found on the PATH".to_owned()))?;
+        let setup = &spec.setup;
+        let asks = setup.output_schema.is_none();
+        let servers = servers(spec, place);
+        let text = json!({ "mcpServers": servers }).to_string();
+        let mut files = vec![WorkFile::with_variables(MCP_FILE, text, mcp_config::variables(spec))];
+        let mut argv = found.argv.clone();
+        let mut option = |flag: &str, value: &str| argv.push(format!("{flag}={value}"));
+        option("--output-format", "stream-json");
+        option("--mcp-config", &place.file(&files[0].name));
+        for name in servers.keys().map(String::as_str).chain(servers.is_empty().then_some(NO_SERVER)) {
+            option("--allowed-mcp-server-names", name);
+        }
+        for rule in rules::excluded(&setup.permission, setup.tools.as_deref()) {
+            option("--exclude-tools", &rule);
+        }
+        let mut allowed = Vec::new();
+        if spec.delegates != Delegates::Nobody {
+            allowed.push(format!("mcp__{OWN_SERVER}"));
+        }
+        match &setup.output_schema {
+            None => {
+                option("--input-format", "stream-json");
+                option("--approval-mode", "default");
+            }
+            Some(schema) => {
+                files.push(WorkFile::plain(SCHEMA_FILE, schema.to_string()));
+                option("--json-schema", &format!("@{}", place.file(SCHEMA_FILE)));
+                option("--approval-mode", rules::mode(&setup.permission));
+                for rule in rules::never_asked(&setup.permission) {
+                    option("--exclude-tools", &rule);
+                }
+                allowed.extend(rules::allowed(&setup.permission));
+            }
+        }
+        for rule in &allowed {
+            option("--allowed-tools", rule);
+        }
+        let mut set = vec![("QWEN_CODE_SUPPRESS_YOLO_WARNING".to_owned(), Setting::Plain("1".to_owned()))];
+        if spec.delegates != Delegates::Nobody {
+            let timeout = Setting::Plain(OWN_SERVER_TIMEOUT_MS.to_string());
+            set.push(("QWEN_CODE_MCP_TOOL_IDLE_TIMEOUT_MS".to_owned(), timeout));
+        }
+        let system = spec.system_prompt.trim();
+        match setup.prompt_mode {
+            _ if system.is_empty() => {}
+            PromptMode::Replace => {
+                files.push(WorkFile::plain(SYSTEM_FILE, system));
+                set.push(("QWEN_SYSTEM_MD".to_owned(), Setting::Plain(place.file(SYSTEM_FILE))));
+            }
+            PromptMode::Append if system.len() > ARGUMENT_BYTES_MAX => {
+                let reason = "a system prompt of more than 120,000 bytes can only replace the program's own";
+                return Err(wrong(reason.to_owned()));
+            }
+            PromptMode::Append => option("--append-system-prompt", system),
+        }
+        argv.extend(options(spec));
+        argv.extend(permitted_args(&setup.extra_args, EXTRA_ARGS).map_err(wrong)?);
+        let feed =
+            if asks { Feed::Open(opening(spec).map_err(wrong)?) } else { whole(spec).map_err(wrong)? };
+        Ok(Drive::Process(ProcessDrive {
+            argv,
+            env: Vec::new(),
+            known_env: VARIABLES.iter().map(|name| (*name).to_owned()).collect(),
+            set,
+            feed,
+            files,
+            reader: Box::new(reader::Stream::new(reader::Expected {
+                structured: !asks,
+                used_before: if spec.session.is_some() { place.session_used } else { Some(Usage::default()) },
+            })),
+        }))
+    }
+}
+
+/// Returns the options that follow from single wishes.
+fn options(spec: &RunSpec) -> Vec<String> {
+    let setup = &spec.setup;
+    let mut argv = Vec::new();
+    let mut option = |flag: &str, value: Option<String>| {
+        argv.extend(value.map(|value| format!("{flag}={value}")));
+    };
+    option("--model", spec.model.clone());
+    option("--resume", spec.session.as_ref().map(|session| session.as_str().to_owned()));
+    option("--max-session-turns", setup.max_turns.map(|turns| turns.to_string()));
+    for directory in &setup.extra_directories {
+        option("--add-dir", Some(directory.clone()));
+    }
+    argv.extend((setup.context == Context::None).then(|| "--bare".to_owned()));
+    argv
+}
+
+/// Returns the MCP servers in the program's own form.
+fn servers(spec: &RunSpec, place: &Place<'_>) -> Map<String, Value> {
+    let mut all = mcp_config::servers(spec, place);
+    for server in &spec.setup.mcp_servers {
+        let entry = &mut all[&server.name];
+        if let Some(tools) = &server.tools {
+            entry["includeTools"] = json!(tools);
+        }
+        if let Some(timeout_ms) = server.timeout_ms {
+            entry["timeout"] = json!(timeout_ms);
+        }
+    }
+    all
+}
+
+/// Returns the first words of the conversation: who decides, and the prompt.
+fn opening(spec: &RunSpec) -> Result<Vec<u8>, String> {
+    let mut request =
+        json!({"subtype": "initialize", "timeout": {"canUseTool": versions::DECISION_TIMEOUT_MS}});
+    if let Some(effort) = &spec.setup.effort {
+        if !versions::EFFORTS.contains(&effort.as_str()) {
+            let known = versions::EFFORTS.join(", ");
+            return Err(format!("the effort {effort:?} is not one of {known}"));
+        }
+        request["effort"] = json!(effort);
+    }
+    let hello = json!({"type": "control_request", "request_id": "volery-initialize", "request": request});
+    let message = json!({"role": "user", "content": plain_words(&spec.prompt)});
+    let user = json!({"type": "user", "session_id": "", "message": message, "parent_tool_use_id": null});
+    Ok(format!("{hello}\n{user}\n").into_bytes())
+}
+
+/// Returns the prompt alone, for a run that is not asked about.
+fn whole(spec: &RunSpec) -> Result<Feed, String> {
+    match spec.setup.effort {
+        Some(_) => Err("effort and output_schema cannot be had together".to_owned()),
+        None => Ok(Feed::Whole(plain_words(&spec.prompt).into_bytes())),
+    }
+}
+
+#[cfg(test)]
+mod tests;

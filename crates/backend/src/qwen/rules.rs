@@ -1,0 +1,87 @@
+//! A permission as options of Qwen Code: what it shall refuse or allow by itself, without asking.
+
+use domain::permission::{Level, Permission, Rule, ToolKind};
+
+use super::versions::{self, ASKING_TOOL};
+
+/// Names the rules that it cannot be told, or that it would pass over without asking.
+pub(super) fn unenforceable(permission: &Permission) -> Vec<String> {
+    let untold = permission.deny.iter().filter(|rule| rule.spelling().contains(','));
+    let unasked = permission
+        .ask
+        .iter()
+        .filter(|rule| matches!(rule.kind(), ToolKind::Read | ToolKind::Search | ToolKind::Everything));
+    let untold = untold.map(|rule| format!("the rule deny {rule}"));
+    untold.chain(unasked.map(|rule| format!("the rule ask {rule}"))).collect()
+}
+
+/// Returns what is refused without asking, since it lets some uses pass without a question.
+pub(super) fn excluded(permission: &Permission, tools: Option<&[String]>) -> Vec<String> {
+    let mut all = vec![ASKING_TOOL.to_owned()];
+    all.extend(permission.deny.iter().flat_map(spellings));
+    let beyond: &[ToolKind<'_>] = match permission.level {
+        Some(Level::ReadOnly) => &[ToolKind::Shell, ToolKind::Edit],
+        Some(Level::SafeEdit) => &[ToolKind::Shell],
+        Some(Level::Yolo) | None => &[],
+    };
+    let speaks = |kind: ToolKind<'_>| {
+        let of = |rule: &Rule| rule.kind() == kind || rule.kind() == ToolKind::Everything;
+        permission.allow.iter().chain(&permission.ask).any(of)
+    };
+    for (kind, named) in versions::all_tools() {
+        let unwanted = tools.is_some_and(|tools| !is_wanted(kind, named, tools));
+        if unwanted || (beyond.contains(&kind) && !speaks(kind)) {
+            all.extend(named.iter().map(|tool| (*tool).to_owned()));
+        }
+    }
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// Returns what somebody would have to be asked about, for a run that cannot be asked about: it is refused.
+pub(super) fn never_asked(permission: &Permission) -> Vec<String> {
+    permission.ask.iter().flat_map(spellings).collect()
+}
+
+/// Returns what may pass without a question, for a run that cannot be asked about.
+pub(super) fn allowed(permission: &Permission) -> Vec<String> {
+    let told = permission.allow.iter().filter(|rule| !rule.spelling().contains(','));
+    told.flat_map(spellings).collect()
+}
+
+/// Returns the mode that comes nearest to a level, for a run that cannot be asked about.
+pub(super) fn mode(permission: &Permission) -> &'static str {
+    match permission.level {
+        Some(Level::ReadOnly) => "default",
+        Some(Level::SafeEdit) | None => "auto-edit",
+        Some(Level::Yolo) => "yolo",
+    }
+}
+
+fn is_wanted(kind: ToolKind<'_>, named: &[&str], tools: &[String]) -> bool {
+    tools.iter().any(|tool| {
+        let wanted = ToolKind::named(tool);
+        wanted == kind || wanted == ToolKind::Everything || named.contains(&tool.as_str())
+    })
+}
+
+/// Returns a rule in the program's own words. Patterns have the same form.
+fn spellings(rule: &Rule) -> Vec<String> {
+    let names: Vec<String> = match rule.kind() {
+        ToolKind::Everything => versions::all_tools().flat_map(|(_, tools)| owned(tools)).collect(),
+        ToolKind::Mcp { server, tool: Some(tool) } => vec![format!("mcp__{server}__{tool}")],
+        ToolKind::Mcp { server, tool: None } => vec![format!("mcp__{server}")],
+        ToolKind::Other(name) => vec![name.to_owned()],
+        kind => owned(versions::tools(kind)),
+    };
+    let with_pattern = |name: String| match rule.pattern() {
+        Some(pattern) => format!("{name}({pattern})"),
+        None => name,
+    };
+    names.into_iter().map(with_pattern).collect()
+}
+
+fn owned(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}

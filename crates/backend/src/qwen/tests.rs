@@ -1,0 +1,347 @@
+//! Streams as Qwen Code writes them, whole, cut and wrong, and what becomes of an agent's wishes.
+
+use std::path::Path;
+
+use domain::mcp_server::{McpServer, Transport};
+use domain::permission::Level;
+use domain::run::{AgentEnd, Failure, LimitName, ModelError, Stream as Pipe};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::reader::{Expected, Stream};
+use super::*;
+use crate::contract::{Answer, Ask, Conclusion, Decision, Exit, Reader, Report};
+use crate::program::Found;
+use crate::sample;
+
+fn reader(structured: bool, resumed: bool) -> Stream {
+    let used_before = if resumed { None } else { Some(Usage::default()) };
+    Stream::new(Expected { structured, used_before })
+}
+
+fn lines(events: &[Value]) -> Vec<u8> {
+    events.iter().flat_map(|event| format!("{event}\n").into_bytes()).collect()
+}
+
+fn read(mut reader: Stream, events: &[Value], exit: Exit) -> (Vec<Report>, Conclusion) {
+    let reports = reader.feed(Pipe::Stdout, &lines(events));
+    (reports, reader.conclude(exit))
+}
+
+fn said(text: &str) -> Value {
+    json!({"type": "assistant", "parent_tool_use_id": null, "message": {
+        "content": [{"type": "text", "text": text}], "usage": {"input_tokens": 100, "output_tokens": 10}}})
+}
+
+fn used(input_tokens: u64, output_tokens: u64) -> Report {
+    Report::Used(Usage { input_tokens, output_tokens, cost: None })
+}
+
+fn result(more: &Value) -> Value {
+    let mut event = json!({"type": "result", "subtype": "success", "is_error": false, "result": "done",
+        "session_id": "s-1", "usage": {"input_tokens": 200, "output_tokens": 20}, "permission_denials": []});
+    event.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    event
+}
+
+fn refused(message: &str) -> Value {
+    result(&json!({"subtype": "error_during_execution", "is_error": true, "result": null,
+        "error": {"message": message}}))
+}
+
+#[test]
+fn the_result_is_the_answer_and_carries_usage_and_session() {
+    let init = json!({"type": "system", "subtype": "init", "session_id": "s-1", "model": "m"});
+    let events = [init, said("hello"), result(&json!({}))];
+    let (reports, conclusion) = read(reader(false, false), &events, Exit::Code(0));
+    let expected = [
+        Report::Session("s-1".to_owned()),
+        Report::Model("m".to_owned()),
+        used(100, 10),
+        Report::Said("hello\n".to_owned()),
+        // What it spent beside the conversation.
+        used(100, 10),
+        Report::CloseInput,
+    ];
+    assert_eq!(reports, expected);
+    assert_eq!((conclusion.end, conclusion.answer), (AgentEnd::Done, Answer::Text("done".to_owned())));
+    assert_eq!(conclusion.session.as_deref(), Some("s-1"));
+}
+
+#[test]
+fn a_resumed_run_counts_its_own_turns_and_says_so() {
+    let (reports, _) = read(reader(false, true), &[said("hello"), result(&json!({}))], Exit::Code(0));
+    assert_eq!(reports[0], used(100, 10));
+    let told = matches!(&reports[2], Report::Warned(message) if message.contains("whole session"));
+    assert!(told, "{reports:?}");
+    assert_eq!(reports[3..], [Report::CloseInput]);
+    let used_before = Some(Usage { input_tokens: 60, output_tokens: 10, cost: None });
+    let known = Stream::new(Expected { structured: false, used_before });
+    let (reports, _) = read(known, &[said("hello"), result(&json!({}))], Exit::Code(0));
+    assert_eq!(reports[2..], [used(40, 0), Report::CloseInput]);
+}
+
+#[test]
+fn each_way_to_fail_has_its_name_whatever_the_exit_code_says() {
+    let model = |error, message: &str| {
+        let events = [said("so far"), said(message), refused(message)];
+        let (reports, conclusion) = read(reader(false, false), &events, Exit::Code(0));
+        let message = message.to_owned();
+        assert_eq!(conclusion.end, AgentEnd::Failed(Failure::Model { error, message }));
+        assert_eq!(conclusion.answer, Answer::Text("so far\n".to_owned()));
+        assert_eq!(reports.iter().filter(|report| matches!(report, Report::Said(_))).count(), 1);
+    };
+    model(ModelError::BadRequest, "[API Error: 400 bad]");
+    model(ModelError::Denied, "[API Error: 401 nokey]");
+    model(ModelError::RateLimit, "[API Error: 429 quota]");
+    model(ModelError::Overloaded, "[API Error: 503 later]");
+    model(ModelError::TooLong, "[API Error: 400 This model's maximum context length is 8 tokens]");
+    model(ModelError::Unreachable, "[API Error: Connection error. (cause: connect ECONNREFUSED)]");
+    model(ModelError::Other, "[API Error: Model stream ended without a finish reason]");
+    let end = |event: Value| read(reader(false, false), &[event], Exit::Code(0)).1.end;
+    let message = "Operation cancelled.".to_owned();
+    assert_eq!(end(refused(&message)), AgentEnd::Failed(Failure::Agent { message }));
+    assert_eq!(end(result(&json!({"subtype": "error_max_turns"}))), AgentEnd::OverBudget(LimitName::Turns));
+    let contradiction = end(result(&json!({"is_error": true})));
+    assert!(matches!(contradiction, AgentEnd::Failed(_)), "{contradiction:?}");
+}
+
+#[test]
+fn without_a_result_nothing_succeeded_and_what_was_said_is_kept() {
+    let failed = |failure| AgentEnd::Failed(failure);
+    for (exit, end) in [
+        (
+            Exit::Code(0),
+            failed(Failure::Output { reason: "the stream ended without its terminal event".to_owned() }),
+        ),
+        (Exit::Code(130), failed(Failure::Exit { code: 130 })),
+        (Exit::Signal(9), failed(Failure::Signal { signal: 9 })),
+        (Exit::Code(53), AgentEnd::OverBudget(LimitName::Turns)),
+    ] {
+        let (_, conclusion) = read(reader(false, false), &[said("so far")], exit);
+        assert_eq!(conclusion.end, end);
+        assert_eq!(conclusion.answer, Answer::Text("so far\n".to_owned()));
+    }
+}
+
+#[test]
+fn what_stands_on_the_error_stream_tells_why_it_did_not_begin() {
+    let end = |stderr: &str, code| {
+        let mut stream = reader(false, true);
+        stream.feed(Pipe::Stderr, stderr.as_bytes());
+        stream.conclude(Exit::Code(code)).end
+    };
+    let reason = "No saved session found with title \"x\".".to_owned();
+    let told = format!("Ripgrep not available\n{reason}\n");
+    assert_eq!(end(&told, 1), AgentEnd::Failed(Failure::Session { reason }));
+    let message = "no key".to_owned();
+    let denied = Failure::Model { error: ModelError::Denied, message: message.clone() };
+    assert_eq!(end(&message, 41), AgentEnd::Failed(denied));
+}
+
+#[test]
+fn a_shape_that_was_asked_for_must_come() {
+    let with = result(&json!({"result": "{\"count\":3}"}));
+    let (_, conclusion) = read(reader(true, false), &[with], Exit::Code(0));
+    assert_eq!((conclusion.end, conclusion.structured), (AgentEnd::Done, Some(json!({"count": 3}))));
+    let (_, conclusion) = read(reader(true, false), &[result(&json!({}))], Exit::Code(0));
+    assert!(matches!(conclusion.end, AgentEnd::Failed(Failure::Schema { .. })), "{conclusion:?}");
+}
+
+#[test]
+fn a_question_about_a_tool_is_asked_and_answered_in_its_own_protocol() {
+    let input = json!({"command": "ls"});
+    let request = json!({"subtype": "can_use_tool", "tool_name": "run_shell_command", "input": input});
+    let event = json!({"type": "control_request", "request_id": "r1", "request": request});
+    let mut stream = reader(false, false);
+    let ask = Ask { id: "r1".to_owned(), tool: "run_shell_command".to_owned(), input: input.clone() };
+    assert_eq!(stream.feed(Pipe::Stdout, &lines(&[event])), [Report::Asks(ask)]);
+    let written = |reports: Vec<Report>| match &reports[..] {
+        [Report::Write(bytes)] => serde_json::from_slice::<Value>(bytes).unwrap()["response"].clone(),
+        other => panic!("{other:?}"),
+    };
+    let allowed = written(stream.decide("r1", &Decision::Allow(input.clone())));
+    let response = json!({"behavior": "allow", "updatedInput": input});
+    assert_eq!(allowed, json!({"subtype": "success", "request_id": "r1", "response": response}));
+    let denied = written(stream.decide("r1", &Decision::Deny("no".to_owned())));
+    assert_eq!(denied["response"], json!({"behavior": "deny", "message": "no"}));
+    let other = json!({"type": "control_request", "request_id": "r2", "request": {"subtype": "mcp_message"}});
+    assert_eq!(written(stream.feed(Pipe::Stdout, &lines(&[other])))["subtype"], json!("error"));
+}
+
+#[test]
+fn tools_denials_and_what_it_did_not_take_are_told() {
+    let call = json!({"type": "assistant", "message": {"content":
+        [{"type": "tool_use", "id": "t1", "name": "read_file", "input": {}}]}});
+    let back = json!({"type": "user", "message": {"content":
+        [{"type": "tool_result", "tool_use_id": "t1", "is_error": true, "content": "no"}]}});
+    let status = json!({"applied": false, "reason": "thinking may be disabled"});
+    let hello = json!({"type": "control_response", "response":
+        {"subtype": "success", "response": {"effort_status": status}}});
+    let failed = json!({"type": "control_response", "response": {"subtype": "error", "error": "what?"}});
+    let denial = result(&json!({"permission_denials": [{"tool_name": "edit"}]}));
+    let (reports, _) = read(reader(false, false), &[hello, failed, call, back, denial], Exit::Code(0));
+    let warned = |text: &str| Report::Warned(text.to_owned());
+    assert_eq!(reports[0], warned("the effort was not applied: thinking may be disabled"));
+    assert_eq!(reports[1], warned("qwen did not take what it was told: what?"));
+    let (id, name) = ("t1".to_owned(), "read_file".to_owned());
+    assert_eq!(reports[2], Report::ToolCalled { id: id.clone(), name, input: json!({}) });
+    assert_eq!(reports[3], Report::ToolReturned { id, ok: false, output: "no".to_owned() });
+    assert_eq!(reports[5], warned("denied: edit: by the options or settings of qwen"));
+}
+
+fn prepared(change: impl FnOnce(&mut RunSpec)) -> Result<ProcessDrive, PrepareError> {
+    let mut spec = sample::spec("qwen");
+    change(&mut spec);
+    let found = Found { argv: vec!["node".to_owned(), "/cli.js".to_owned()], version: None };
+    let place = Place {
+        work: Path::new("/w"),
+        own_program: Path::new("/bin/volery"),
+        found: Some(&found),
+        session_used: None,
+    };
+    match Qwen.prepare(&spec, &place)? {
+        Drive::Process(drive) => Ok(drive),
+        Drive::Loop(_) => panic!("a process was expected"),
+    }
+}
+
+fn has(drive: &ProcessDrive, words: &[&str]) {
+    for word in words {
+        assert!(drive.argv.contains(&(*word).to_owned()), "{word} in {:?}", drive.argv);
+    }
+}
+
+#[test]
+fn what_the_agent_wants_becomes_options() {
+    let plain = prepared(|_| {}).unwrap();
+    let expected = [
+        "node",
+        "/cli.js",
+        "--output-format=stream-json",
+        "--mcp-config=/w/mcp.json",
+        "--allowed-mcp-server-names=volery-allows-none",
+        "--exclude-tools=ask_user_question",
+        "--input-format=stream-json",
+        "--approval-mode=default",
+        "--append-system-prompt=You are careful.",
+    ];
+    assert_eq!(plain.argv, expected);
+    let full = prepared(|spec| {
+        spec.model = Some("coder".to_owned());
+        spec.session = Some("s-9".parse().unwrap());
+        spec.setup.context = Context::None;
+        spec.setup.max_turns = Some(3);
+        spec.setup.prompt_mode = PromptMode::Replace;
+        spec.setup.extra_directories = vec!["/srv".to_owned()];
+    })
+    .unwrap();
+    has(&full, &["--model=coder", "--resume=s-9", "--bare", "--max-session-turns=3", "--add-dir=/srv"]);
+    let system = ("QWEN_SYSTEM_MD".to_owned(), Setting::Plain("/w/system.md".to_owned()));
+    assert!(full.set.contains(&system), "{:?}", full.set);
+}
+
+#[test]
+fn the_first_words_name_who_decides_and_then_the_prompt() {
+    let fed = |change: fn(&mut RunSpec)| match prepared(change).unwrap().feed {
+        Feed::Open(bytes) => String::from_utf8(bytes).unwrap(),
+        other => panic!("{other:?}"),
+    };
+    let first = fed(|spec| spec.setup.effort = Some("high".to_owned()));
+    let words: Vec<Value> = first.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(words[0]["request"]["subtype"], "initialize");
+    assert_eq!(words[0]["request"]["effort"], "high");
+    assert_eq!(words[1]["message"]["content"], "do it");
+    let command = fed(|spec| spec.prompt = "/quit".to_owned());
+    assert!(command.contains("\"\\n/quit\""), "{command}");
+    assert!(prepared(|spec| spec.setup.effort = Some("extreme".to_owned())).is_err());
+}
+
+#[test]
+fn what_it_would_let_pass_without_asking_is_refused_by_option() {
+    let drive = prepared(|spec| {
+        spec.setup.permission.level = Some(Level::ReadOnly);
+        spec.setup.permission.allow = vec!["Edit(docs/**)".parse().unwrap()];
+        spec.setup.permission.deny = vec!["Bash(cat:*)".parse().unwrap(), "mcp__x".parse().unwrap()];
+    })
+    .unwrap();
+    has(&drive, &["--exclude-tools=run_shell_command", "--exclude-tools=run_shell_command(cat:*)"]);
+    has(&drive, &["--exclude-tools=mcp__x"]);
+    assert!(!drive.argv.contains(&"--exclude-tools=edit".to_owned()), "{:?}", drive.argv);
+    let reader = prepared(|spec| spec.setup.tools = Some(vec!["Read".to_owned()])).unwrap();
+    has(&reader, &["--exclude-tools=edit", "--exclude-tools=glob", "--exclude-tools=agent"]);
+    assert!(!reader.argv.contains(&"--exclude-tools=read_file".to_owned()), "{:?}", reader.argv);
+}
+
+#[test]
+fn a_run_with_a_schema_takes_no_questions_and_is_told_everything_before() {
+    let drive = prepared(|spec| {
+        spec.setup.output_schema = Some(json!({"type": "object"}));
+        spec.setup.permission.allow = vec!["Bash(git log:*)".parse().unwrap()];
+        spec.setup.permission.ask = vec!["WebFetch".parse().unwrap()];
+    })
+    .unwrap();
+    has(&drive, &["--json-schema=@/w/schema.json", "--approval-mode=auto-edit"]);
+    has(&drive, &["--allowed-tools=run_shell_command(git log:*)", "--exclude-tools=web_fetch"]);
+    assert!(!drive.argv.contains(&"--input-format=stream-json".to_owned()), "{:?}", drive.argv);
+    assert_eq!(drive.feed, Feed::Whole(b"do it".to_vec()));
+}
+
+#[test]
+fn an_agent_has_its_own_servers_and_ours_if_it_may_delegate() {
+    let drive = prepared(|spec| {
+        spec.delegates = Delegates::Anyone;
+        let transport = Transport::Stdio {
+            command: "files".to_owned(),
+            args: Vec::new(),
+            env: std::collections::BTreeMap::new(),
+        };
+        let tools = Some(vec!["read".to_owned()]);
+        let server = McpServer { name: "files".to_owned(), transport, tools, timeout_ms: Some(5_000) };
+        spec.setup.mcp_servers = vec![server];
+    })
+    .unwrap();
+    has(&drive, &["--allowed-mcp-server-names=files", "--allowed-mcp-server-names=volery"]);
+    has(&drive, &["--allowed-tools=mcp__volery"]);
+    let file: Value = serde_json::from_slice(&drive.files[0].content).unwrap();
+    let files = &file["mcpServers"]["files"];
+    assert_eq!((&files["includeTools"], &files["timeout"]), (&json!(["read"]), &json!(5_000)));
+    assert_eq!(file["mcpServers"]["volery"]["command"], "/bin/volery");
+}
+
+#[test]
+fn what_cannot_be_had_is_refused_or_named() {
+    for sly in ["--yolo", "--approval-mode=yolo", "--allowed-tools=edit", "x"] {
+        let refused = prepared(|spec| spec.setup.extra_args = vec![sly.to_owned()]);
+        let reason = refused.err().map(|refused| refused.reason).unwrap_or_default();
+        assert!(reason.contains("may not be given by an agent"), "{sly}: {reason}");
+    }
+    assert!(prepared(|spec| spec.system_prompt = "x".repeat(130_000)).is_err());
+    let rules = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
+    let permission = Permission {
+        ask: rules(&["Read(.env)", "Bash(git push:*)"]),
+        deny: rules(&["Edit(a,b)", "Read(.env)"]),
+        ..Permission::default()
+    };
+    let named = Qwen.unenforceable(&permission, &Value::Null);
+    assert_eq!(named, ["the rule deny Edit(a,b)", "the rule ask Read(.env)"]);
+}
+
+proptest! {
+    #[test]
+    fn no_prefix_of_a_stream_succeeds(cut in 0_usize..600) {
+        let whole = lines(&[said("hello"), result(&json!({}))]);
+        let terminal = whole.len() - 1;
+        let mut stream = reader(false, false);
+        stream.feed(Pipe::Stdout, &whole[..cut.min(terminal - 1)]);
+        prop_assert!(matches!(stream.conclude(Exit::Code(0)).end, AgentEnd::Failed(_)));
+    }
+
+    #[test]
+    fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), kind in "[a-z_]{0,16}") {
+        let mut stream = reader(true, true);
+        stream.feed(Pipe::Stdout, &bytes);
+        stream.feed(Pipe::Stdout, format!("\n{{\"type\":\"{kind}\",\"message\":{{\"content\":7}}}}\n").as_bytes());
+        stream.conclude(Exit::Code(0));
+    }
+}
