@@ -70,8 +70,8 @@ impl Stream {
             (used != Usage::default()).then_some(Report::Used(used)).into_iter().collect();
         for block in message["content"].as_array().into_iter().flatten() {
             match (block["type"].as_str(), block["text"].as_str()) {
-                // The program puts its own words about a failure into the model's mouth.
-                (Some("text"), Some(text)) if own && !text.is_empty() && !text.starts_with(API_ERROR) => {
+                (Some("text"), Some(text)) if own && !of_model(text).is_empty() => {
+                    let text = of_model(text);
                     self.kept.say(text);
                     reports.push(Report::Said(format!("{text}\n")));
                 }
@@ -233,6 +233,12 @@ fn asked(event: &Value) -> Vec<Report> {
 
 fn written(message: &Value) -> Report {
     Report::Write(format!("{message}\n").into_bytes())
+}
+
+/// Returns what the model said of a text: the program puts its own words about a failure into the model's mouth.
+fn of_model(text: &str) -> &str {
+    let at = text.rfind(API_ERROR).filter(|_| text.trim_end().ends_with(']'));
+    at.map_or(text, |at| &text[..at])
 }
 
 fn tokens(usage: &Value) -> Usage {

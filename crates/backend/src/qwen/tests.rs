@@ -84,7 +84,7 @@ fn a_resumed_run_counts_its_own_turns_and_says_so() {
 #[test]
 fn each_way_to_fail_has_its_name_whatever_the_exit_code_says() {
     let model = |error, message: &str| {
-        let events = [said("so far"), said(message), refused(message)];
+        let events = [said(&format!("so far{message}")), said(message), refused(message)];
         let (reports, conclusion) = read(reader(false, false), &events, Exit::Code(0));
         let message = message.to_owned();
         assert_eq!(conclusion.end, AgentEnd::Failed(Failure::Model { error, message }));
