@@ -12,6 +12,7 @@ pub mod kept;
 pub mod lines;
 pub mod mcp_config;
 mod plain_words;
+pub mod opencode;
 pub mod process;
 pub mod program;
 pub mod qwen;

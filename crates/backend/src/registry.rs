@@ -7,6 +7,7 @@ use crate::contract::Backend;
 use crate::copilot::Copilot;
 use crate::gemini::Gemini;
 use crate::qwen::Qwen;
+use crate::opencode::Opencode;
 use crate::rehearsal::Rehearsal;
 
 /// The address of the service that speaks the protocol of Claude Code's, and the variable that holds its key.
@@ -21,6 +22,7 @@ static ALL: &[&dyn Backend] = &[
     &Gemini,
     &Copilot,
     &Qwen,
+    &Opencode,
 ];
 
 /// Returns the backend that understands runs of this kind.

@@ -1,0 +1,182 @@
+//! opencode, with its lines of JSON. It has no way to ask: what is not allowed before it starts is refused. All that
+//! it must know goes by the layer of configuration that a project cannot overrule.
+
+mod permission;
+mod reader;
+mod versions;
+
+use domain::agent::Delegates;
+use domain::mcp_server::VariableText;
+use domain::permission::Permission;
+use domain::run::RunSpec;
+use domain::setup::{Context, PromptMode};
+use serde_json::{Map, Value, json};
+
+use crate::contract::{
+    Backend, Capabilities, Drive, Feed, Place, PrepareError, ProcessDrive, Setting, WorkFile, permitted_args,
+};
+use crate::mcp_config::{self, OWN_SERVER};
+use crate::program::Program;
+use crate::worded_schema;
+use permission::mcp_key;
+
+const KIND: &str = "opencode";
+const SYSTEM_FILE: &str = "system.md";
+
+/// Variables that opencode needs to know its user's keys, its services and its place.
+const VARIABLES: &[&str] = &[
+    "ANTHROPIC_API_KEY",
+    "AWS_ACCESS_KEY_ID",
+    "AWS_PROFILE",
+    "AWS_REGION",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "DEEPSEEK_API_KEY",
+    "GEMINI_API_KEY",
+    "GITHUB_TOKEN",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+    "GOOGLE_GENERATIVE_AI_API_KEY",
+    "GROQ_API_KEY",
+    "MISTRAL_API_KEY",
+    "OPENAI_API_KEY",
+    "OPENAI_BASE_URL",
+    "OPENCODE_API_KEY",
+    "OPENCODE_CONFIG",
+    "OPENCODE_CONFIG_DIR",
+    "OPENCODE_DISABLE_DEFAULT_PLUGINS",
+    "OPENCODE_DISABLE_LSP_DOWNLOAD",
+    "OPENCODE_DISABLE_MODELS_FETCH",
+    "OPENROUTER_API_KEY",
+    "XAI_API_KEY",
+    "ZAI_API_KEY",
+];
+
+/// Arguments that an agent's file may add: none of them grants anything.
+const EXTRA_ARGS: &[&str] = &["--log-level", "--print-logs", "--pure", "--thinking", "--variant"];
+
+pub struct Opencode;
+
+impl Backend for Opencode {
+    fn kind(&self) -> &'static str {
+        KIND
+    }
+
+    fn program(&self) -> Option<&'static Program> {
+        Some(&versions::PROGRAM)
+    }
+
+    fn capabilities(&self, _options: &Value) -> Capabilities {
+        Capabilities {
+            system_prompt: true,
+            model: true,
+            session: true,
+            usage: true,
+            process: true,
+            replaces_prompt: true,
+            effort: true,
+            tools: true,
+            skips_context: true,
+            mcp_servers: true,
+            output_schema: true,
+            extra_args: true,
+            delegates: true,
+            ..Capabilities::default()
+        }
+    }
+
+    fn unenforceable(&self, permission: &Permission, _options: &Value) -> Vec<String> {
+        permission::translate(permission, "", &[]).unsaid
+    }
+
+    fn prepare(&self, spec: &RunSpec, place: &Place<'_>) -> Result<Drive, PrepareError> {
+        let wrong = |reason: String| PrepareError { kind: KIND, reason };
+        let found = place.found.ok_or_else(|| wrong("opencode was not found on the PATH".to_owned()))?;
+        let setup = &spec.setup;
+        // A project cannot have an agent of this name, whose settings would be mixed with ours.
+        let agent = format!("volery-{}", spec.id);
+        let mut argv = found.argv.clone();
+        argv.extend(["run", "--format=json", "--title=volery"].map(ToOwned::to_owned));
+        argv.push(format!("--agent={agent}"));
+        argv.extend(spec.model.iter().map(|model| format!("--model={model}")));
+        argv.extend(setup.effort.iter().map(|effort| format!("--variant={effort}")));
+        argv.extend(spec.session.iter().map(|session| format!("--session={}", session.as_str())));
+        argv.extend(permitted_args(&setup.extra_args, EXTRA_ARGS).map_err(wrong)?);
+        let mut files = Vec::new();
+        if !spec.system_prompt.trim().is_empty() {
+            files.push(WorkFile::plain(SYSTEM_FILE, spec.system_prompt.as_str()));
+        }
+        let config = config(spec, place, &agent, &mut files);
+        let plain = |name: &str, value: &str| (name.to_owned(), Setting::Plain(value.to_owned()));
+        let mut set =
+            vec![plain("OPENCODE_CONFIG_CONTENT", &config), plain("OPENCODE_DISABLE_AUTOUPDATE", "1")];
+        if setup.context == Context::None {
+            set.push(plain("OPENCODE_DISABLE_PROJECT_CONFIG", "1"));
+            set.push(plain("OPENCODE_DISABLE_CLAUDE_CODE_PROMPT", "1"));
+        }
+        Ok(Drive::Process(ProcessDrive {
+            argv,
+            env: Vec::new(),
+            known_env: VARIABLES.iter().map(|name| (*name).to_owned()).collect(),
+            set,
+            feed: Feed::Whole(worded_schema::prompt(spec).into_bytes()),
+            files,
+            reader: Box::new(reader::Stream::new(setup.output_schema.is_some())),
+        }))
+    }
+}
+
+/// Returns the configuration of a run. Values that must not stand in the environment stand in files.
+fn config(spec: &RunSpec, place: &Place<'_>, agent: &str, files: &mut Vec<WorkFile>) -> String {
+    let setup = &spec.setup;
+    let folder = spec.directory.strip_prefix(&spec.project).unwrap_or_default().trim_matches('/');
+    let folder = if folder.is_empty() { String::new() } else { format!("{folder}/") };
+    let mut decisions = permission::translate(&setup.permission, &folder, &setup.mcp_servers);
+    if let Some(tools) = &setup.tools {
+        decisions.keep_only(tools);
+    }
+    if spec.delegates != Delegates::Nobody {
+        decisions.make(&mcp_key(OWN_SERVER, None), "*", "allow");
+    }
+    let decisions = decisions.to_json();
+    let system = format!("{{file:{}}}", place.file(SYSTEM_FILE));
+    let has_system = !spec.system_prompt.trim().is_empty();
+    let (prompt, instructions) = match setup.prompt_mode {
+        _ if !has_system => (String::new(), json!([])),
+        PromptMode::Append => (String::new(), json!([place.file(SYSTEM_FILE)])),
+        PromptMode::Replace => (format!(",\"prompt\":{}", json!(system)), json!([])),
+    };
+    let servers = permission::servers(&hidden(mcp_config::servers(spec, place), place, files));
+    format!(
+        "{{\"autoupdate\":false,\"share\":\"disabled\",\"instructions\":{instructions},\"mcp\":{},\
+         \"permission\":{decisions},\"agent\":{{{}:{{\"mode\":\"primary\",\"permission\":{decisions}{prompt}}}}}}}",
+        Value::Object(servers),
+        json!(agent)
+    )
+}
+
+/// Puts each text that refers to variables into a file, and a reference to the file into its place.
+fn hidden(servers: Map<String, Value>, place: &Place<'_>, files: &mut Vec<WorkFile>) -> Map<String, Value> {
+    servers.into_iter().map(|(name, server)| (name, hide(server, place, files))).collect()
+}
+
+fn hide(value: Value, place: &Place<'_>, files: &mut Vec<WorkFile>) -> Value {
+    match value {
+        Value::String(text) => {
+            let variables: Vec<String> =
+                VariableText::from(text.as_str()).variables().map(ToOwned::to_owned).collect();
+            if variables.is_empty() {
+                return Value::String(text);
+            }
+            let file = WorkFile::with_variables(&format!("value-{}", files.len()), text, variables);
+            let reference = format!("{{file:{}}}", place.file(&file.name));
+            files.push(file);
+            Value::String(reference)
+        }
+        Value::Array(items) => Value::Array(items.into_iter().map(|item| hide(item, place, files)).collect()),
+        Value::Object(members) => Value::Object(hidden(members, place, files)),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,185 @@
+//! Understands the stream of opencode. It has no terminal event: only a last step that ended by itself, and a program
+//! that ended well, are a success.
+
+use domain::run::{AgentEnd, Cost, CostBasis, Failure, ModelError, Stream as Pipe, Usage};
+use serde_json::Value;
+
+use super::versions::{DENIED, OTHER_AGENT, UNKNOWN_SESSION};
+use crate::contract::{Answer, Conclusion, Exit, Reader, Report};
+use crate::kept::{self, Kept};
+use crate::lines::{Line, Lines};
+use crate::worded_schema;
+
+/// The stream of one run.
+pub(super) struct Stream {
+    structured: bool,
+    lines: Lines,
+    kept: Kept,
+    session: Option<String>,
+    /// What was said in the step under way, or in the last one.
+    step: String,
+    /// How the last step ended; nothing while one is under way.
+    reason: Option<String>,
+    error: Option<Value>,
+}
+
+impl Stream {
+    pub(super) fn new(structured: bool) -> Self {
+        Self {
+            structured,
+            lines: Lines::default(),
+            kept: Kept::default(),
+            session: None,
+            step: String::new(),
+            reason: None,
+            error: None,
+        }
+    }
+
+    fn take(&mut self, line: Line) -> Vec<Report> {
+        let Line::Whole(line) = line else {
+            return vec![Report::Warned("a line of output was too long and was passed over".to_owned())];
+        };
+        let Ok(event) = serde_json::from_slice::<Value>(&line) else { return Vec::new() };
+        let mut reports = Vec::new();
+        if self.session.is_none() {
+            self.session = event["sessionID"].as_str().map(ToOwned::to_owned);
+            reports.extend(self.session.clone().map(Report::Session));
+        }
+        let part = &event["part"];
+        match event["type"].as_str() {
+            Some("step_start") => {
+                self.step.clear();
+                self.reason = None;
+                self.error = None;
+            }
+            Some("text") => {
+                let said = text(&part["text"]);
+                if !said.is_empty() {
+                    self.kept.say(said);
+                    self.step.push_str(said);
+                    reports.push(Report::Said(format!("{said}\n")));
+                }
+            }
+            Some("tool_use") => reports.extend(used(part)),
+            Some("step_finish") => {
+                self.reason = Some(text(&part["reason"]).to_owned());
+                reports.extend(usage(part).map(Report::Used));
+            }
+            Some("error") => self.error = Some(event["error"].clone()),
+            _ => {}
+        }
+        reports
+    }
+
+    fn end(&self, exit: Exit) -> AgentEnd {
+        let stderr = self.kept.stderr();
+        let failure = match (exit, self.reason.as_deref()) {
+            _ if stderr.contains(UNKNOWN_SESSION) => Failure::Session { reason: kept::message(&stderr) },
+            _ if stderr.contains(OTHER_AGENT) => Failure::Agent { message: kept::message(&stderr) },
+            _ if self.error.is_some() => failure(self.error.as_ref().unwrap_or(&Value::Null)),
+            (Exit::Signal(signal), _) => Failure::Signal { signal },
+            (Exit::Code(0), Some("stop")) => return AgentEnd::Done,
+            (Exit::Code(0), Some("tool-calls")) => Failure::Agent {
+                message: "it stopped after a tool was refused, without an answer".to_owned(),
+            },
+            (Exit::Code(0), Some("length")) => {
+                Failure::Output { reason: "the model had no tokens left for its answer".to_owned() }
+            }
+            (Exit::Code(0), Some(other)) => {
+                Failure::Output { reason: format!("the last step ended as {other}") }
+            }
+            (Exit::Code(0), None) => {
+                Failure::Output { reason: "the stream ended without the end of a step".to_owned() }
+            }
+            (Exit::Code(code), _) => Failure::Exit { code },
+        };
+        AgentEnd::Failed(failure)
+    }
+}
+
+impl Reader for Stream {
+    fn feed(&mut self, pipe: Pipe, bytes: &[u8]) -> Vec<Report> {
+        if self.kept.is_complaint(pipe, bytes) {
+            return Vec::new();
+        }
+        let lines = self.lines.feed(bytes);
+        lines.into_iter().flat_map(|line| self.take(line)).collect()
+    }
+
+    fn conclude(&mut self, exit: Exit) -> Conclusion {
+        let reports = match self.lines.finish() {
+            Some(rest) => self.take(Line::Whole(rest)),
+            None => Vec::new(),
+        };
+        let end = self.end(exit);
+        let answer = match end {
+            AgentEnd::Done => Answer::Text(std::mem::take(&mut self.step)),
+            _ => self.kept.answer(),
+        };
+        let mut conclusion = Conclusion { session: self.session.take(), ..Conclusion::new(end, answer) };
+        if self.structured {
+            worded_schema::read_value(&mut conclusion);
+        }
+        conclusion.reports = reports;
+        conclusion
+    }
+}
+
+/// A use of a tool is told when it is over.
+fn used(part: &Value) -> Vec<Report> {
+    let (id, name) = (text(&part["callID"]).to_owned(), text(&part["tool"]).to_owned());
+    let state = &part["state"];
+    let ok = state["status"] == "completed";
+    let output = text(&state[if ok { "output" } else { "error" }]).to_owned();
+    let denied = !ok && DENIED.iter().any(|words| output.contains(words));
+    let warning = denied.then(|| Report::Warned(format!("denied: {name}: by the rules of this run")));
+    let mut reports = vec![
+        Report::ToolCalled { id: id.clone(), name, input: state["input"].clone() },
+        Report::ToolReturned { id, ok, output },
+    ];
+    reports.extend(warning);
+    reports
+}
+
+fn usage(part: &Value) -> Option<Usage> {
+    let tokens = &part["tokens"];
+    let count = |value: &Value| value.as_u64().unwrap_or(0);
+    let cost = part["cost"].as_f64().and_then(microusd);
+    let usage = Usage {
+        input_tokens: count(&tokens["input"])
+            .saturating_add(count(&tokens["cache"]["read"]))
+            .saturating_add(count(&tokens["cache"]["write"])),
+        output_tokens: count(&tokens["output"]).saturating_add(count(&tokens["reasoning"])),
+        cost: cost.map(|microusd| Cost { microusd, basis: CostBasis::Reported }),
+    };
+    (usage != Usage::default()).then_some(usage)
+}
+
+fn failure(error: &Value) -> Failure {
+    let data = &error["data"];
+    let name = text(&error["name"]);
+    let told = [text(&data["message"]), text(&error["message"]), name];
+    let message = kept::message(told.into_iter().find(|text| !text.is_empty()).unwrap_or_default());
+    let status = data["statusCode"].as_u64().map(ModelError::of_status);
+    let error = match (name, status) {
+        ("ProviderAuthError", _) => ModelError::Denied,
+        ("ContextOverflowError", _) => ModelError::TooLong,
+        (_, Some(error)) => error,
+        ("APIError" | "MessageOutputLengthError", None) => ModelError::Other,
+        ("ProviderModelNotFoundError", None) => ModelError::Unknown,
+        _ => return Failure::Agent { message },
+    };
+    Failure::Model { error, message }
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// Returns an amount in millionths of a dollar. Nothing stands for a price that is not known.
+fn microusd(dollars: f64) -> Option<u64> {
+    let amount = (dollars * 1_000_000.0).round();
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be in range")]
+    (amount.is_finite() && (1.0..1e15).contains(&amount)).then_some(amount as u64)
+}

@@ -1,0 +1,240 @@
+//! Streams as opencode writes them, whole, cut and wrong, and permissions in its words.
+
+use std::path::Path;
+
+use domain::run::{AgentEnd, Cost, CostBasis, Failure, ModelError, Stream as Pipe, Usage};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::reader::Stream;
+use super::*;
+use crate::contract::{Answer, Conclusion, Exit, Reader, Report};
+use crate::program::Found;
+use crate::sample;
+
+fn lines(events: &[Value]) -> Vec<u8> {
+    events.iter().flat_map(|event| format!("{event}\n").into_bytes()).collect()
+}
+
+fn event(kind: &str, part: &Value) -> Value {
+    json!({"type": kind, "sessionID": "ses_1", "part": part})
+}
+
+fn said(text: &str) -> Value {
+    event("text", &json!({"text": text}))
+}
+
+fn finish(reason: &str) -> Value {
+    let tokens = json!({"input": 100, "output": 10, "reasoning": 5, "cache": {"read": 20, "write": 0}});
+    event("step_finish", &json!({"reason": reason, "tokens": tokens, "cost": 0.00012}))
+}
+
+fn start() -> Value {
+    event("step_start", &json!({}))
+}
+
+fn read(events: &[Value], exit: Exit) -> (Vec<Report>, Conclusion) {
+    let mut reader = Stream::new(false);
+    let reports = reader.feed(Pipe::Stdout, &lines(events));
+    (reports, reader.conclude(exit))
+}
+
+fn end(events: &[Value], exit: Exit) -> AgentEnd {
+    read(events, exit).1.end
+}
+
+#[test]
+fn the_text_of_the_last_step_is_the_answer_and_steps_are_summed() {
+    let events = [start(), said("Let me."), finish("tool-calls"), start(), said("Done."), finish("stop")];
+    let (reports, conclusion) = read(&events, Exit::Code(0));
+    assert_eq!((conclusion.end, conclusion.answer), (AgentEnd::Done, Answer::Text("Done.".to_owned())));
+    assert_eq!(conclusion.session.as_deref(), Some("ses_1"));
+    assert_eq!(reports[0], Report::Session("ses_1".to_owned()));
+    let cost = Some(Cost { microusd: 120, basis: CostBasis::Reported });
+    let usage = Report::Used(Usage { input_tokens: 120, output_tokens: 15, cost });
+    assert_eq!(reports.iter().filter(|report| **report == usage).count(), 2);
+}
+
+#[test]
+fn a_run_that_a_refusal_ended_did_not_succeed_although_it_exits_with_zero() {
+    let events = [start(), said("Let me."), finish("tool-calls")];
+    let (_, conclusion) = read(&events, Exit::Code(0));
+    assert!(matches!(conclusion.end, AgentEnd::Failed(Failure::Agent { .. })), "{conclusion:?}");
+    assert_eq!(conclusion.answer, Answer::Text("Let me.\n".to_owned()));
+    assert!(matches!(end(&[start(), finish("length")], Exit::Code(0)), AgentEnd::Failed(_)));
+}
+
+#[test]
+fn each_error_has_its_name() {
+    let model = |error: Value| {
+        let event = json!({"type": "error", "sessionID": "ses_1", "error": error});
+        match end(&[start(), event], Exit::Code(1)) {
+            AgentEnd::Failed(Failure::Model { error, .. }) => error,
+            other => panic!("{other:?}"),
+        }
+    };
+    let api = |status: u64| json!({"name": "APIError", "data": {"message": "m", "statusCode": status}});
+    assert_eq!(model(api(400)), ModelError::BadRequest);
+    assert_eq!(model(api(401)), ModelError::Denied);
+    assert_eq!(model(api(429)), ModelError::RateLimit);
+    assert_eq!(model(api(503)), ModelError::Overloaded);
+    assert_eq!(model(json!({"name": "APIError", "data": {"message": "cut"}})), ModelError::Other);
+    assert_eq!(model(json!({"name": "ProviderAuthError", "data": {}})), ModelError::Denied);
+    assert_eq!(model(json!({"name": "ContextOverflowError", "data": {}})), ModelError::TooLong);
+    let unknown = json!({"type": "error", "error": {"name": "UnknownError", "data": {"message": "no"}}});
+    assert_eq!(end(&[unknown], Exit::Code(1)), AgentEnd::Failed(Failure::Agent { message: "no".to_owned() }));
+}
+
+#[test]
+fn what_the_error_stream_says_counts_more_than_the_exit_code() {
+    let told = |words: &str, exit| {
+        let mut stream = Stream::new(false);
+        stream.feed(Pipe::Stdout, &lines(&[start(), said("x"), finish("stop")]));
+        stream.feed(Pipe::Stderr, words.as_bytes());
+        stream.conclude(exit).end
+    };
+    let lost = told("\x1b[91m\x1b[1mError: \x1b[0mSession not found\n", Exit::Code(1));
+    assert_eq!(lost, AgentEnd::Failed(Failure::Session { reason: "Error: Session not found".to_owned() }));
+    let other = told("agent \"x\" not found. Falling back to default agent\n", Exit::Code(0));
+    assert!(matches!(other, AgentEnd::Failed(Failure::Agent { .. })), "{other:?}");
+    assert_eq!(told("", Exit::Code(3)), AgentEnd::Failed(Failure::Exit { code: 3 }));
+    assert_eq!(told("", Exit::Signal(15)), AgentEnd::Failed(Failure::Signal { signal: 15 }));
+    assert_eq!(told("", Exit::Code(0)), AgentEnd::Done);
+}
+
+#[test]
+fn tools_and_denials_are_told() {
+    let state = json!({"status": "error", "input": {"command": "ls"},
+        "error": "The user has specified a rule which prevents you from using this specific tool call."});
+    let events = [event("tool_use", &json!({"tool": "bash", "callID": "t1", "state": state}))];
+    let (reports, _) = read(&events, Exit::Code(0));
+    assert!(matches!(&reports[1], Report::ToolCalled { name, .. } if name == "bash"), "{reports:?}");
+    assert!(matches!(&reports[2], Report::ToolReturned { ok: false, .. }), "{reports:?}");
+    assert_eq!(reports[3], Report::Warned("denied: bash: by the rules of this run".to_owned()));
+}
+
+fn drive(change: impl FnOnce(&mut domain::run::RunSpec)) -> Result<ProcessDrive, PrepareError> {
+    let mut spec = sample::spec("opencode");
+    change(&mut spec);
+    let found = Found { argv: vec!["/bin/opencode".to_owned()], version: Some("1.18.33".to_owned()) };
+    let place = Place { work: Path::new("/w"), own_program: Path::new("/bin/volery"), found: Some(&found) };
+    match Opencode.prepare(&spec, &place)? {
+        Drive::Process(drive) => Ok(drive),
+        Drive::Loop(_) => panic!("a process was expected"),
+    }
+}
+
+fn config(drive: &ProcessDrive) -> Value {
+    let found = drive.set.iter().find(|(name, _)| name == "OPENCODE_CONFIG_CONTENT");
+    match found {
+        Some((_, Setting::Plain(text))) => serde_json::from_str(text).unwrap(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn permission(text: &str) -> Permission {
+    serde_json::from_str(text).unwrap()
+}
+
+fn said_as(text: &str) -> String {
+    permission::translate(&permission(text), "", &[]).to_json()
+}
+
+const HARMLESS: &str = r#""read":"allow","list":"allow","grep":"allow","glob":"allow""#;
+const NOTES: &str = r#""todowrite":"allow","todoread":"allow","skill":"allow","lsp":"allow""#;
+const INSIDE: &str = r#""external_directory":"deny","doom_loop":"deny""#;
+
+#[test]
+fn levels_are_said_in_its_words_and_never_ask() {
+    assert_eq!(
+        said_as(r#"{"level": "read-only"}"#),
+        format!("{{\"*\":\"deny\",{HARMLESS},{NOTES},{INSIDE}}}")
+    );
+    let safe = format!("{{\"*\":\"deny\",{HARMLESS},\"edit\":\"allow\",{NOTES},{INSIDE}}}");
+    assert_eq!(said_as(r#"{"level": "safe-edit"}"#), safe);
+    assert_eq!(said_as("{}"), safe);
+    let yolo = said_as(r#"{"level": "yolo"}"#);
+    assert!(yolo.contains(r#""bash":"allow""#) && yolo.contains(r#""external_directory":"allow""#), "{yolo}");
+    assert!(!said_as(r#"{"ask": ["Bash", "Edit(x)"]}"#).contains("ask"));
+}
+
+#[test]
+fn a_denial_comes_after_what_it_overrules() {
+    let rules = r#"{"allow": ["Bash(git:*)", "mcp__own"], "deny": ["Bash(git push:*)", "mcp__own__x"]}"#;
+    let text = said_as(rules);
+    let bash = r#""bash":{"git":"allow","git *":"allow","git push":"deny","git push *":"deny"}"#;
+    assert!(text.contains(bash), "{text}");
+    assert!(text.ends_with(r#""own_x":"deny"}"#), "{text}");
+    assert_eq!(said_as(r#"{"level": "yolo", "deny": ["*"]}"#), r#"{"*":"deny"}"#);
+    let edits = said_as(r#"{"deny": ["Edit(.env)"]}"#);
+    assert!(edits.contains(r#""edit":{"*":"allow",".env":"deny","*/.env":"deny"}"#), "{edits}");
+}
+
+#[test]
+fn what_its_patterns_cannot_say_is_named() {
+    let gaps = |text: &str| Opencode.unenforceable(&permission(text), &Value::Null);
+    assert_eq!(gaps(r#"{"allow": ["Edit(docs/**)", "Bash(ls)"], "deny": ["Read(.env)"]}"#), [""; 0]);
+    assert_eq!(
+        gaps(r#"{"allow": ["Edit(docs/*)"], "deny": ["WebFetch(x)"]}"#),
+        ["the rule allow Edit(docs/*)", "the rule deny WebFetch(x)"]
+    );
+}
+
+#[test]
+fn the_system_prompt_is_added_or_takes_the_place_of_its_own() {
+    let appended = drive(|_| {}).unwrap();
+    assert_eq!(appended.feed, Feed::Whole(b"do it".to_vec()));
+    let value = config(&appended);
+    assert_eq!(value["instructions"], json!(["/w/system.md"]));
+    let replaced = drive(|spec| {
+        spec.setup.prompt_mode = PromptMode::Replace;
+        spec.setup.context = Context::None;
+    })
+    .unwrap();
+    let value = config(&replaced);
+    let agent = format!("volery-{}", sample::spec("opencode").id);
+    assert_eq!(value["agent"][&agent]["prompt"], "{file:/w/system.md}");
+    assert_eq!(value["permission"], value["agent"][&agent]["permission"]);
+    assert!(replaced.set.iter().any(|(name, _)| name == "OPENCODE_DISABLE_PROJECT_CONFIG"));
+}
+
+#[test]
+fn secrets_of_servers_stand_in_files_and_not_in_the_environment() {
+    let server =
+        json!({"name": "own", "transport": {"stdio": {"command": "/s", "env": {"KEY": "${TOKEN}"}}}});
+    let drive = drive(|spec| spec.setup.mcp_servers = vec![serde_json::from_value(server).unwrap()]).unwrap();
+    let mcp = &config(&drive)["mcp"]["own"];
+    assert_eq!(mcp["environment"]["KEY"], "{file:/w/secret-value-1}");
+    assert_eq!(mcp["command"], json!(["/s"]));
+    assert_eq!(
+        (drive.files[1].name.as_str(), &drive.files[1].variables[..]),
+        ("secret-value-1", &["TOKEN".to_owned()][..])
+    );
+}
+
+#[test]
+fn arguments_that_would_grant_something_are_refused() {
+    assert!(drive(|spec| spec.setup.extra_args = vec!["--thinking".to_owned()]).is_ok());
+    for sly in ["--auto", "--attach=http://x", "--share"] {
+        let refused = drive(|spec| spec.setup.extra_args = vec![sly.to_owned()]).err().unwrap();
+        assert!(refused.reason.contains("may not be given by an agent"), "{refused}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_prefix_of_a_stream_succeeds(cut in 0_usize..500) {
+        let whole = lines(&[start(), said("hello"), finish("stop")]);
+        let mut stream = Stream::new(false);
+        stream.feed(Pipe::Stdout, &whole[..cut.min(whole.len() - 2)]);
+        prop_assert!(matches!(stream.conclude(Exit::Code(0)).end, AgentEnd::Failed(_)));
+    }
+
+    #[test]
+    fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), key in "[a-z_.]{0,24}") {
+        let mut stream = Stream::new(true);
+        stream.feed(Pipe::Stdout, &bytes);
+        stream.feed(Pipe::Stdout, format!("\n{{\"type\":\"{key}\",\"part\":7}}\n").as_bytes());
+        stream.conclude(Exit::Code(0));
+    }
+}
