@@ -35,6 +35,11 @@ impl Kept {
         self.unfinished.push_str(domain::size::head(text, room));
     }
 
+    /// Tells whether a message is under way.
+    pub fn has_pieces(&self) -> bool {
+        !self.unfinished.is_empty()
+    }
+
     /// Forgets the pieces of a message that begins anew.
     pub fn begin(&mut self) {
         self.unfinished.clear();

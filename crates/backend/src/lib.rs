@@ -8,6 +8,7 @@ pub mod command;
 pub mod contract;
 pub mod copilot;
 pub mod gemini;
+pub mod goose;
 pub mod kept;
 pub mod lines;
 pub mod mcp_config;

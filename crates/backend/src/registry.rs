@@ -7,6 +7,7 @@ use crate::contract::Backend;
 use crate::copilot::Copilot;
 use crate::gemini::Gemini;
 use crate::qwen::Qwen;
+use crate::goose::Goose;
 use crate::opencode::Opencode;
 use crate::rehearsal::Rehearsal;
 
@@ -23,6 +24,7 @@ static ALL: &[&dyn Backend] = &[
     &Copilot,
     &Qwen,
     &Opencode,
+    &Goose,
 ];
 
 /// Returns the backend that understands runs of this kind.

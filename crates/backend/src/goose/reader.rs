@@ -1,0 +1,238 @@
+//! Understands the stream of goose. Its exit code is 0 and its terminal event comes whatever happened: errors and the
+//! end of all turns are messages without an id.
+
+use std::collections::BTreeMap;
+
+use domain::run::{AgentEnd, Failure, LimitName, ModelError, Stream as Pipe, Usage};
+use serde_json::Value;
+
+use super::versions::{ERROR, ERRORS, FINAL_OUTPUT, NO_TURNS_LEFT, UNKNOWN_SESSION, UNKNOWN_TOOL};
+use crate::contract::{Answer, Conclusion, Exit, Reader, Report};
+use crate::kept::{self, Kept};
+use crate::lines::{Line, Lines};
+
+/// How many uses of tools may be under way at once.
+const CALLS_MAX: usize = 1_000;
+
+/// What the run asked for.
+#[derive(Debug)]
+pub(super) struct Expected {
+    pub(super) structured: bool,
+    pub(super) resumed: bool,
+    pub(super) session: String,
+    pub(super) left_out: Vec<String>,
+}
+
+/// The stream of one run.
+pub(super) struct Stream {
+    expected: Expected,
+    lines: Lines,
+    kept: Kept,
+    begun: bool,
+    /// The message under way, which comes in pieces, and its id.
+    message: String,
+    id: Option<String>,
+    /// Values that were given as the final output and not accepted yet.
+    outputs: BTreeMap<String, Value>,
+    structured: Option<Value>,
+    error: Option<String>,
+    no_turns_left: bool,
+    complete: bool,
+}
+
+impl Stream {
+    pub(super) fn new(expected: Expected) -> Self {
+        Self {
+            expected,
+            lines: Lines::default(),
+            kept: Kept::default(),
+            begun: false,
+            message: String::new(),
+            id: None,
+            outputs: BTreeMap::new(),
+            structured: None,
+            error: None,
+            no_turns_left: false,
+            complete: false,
+        }
+    }
+
+    fn take(&mut self, line: Line) -> Vec<Report> {
+        let Line::Whole(line) = line else {
+            return vec![Report::Warned("a line of output was too long and was passed over".to_owned())];
+        };
+        let Ok(event) = serde_json::from_slice::<Value>(&line) else { return Vec::new() };
+        let mut reports = Vec::new();
+        if !std::mem::replace(&mut self.begun, true) {
+            reports.push(Report::Session(self.expected.session.clone()));
+            let left_out = self.expected.left_out.iter();
+            reports.extend(left_out.map(|server| {
+                Report::Warned(format!(
+                    "the MCP server {server} is left out: the permission allows none of its tools"
+                ))
+            }));
+        }
+        match event["type"].as_str() {
+            Some("message") => reports.extend(self.message(&event["message"])),
+            Some("error") => self.error = Some(text(&event["error"]).to_owned()),
+            Some("complete") => {
+                self.complete = true;
+                reports.extend(self.finish_message());
+                reports.extend(self.usage(&event));
+            }
+            _ => {}
+        }
+        reports
+    }
+
+    fn message(&mut self, message: &Value) -> Vec<Report> {
+        let assistant = message["role"] == "assistant";
+        let id = message["id"].as_str();
+        let mut reports = Vec::new();
+        for part in message["content"].as_array().into_iter().flatten() {
+            match part["type"].as_str() {
+                Some("text") if assistant => reports.extend(self.text(text(&part["text"]), id)),
+                Some("toolRequest") => {
+                    reports.extend(self.finish_message());
+                    self.message.clear();
+                    reports.extend(self.called(part));
+                }
+                Some("toolResponse") => reports.extend(self.returned(part)),
+                _ => {}
+            }
+        }
+        reports
+    }
+
+    /// Takes a piece of a message, or what only looks like one.
+    fn text(&mut self, piece: &str, id: Option<&str>) -> Vec<Report> {
+        if id.is_none() && piece.starts_with(ERROR) {
+            self.error = Some(piece[ERROR.len()..].to_owned());
+            return self.finish_message();
+        }
+        if id.is_none() && piece.starts_with(NO_TURNS_LEFT) {
+            self.no_turns_left = true;
+            return self.finish_message();
+        }
+        let mut reports = Vec::new();
+        if id != self.id.as_deref() || id.is_none() {
+            reports = self.finish_message();
+            self.message.clear();
+            self.id = id.map(ToOwned::to_owned);
+        }
+        self.kept.piece(piece);
+        self.message.push_str(piece);
+        reports
+    }
+
+    /// Reports the message under way as a whole, once.
+    fn finish_message(&mut self) -> Vec<Report> {
+        self.id = None;
+        if self.message.is_empty() || !self.kept.has_pieces() {
+            return Vec::new();
+        }
+        self.kept.say(&self.message);
+        vec![Report::Said(format!("{}\n", self.message))]
+    }
+
+    fn called(&mut self, part: &Value) -> Vec<Report> {
+        let id = text(&part["id"]).to_owned();
+        let call = &part["toolCall"]["value"];
+        let name = text(&call["name"]);
+        if name == FINAL_OUTPUT && self.outputs.len() < CALLS_MAX {
+            self.outputs.insert(id.clone(), call["arguments"].clone());
+        }
+        let name = name
+            .split_once("__")
+            .map_or_else(|| name.to_owned(), |(server, tool)| format!("mcp__{server}__{tool}"));
+        vec![Report::ToolCalled { id, name, input: call["arguments"].clone() }]
+    }
+
+    fn returned(&mut self, part: &Value) -> Vec<Report> {
+        let id = text(&part["id"]).to_owned();
+        let result = &part["toolResult"];
+        let ok = result["status"] == "success" && result["value"]["isError"] != true;
+        let texts = result["value"]["content"].as_array().into_iter().flatten();
+        let mut output = texts.filter_map(|block| block["text"].as_str()).collect::<Vec<_>>().join("\n");
+        if output.is_empty() {
+            output = text(&result["error"]).to_owned();
+        }
+        if let Some(value) = self.outputs.remove(&id).filter(|_| ok) {
+            self.structured = Some(value);
+        }
+        let denied =
+            (!ok && output.contains(UNKNOWN_TOOL)).then(|| Report::Warned(format!("denied: {output}")));
+        let mut reports = vec![Report::ToolReturned { id, ok, output }];
+        reports.extend(denied);
+        reports
+    }
+
+    fn usage(&self, event: &Value) -> Option<Report> {
+        let count = |key: &str| event[key].as_u64();
+        let (input, output) = (count("input_tokens")?, count("output_tokens")?);
+        if self.expected.resumed {
+            let warning = "goose counts tokens over the whole session; those of this run are not known";
+            return Some(Report::Warned(warning.to_owned()));
+        }
+        Some(Report::Used(Usage { input_tokens: input, output_tokens: output, cost: None }))
+    }
+
+    fn end(&self, exit: Exit) -> AgentEnd {
+        let stderr = self.kept.stderr();
+        let failure = match exit {
+            _ if stderr.contains(UNKNOWN_SESSION) => Failure::Session { reason: kept::message(&stderr) },
+            _ if self.error.is_some() => of_words(self.error.as_deref().unwrap_or_default()),
+            Exit::Signal(signal) => Failure::Signal { signal },
+            Exit::Code(0) if self.complete && self.no_turns_left => {
+                return AgentEnd::OverBudget(LimitName::Turns);
+            }
+            Exit::Code(0) if !self.complete => {
+                Failure::Output { reason: "the stream ended without its terminal event".to_owned() }
+            }
+            Exit::Code(0) if self.expected.structured && self.structured.is_none() => {
+                Failure::Schema { reason: "the agent answered in words and gave no value".to_owned() }
+            }
+            Exit::Code(0) => return AgentEnd::Done,
+            Exit::Code(code) => Failure::Exit { code },
+        };
+        AgentEnd::Failed(failure)
+    }
+}
+
+impl Reader for Stream {
+    fn feed(&mut self, pipe: Pipe, bytes: &[u8]) -> Vec<Report> {
+        if self.kept.is_complaint(pipe, bytes) {
+            return Vec::new();
+        }
+        let lines = self.lines.feed(bytes);
+        lines.into_iter().flat_map(|line| self.take(line)).collect()
+    }
+
+    fn conclude(&mut self, exit: Exit) -> Conclusion {
+        let reports = match self.lines.finish() {
+            Some(rest) => self.take(Line::Whole(rest)),
+            None => Vec::new(),
+        };
+        let end = self.end(exit);
+        let answer = match (&end, &self.structured) {
+            (AgentEnd::Done, Some(value)) => Answer::Text(value.to_string()),
+            (AgentEnd::Done, None) => Answer::Text(std::mem::take(&mut self.message)),
+            _ => self.kept.answer(),
+        };
+        let mut conclusion = Conclusion::new(end, answer);
+        conclusion.structured = self.structured.take().filter(|_| conclusion.end == AgentEnd::Done);
+        conclusion.reports = reports;
+        conclusion
+    }
+}
+
+/// Returns what the words of an error mean.
+fn of_words(words: &str) -> Failure {
+    let known = ERRORS.iter().find(|(start, _)| words.contains(start)).map(|(_, error)| *error);
+    let error = known.unwrap_or(ModelError::Other);
+    Failure::Model { error, message: kept::message(words) }
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}

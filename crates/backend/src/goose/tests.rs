@@ -1,0 +1,299 @@
+//! Streams as goose writes them, whole, cut and wrong, and permissions in its words.
+
+use std::path::Path;
+
+use domain::run::{AgentEnd, Failure, LimitName, ModelError, Stream as Pipe, Usage};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::reader::{Expected, Stream};
+use super::*;
+use crate::contract::{Answer, Conclusion, Exit, Reader, Report};
+use crate::program::Found;
+use crate::sample;
+
+fn reader(structured: bool, resumed: bool) -> Stream {
+    let left_out = vec!["lonely".to_owned()];
+    Stream::new(Expected { structured, resumed, session: "s-1".to_owned(), left_out })
+}
+
+fn lines(events: &[Value]) -> Vec<u8> {
+    events.iter().flat_map(|event| format!("{event}\n").into_bytes()).collect()
+}
+
+fn message(id: Option<&str>, role: &str, part: &Value) -> Value {
+    json!({"type": "message", "message": {"id": id, "role": role, "content": [part]}})
+}
+
+fn piece(id: Option<&str>, text: &str) -> Value {
+    message(id, "assistant", &json!({"type": "text", "text": text}))
+}
+
+fn complete() -> Value {
+    json!({"type": "complete", "total_tokens": 110, "input_tokens": 100, "output_tokens": 10})
+}
+
+fn call(id: &str, name: &str, arguments: &Value) -> Value {
+    let call = json!({"status": "success", "value": {"name": name, "arguments": arguments}});
+    message(Some("m"), "assistant", &json!({"type": "toolRequest", "id": id, "toolCall": call}))
+}
+
+fn back(id: &str, error: bool) -> Value {
+    let value = json!({"content": [{"type": "text", "text": "told"}], "isError": error});
+    let result = json!({"status": "success", "value": value});
+    message(Some("u"), "user", &json!({"type": "toolResponse", "id": id, "toolResult": result}))
+}
+
+fn read(mut reader: Stream, events: &[Value], exit: Exit) -> (Vec<Report>, Conclusion) {
+    let reports = reader.feed(Pipe::Stdout, &lines(events));
+    (reports, reader.conclude(exit))
+}
+
+fn end(events: &[Value]) -> AgentEnd {
+    read(reader(false, false), events, Exit::Code(0)).1.end
+}
+
+#[test]
+fn pieces_of_a_message_are_told_as_one_and_the_last_is_the_answer() {
+    let events = [
+        piece(Some("m1"), "Let"),
+        piece(Some("m1"), " me."),
+        call("t1", "own__chirp", &json!({"n": 1})),
+        back("t1", false),
+        piece(Some("m2"), "All "),
+        piece(Some("m2"), "done."),
+        complete(),
+    ];
+    let (reports, conclusion) = read(reader(false, false), &events, Exit::Code(0));
+    let say = |text: &str| Report::Said(format!("{text}\n"));
+    let (id, name) = ("t1".to_owned(), "mcp__own__chirp".to_owned());
+    let expected = [
+        say("Let me."),
+        Report::ToolCalled { id: id.clone(), name, input: json!({"n": 1}) },
+        Report::ToolReturned { id, ok: true, output: "told".to_owned() },
+        say("All done."),
+        Report::Used(Usage { input_tokens: 100, output_tokens: 10, cost: None }),
+    ];
+    assert_eq!(reports[0], Report::Session("s-1".to_owned()));
+    assert!(
+        matches!(&reports[1], Report::Warned(text) if text.contains("lonely is left out")),
+        "{reports:?}"
+    );
+    assert_eq!(reports[2..], expected);
+    assert_eq!((conclusion.end, conclusion.answer), (AgentEnd::Done, Answer::Text("All done.".to_owned())));
+}
+
+#[test]
+fn an_error_is_a_message_without_an_id_and_the_same_words_of_a_model_are_none() {
+    let words = "Ran into this error: Rate limit exceeded: slow down.";
+    let model = |words: &str| match end(&[piece(None, words), complete()]) {
+        AgentEnd::Failed(Failure::Model { error, .. }) => error,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(model(words), ModelError::RateLimit);
+    assert_eq!(model("Ran into this error: Request failed: Bad request (400): x."), ModelError::BadRequest);
+    assert_eq!(model("Ran into this error: Authentication error: x."), ModelError::Denied);
+    assert_eq!(model("Ran into this error: Server error: x."), ModelError::Overloaded);
+    assert_eq!(
+        model("Ran into this error: Request failed: Stream decode error: x."),
+        ModelError::Unreachable
+    );
+    assert_eq!(model("Ran into this error: something."), ModelError::Other);
+    assert_eq!(end(&[piece(Some("m1"), words), complete()]), AgentEnd::Done);
+}
+
+#[test]
+fn what_was_said_before_an_error_is_kept() {
+    let events = [piece(Some("m1"), "Half of"), piece(None, "Ran into this error: x."), complete()];
+    let (_, conclusion) = read(reader(false, false), &events, Exit::Code(0));
+    assert_eq!(conclusion.answer, Answer::Text("Half of\n".to_owned()));
+    let (_, cut) = read(reader(false, false), &[piece(Some("m1"), "Half of")], Exit::Signal(15));
+    assert_eq!(cut.end, AgentEnd::Failed(Failure::Signal { signal: 15 }));
+    assert_eq!(cut.answer, Answer::Text("Half of".to_owned()));
+}
+
+#[test]
+fn the_use_of_a_tool_that_was_taken_away_is_told_as_denied() {
+    let error = "-32002: Tool 'shell' not found. Available tools: [tree]";
+    let result = json!({"status": "error", "error": error});
+    let back = message(Some("u"), "user", &json!({"type": "toolResponse", "id": "t1", "toolResult": result}));
+    let (reports, _) = read(reader(false, false), &[back], Exit::Code(0));
+    assert_eq!(reports.last(), Some(&Report::Warned(format!("denied: {error}"))));
+}
+
+#[test]
+fn the_end_of_all_turns_is_a_budget() {
+    let words = "I've reached the maximum number of actions I can do without user input. Continue?";
+    let events = [piece(Some("m1"), "So far."), piece(None, words), complete()];
+    assert_eq!(end(&events), AgentEnd::OverBudget(LimitName::Turns));
+    assert_eq!(end(&[piece(Some("m1"), words), complete()]), AgentEnd::Done);
+}
+
+#[test]
+fn without_the_terminal_event_nothing_succeeded() {
+    let events = [piece(Some("m1"), "hello")];
+    assert!(matches!(end(&events), AgentEnd::Failed(Failure::Output { .. })));
+    let (_, conclusion) = read(reader(false, false), &events, Exit::Code(1));
+    assert_eq!(conclusion.end, AgentEnd::Failed(Failure::Exit { code: 1 }));
+    let mut lost = reader(false, true);
+    lost.feed(Pipe::Stderr, b"Error: No session found with name 'x'\n");
+    assert!(matches!(lost.conclude(Exit::Code(1)).end, AgentEnd::Failed(Failure::Session { .. })));
+}
+
+#[test]
+fn the_tokens_of_a_whole_session_are_not_told_as_those_of_a_run() {
+    let (reports, _) = read(reader(false, true), &[piece(Some("m"), "x"), complete()], Exit::Code(0));
+    assert!(
+        matches!(reports.last(), Some(Report::Warned(text)) if text.contains("whole session")),
+        "{reports:?}"
+    );
+    assert!(!reports.iter().any(|report| matches!(report, Report::Used(_))));
+}
+
+#[test]
+fn a_shape_that_was_asked_for_is_the_output_that_goose_accepted() {
+    let value = json!({"count": 3});
+    let given = call("t1", "recipe__final_output", &value);
+    let events = [given.clone(), back("t1", false), complete()];
+    let (_, conclusion) = read(reader(true, false), &events, Exit::Code(0));
+    assert_eq!((conclusion.end, conclusion.structured), (AgentEnd::Done, Some(value)));
+    for events in [vec![given, back("t1", true), complete()], vec![piece(Some("m"), "three"), complete()]] {
+        let (_, conclusion) = read(reader(true, false), &events, Exit::Code(0));
+        assert!(matches!(conclusion.end, AgentEnd::Failed(Failure::Schema { .. })), "{conclusion:?}");
+    }
+}
+
+fn drive(change: impl FnOnce(&mut domain::run::RunSpec)) -> Result<ProcessDrive, PrepareError> {
+    let mut spec = sample::spec("goose");
+    change(&mut spec);
+    let found = Found { argv: vec!["/bin/goose".to_owned()], version: Some("0.20.1".to_owned()) };
+    let place = Place { work: Path::new("/w"), own_program: Path::new("/bin/volery"), found: Some(&found) };
+    match Goose.prepare(&spec, &place)? {
+        Drive::Process(drive) => Ok(drive),
+        Drive::Loop(_) => panic!("a process was expected"),
+    }
+}
+
+fn recipe_of(drive: &ProcessDrive) -> Value {
+    serde_json::from_slice(&drive.files[0].content).unwrap()
+}
+
+fn permission(text: &str) -> Permission {
+    serde_json::from_str(text).unwrap()
+}
+
+fn name_of(drive: &ProcessDrive) -> String {
+    drive.argv.iter().find_map(|word| word.strip_prefix("--name=")).unwrap().to_owned()
+}
+
+#[test]
+fn texts_with_braces_are_no_templates() {
+    let text = "say {{ secret }} and {% raw %} \"{{\" \\{";
+    let drive = drive(|spec| spec.prompt = text.to_owned()).unwrap();
+    let written = String::from_utf8(drive.files[0].content.clone()).unwrap();
+    assert!(!written.contains("{{") && !written.contains("{%"), "{written}");
+    assert_eq!(recipe_of(&drive)["prompt"], text);
+    assert_eq!(drive.feed, Feed::Nothing);
+}
+
+#[test]
+fn a_session_that_began_with_other_tools_is_refused() {
+    let first = name_of(&drive(|_| {}).unwrap());
+    let again = drive(|spec| spec.session = Some(first.parse().unwrap())).unwrap();
+    assert_eq!(name_of(&again), first);
+    assert!(again.argv.contains(&"--resume".to_owned()));
+    let narrower = drive(|spec| {
+        spec.session = Some(first.parse().unwrap());
+        spec.setup.permission = permission(r#"{"level": "read-only"}"#);
+    });
+    assert!(narrower.err().unwrap().reason.contains("began with other tools"));
+}
+
+#[test]
+fn levels_become_lists_of_tools() {
+    let own = |text: &str| tools::own(&permission(text), None);
+    assert_eq!(own(r#"{"level": "read-only"}"#), ["analyze", "tree"]);
+    assert_eq!(own("{}"), ["analyze", "edit", "tree", "write"]);
+    assert_eq!(own(r#"{"level": "yolo"}"#), ["analyze", "edit", "shell", "tree", "write"]);
+    assert_eq!(own(r#"{"level": "yolo", "deny": ["Bash(rm:*)"]}"#), ["analyze", "edit", "tree", "write"]);
+    assert_eq!(own(r#"{"level": "read-only", "allow": ["Bash"]}"#), ["analyze", "shell", "tree"]);
+    assert_eq!(own(r#"{"allow": ["Bash(git:*)"]}"#), ["analyze", "edit", "tree", "write"]);
+    assert_eq!(tools::own(&permission("{}"), Some(&["Write".to_owned()])), ["edit", "write"]);
+}
+
+#[test]
+fn what_it_cannot_limit_is_named() {
+    let gaps = |text: &str| Goose.unenforceable(&permission(text), &Value::Null);
+    assert_eq!(gaps(r#"{"level": "read-only", "deny": ["Edit", "Bash(x:*)"]}"#), [""; 0]);
+    assert_eq!(gaps(r#"{"level": "yolo"}"#), [""; 0]);
+    let outside = "the level safe-edit (it changes files outside its directory too)";
+    assert_eq!(gaps(r#"{"level": "safe-edit"}"#), [outside]);
+    let rules = r#"{"level": "yolo", "allow": ["Bash(git:*)"], "deny": ["Edit(.env)", "mcp__a__b"]}"#;
+    assert_eq!(
+        gaps(rules),
+        ["the rule allow Bash(git:*)", "the rule deny Edit(.env)", "the rule deny mcp__a__b"]
+    );
+}
+
+#[test]
+fn servers_are_left_out_or_limited_to_what_is_allowed_and_their_secrets_are_only_named() {
+    let server = json!({"name": "own", "tools": ["a", "b"],
+        "transport": {"stdio": {"command": "/s", "env": {"KEY": "${TOKEN}", "PLAIN": "1"}}}});
+    let with = |text: &str| {
+        let server = serde_json::from_value(server.clone()).unwrap();
+        let permission = permission(text);
+        drive(|spec| {
+            spec.setup.mcp_servers = vec![server];
+            spec.setup.permission = permission;
+        })
+        .unwrap()
+    };
+    assert_eq!(recipe_of(&with("{}"))["extensions"].as_array().unwrap().len(), 1);
+    let allowed = with(r#"{"allow": ["mcp__own"]}"#);
+    let entry = recipe_of(&allowed)["extensions"][1].clone();
+    assert_eq!(entry["available_tools"], json!(["a", "b"]));
+    assert_eq!((&entry["env_keys"], &entry["envs"]), (&json!(["KEY"]), &json!({"PLAIN": "1"})));
+    assert!(allowed.set.contains(&("KEY".to_owned(), Setting::From("TOKEN".to_owned()))));
+    let single = with(r#"{"allow": ["mcp__own__b", "mcp__own__c"]}"#);
+    assert_eq!(recipe_of(&single)["extensions"][1]["available_tools"], json!(["b"]));
+    let mixed = json!({"name": "own", "transport": {"stdio": {"command": "/s", "args": ["--key=${TOKEN}"]}}});
+    let refused = drive(|spec| {
+        spec.setup.mcp_servers = vec![serde_json::from_value(mixed).unwrap()];
+        spec.setup.permission = permission(r#"{"level": "yolo"}"#);
+    });
+    assert!(refused.err().unwrap().reason.contains("holds a variable"));
+}
+
+#[test]
+fn arguments_that_would_grant_something_are_refused() {
+    assert!(drive(|spec| spec.setup.extra_args = vec!["--provider=openai".to_owned()]).is_ok());
+    for sly in ["--with-extension=x", "--with-builtin=developer", "--container=x", "-s"] {
+        let refused = drive(|spec| spec.setup.extra_args = vec![sly.to_owned()]).err().unwrap();
+        assert!(refused.reason.contains("may not be given by an agent"), "{refused}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_prefix_of_a_stream_succeeds(cut in 0_usize..500) {
+        let whole = lines(&[piece(Some("m"), "hello"), complete()]);
+        let mut stream = reader(false, false);
+        stream.feed(Pipe::Stdout, &whole[..cut.min(whole.len() - 2)]);
+        prop_assert!(matches!(stream.conclude(Exit::Code(0)).end, AgentEnd::Failed(_)));
+    }
+
+    #[test]
+    fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), key in "[a-z_.]{0,24}") {
+        let mut stream = reader(true, false);
+        stream.feed(Pipe::Stdout, &bytes);
+        stream.feed(Pipe::Stdout, format!("\n{{\"type\":\"{key}\",\"message\":{{\"content\":[7]}}}}\n").as_bytes());
+        stream.conclude(Exit::Code(0));
+    }
+
+    #[test]
+    fn a_recipe_stays_the_same_value_without_braces(text in ".{0,60}") {
+        let value = json!({"a": {"b": [text, {"c{": "{{"}]}});
+        let written = without_braces(&value.to_string());
+        prop_assert_eq!(serde_json::from_str::<Value>(&written).unwrap(), value);
+    }
+}

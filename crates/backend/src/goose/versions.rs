@@ -1,0 +1,36 @@
+//! What was tried of goose, and the words it uses.
+
+use domain::run::ModelError;
+
+use crate::program::Program;
+
+/// The version is that of the package; the program calls the same one 1.34.0.
+pub(super) static PROGRAM: Program = Program {
+    names: &["goose"],
+    natives: &["@aaif/goose-binary-linux-x64/bin/goose", "@aaif/goose-binary-linux-arm64/bin/goose"],
+    tried: ("0.20.1", "0.20.1"),
+};
+
+/// How the program says that it does not know a session.
+pub(super) const UNKNOWN_SESSION: &str = "No session found";
+/// How a message begins that stands for an error; such a message has no id.
+pub(super) const ERROR: &str = "Ran into this error: ";
+/// How a message begins that says that the turns are used up.
+pub(super) const NO_TURNS_LEFT: &str = "I've reached the maximum number of actions";
+/// The tool by which an answer of the shape that was asked for is given.
+pub(super) const FINAL_OUTPUT: &str = "recipe__final_output";
+
+/// What the words of an error mean, by the first that match.
+pub(super) const ERRORS: [(&str, ModelError); 8] = [
+    ("Rate limit", ModelError::RateLimit),
+    ("Credits exhausted", ModelError::RateLimit),
+    ("Authentication", ModelError::Denied),
+    ("Context length exceeded", ModelError::TooLong),
+    ("Bad request (400)", ModelError::BadRequest),
+    ("Server error", ModelError::Overloaded),
+    ("Network error", ModelError::Unreachable),
+    ("Stream decode error", ModelError::Unreachable),
+];
+
+/// How the program answers the use of a tool that the run does not have.
+pub(super) const UNKNOWN_TOOL: &str = "not found. Available tools";
