@@ -6,9 +6,9 @@ use crate::command::Command;
 use crate::contract::Backend;
 use crate::copilot::Copilot;
 use crate::gemini::Gemini;
-use crate::qwen::Qwen;
 use crate::goose::Goose;
 use crate::opencode::Opencode;
+use crate::qwen::Qwen;
 use crate::rehearsal::Rehearsal;
 
 /// The address of the service that speaks the protocol of Claude Code's, and the variable that holds its key.

@@ -64,6 +64,7 @@ impl Backend for Codex {
             system_prompt: true,
             model: true,
             session: true,
+            names_sessions: true,
             usage: true,
             ask: true,
             process: true,

@@ -70,6 +70,7 @@ impl Backend for Copilot {
             system_prompt: true,
             model: true,
             session: true,
+            names_sessions: true,
             usage: true,
             process: true,
             effort: true,

@@ -58,6 +58,7 @@ impl Backend for Gemini {
             system_prompt: true,
             model: true,
             session: true,
+            names_sessions: true,
             usage: true,
             process: true,
             replaces_prompt: true,

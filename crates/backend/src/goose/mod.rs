@@ -72,6 +72,7 @@ impl Backend for Goose {
             system_prompt: true,
             model: true,
             session: true,
+            names_sessions: true,
             usage: true,
             process: true,
             tools: true,

@@ -167,7 +167,12 @@ fn drive(change: impl FnOnce(&mut domain::run::RunSpec)) -> Result<ProcessDrive,
     let mut spec = sample::spec("goose");
     change(&mut spec);
     let found = Found { argv: vec!["/bin/goose".to_owned()], version: Some("0.20.1".to_owned()) };
-    let place = Place { work: Path::new("/w"), own_program: Path::new("/bin/volery"), found: Some(&found) };
+    let place = Place {
+        work: Path::new("/w"),
+        own_program: Path::new("/bin/volery"),
+        found: Some(&found),
+        session_used: None,
+    };
     match Goose.prepare(&spec, &place)? {
         Drive::Process(drive) => Ok(drive),
         Drive::Loop(_) => panic!("a process was expected"),

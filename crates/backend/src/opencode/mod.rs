@@ -70,6 +70,7 @@ impl Backend for Opencode {
             system_prompt: true,
             model: true,
             session: true,
+            names_sessions: true,
             usage: true,
             process: true,
             replaces_prompt: true,

@@ -117,7 +117,12 @@ fn drive(change: impl FnOnce(&mut domain::run::RunSpec)) -> Result<ProcessDrive,
     let mut spec = sample::spec("opencode");
     change(&mut spec);
     let found = Found { argv: vec!["/bin/opencode".to_owned()], version: Some("1.18.33".to_owned()) };
-    let place = Place { work: Path::new("/w"), own_program: Path::new("/bin/volery"), found: Some(&found) };
+    let place = Place {
+        work: Path::new("/w"),
+        own_program: Path::new("/bin/volery"),
+        found: Some(&found),
+        session_used: None,
+    };
     match Opencode.prepare(&spec, &place)? {
         Drive::Process(drive) => Ok(drive),
         Drive::Loop(_) => panic!("a process was expected"),

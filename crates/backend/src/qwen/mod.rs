@@ -78,6 +78,7 @@ impl Backend for Qwen {
             system_prompt: true,
             model: true,
             session: true,
+            names_sessions: true,
             usage: true,
             ask: true,
             process: true,

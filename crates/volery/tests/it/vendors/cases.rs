@@ -87,7 +87,8 @@ pub(super) fn error(vendor: &Vendor) {
 pub(super) fn time_out(vendor: &Vendor) {
     let script = vec![Reply::stall("Half of this is said and the other half never comes.").always()];
     let Some(place) = Place::make(vendor, "time-out", script) else { return };
-    place.agent(vendor, "timeout: 12s\ngrace: 2s");
+    // Less than some programs wait for a stalled model themselves.
+    place.agent(vendor, "timeout: 8s\ngrace: 2s");
     let run = place.run("Say it.", &[]);
     let cell = match run["status"].as_str() {
         Some("partial") => {
@@ -150,6 +151,9 @@ pub(super) fn mcp(vendor: &Vendor) {
     place.agent(vendor, &format!("timeout: 100s\npermission: yolo\n{servers}"));
     assert_eq!(place.volery(&["trust", "--yes"]).code, 0);
     let run = place.run("What tools are there?", &[]);
+    if run["warnings"].to_string().contains("mcp_servers is not honoured") {
+        return tell(vendor, "mcp", &Cell::Cannot("its own servers cannot be given to it"));
+    }
     assert_eq!(run["status"], json!("succeeded"), "{run}");
     let seen = place.offline.server().seen();
     let asked: Vec<String> = seen.iter().map(|seen| seen.body.to_string()).collect();

@@ -66,4 +66,4 @@ macro_rules! vendors {
     };
 }
 
-vendors!(claude, codex, gemini, copilot);
+vendors!(claude, codex, gemini, copilot, qwen, opencode, goose);
