@@ -14,6 +14,7 @@ use crate::contract::{
 };
 use crate::plain_words::plain_words;
 use crate::program::Program;
+use crate::worded_schema;
 use policy::Wanted;
 
 const KIND: &str = "gemini";
@@ -63,6 +64,7 @@ impl Backend for Gemini {
             process: true,
             replaces_prompt: true,
             tools: true,
+            output_schema: true,
             extra_args: true,
             extra_directories: true,
             ..Capabilities::default()
@@ -117,7 +119,7 @@ impl Backend for Gemini {
             set,
             feed: Feed::Whole(prompt(spec).into_bytes()),
             files,
-            reader: Box::new(reader::Stream::default()),
+            reader: Box::new(reader::Stream::new(setup.output_schema.is_some())),
         }))
     }
 }
@@ -126,9 +128,10 @@ impl Backend for Gemini {
 /// put something behind that.
 fn prompt(spec: &RunSpec) -> String {
     let system = spec.system_prompt.trim();
+    let asked = worded_schema::prompt(spec);
     match spec.setup.prompt_mode {
-        PromptMode::Append if !system.is_empty() => plain_words(&format!("{system}\n\n{}", spec.prompt)),
-        PromptMode::Append | PromptMode::Replace => plain_words(&spec.prompt),
+        PromptMode::Append if !system.is_empty() => plain_words(&format!("{system}\n\n{asked}")),
+        PromptMode::Append | PromptMode::Replace => plain_words(&asked),
     }
 }
 

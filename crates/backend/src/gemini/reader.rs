@@ -10,6 +10,7 @@ use super::versions::{EXIT_AUTHENTICATION, EXIT_TURNS, FORBIDDEN, NOT_OFFERED, U
 use crate::contract::{Answer, Conclusion, Exit, Reader, Report};
 use crate::kept::{self, Kept};
 use crate::lines::{LINE_BYTES_MAX, Line, Lines};
+use crate::worded_schema;
 
 /// How many tool calls may be under way.
 const CALLS_MAX: usize = 1_000;
@@ -19,6 +20,8 @@ const TURNS_EXCEEDED: &str = "Maximum session turns exceeded";
 /// The stream of one run.
 #[derive(Default)]
 pub(super) struct Stream {
+    /// The answer shall be a value.
+    structured: bool,
     lines: Lines,
     kept: Kept,
     /// What was said in the last turn that said something.
@@ -32,6 +35,10 @@ pub(super) struct Stream {
 }
 
 impl Stream {
+    pub(super) fn new(structured: bool) -> Self {
+        Self { structured, ..Self::default() }
+    }
+
     fn take(&mut self, line: Line) -> Vec<Report> {
         let Line::Whole(line) = line else {
             return vec![Report::Warned("a line of output was too long and was passed over".to_owned())];
@@ -149,7 +156,11 @@ impl Stream {
             AgentEnd::Done => Answer::Text(std::mem::take(&mut self.answer)),
             _ => self.kept.answer(),
         };
-        Conclusion::new(end, answer)
+        let mut conclusion = Conclusion::new(end, answer);
+        if self.structured {
+            worded_schema::read_value(&mut conclusion);
+        }
+        conclusion
     }
 }
 

@@ -74,6 +74,18 @@ fn the_answer_is_what_was_said_after_the_last_tool() {
 }
 
 #[test]
+fn a_shape_that_was_asked_for_must_come() {
+    let end = |text: &str| {
+        let mut stream = Stream::new(true);
+        stream.feed(Pipe::Stdout, &lines(&[said(text), success()]));
+        let conclusion = stream.conclude(Exit::Code(0));
+        (conclusion.end, conclusion.structured)
+    };
+    assert_eq!(end("{\"count\": 3}"), (AgentEnd::Done, Some(json!({"count": 3}))));
+    assert!(matches!(end("three"), (AgentEnd::Failed(Failure::Schema { .. }), None)));
+}
+
+#[test]
 fn each_way_to_fail_has_its_name() {
     let model = |error, message: &str, code| {
         let (_, conclusion) = read(&[said("so far"), failed("unknown", message)], Exit::Code(code));
