@@ -1,13 +1,17 @@
-//! A run for the tests of all backends.
+//! A run for the tests of all backends, and what programs were recorded to write.
+
+use std::path::Path;
 
 use domain::Timestamp;
 use domain::agent::Delegates;
 use domain::budget::Limits;
 use domain::id::RunId;
 use domain::run::{
-    BackendSpec, Caller, ContainmentDemand, Door, OnDisconnect, OnInterrupt, RunSpec, SPEC_VERSION,
+    BackendSpec, Caller, ContainmentDemand, Door, OnDisconnect, OnInterrupt, RunSpec, SPEC_VERSION, Stream,
 };
 use domain::setup::Setup;
+
+use crate::contract::{Conclusion, Exit, Reader};
 
 /// Returns a run of this backend that asks for nothing special.
 pub(crate) fn spec(backend: &str) -> RunSpec {
@@ -44,4 +48,17 @@ pub(crate) fn spec(backend: &str) -> RunSpec {
         idempotency: None,
         warnings: Vec::new(),
     }
+}
+
+/// Returns how a reader concludes from what a vendor's program really wrote in a case.
+pub(crate) fn conclude_recorded(agent: &str, case: &str, reader: &mut dyn Reader) -> Conclusion {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/streams").join(agent);
+    let cases = std::fs::read(folder.join("cases.json")).expect("the cases were recorded");
+    let cases: serde_json::Value = serde_json::from_slice(&cases).expect("the cases are JSON");
+    let recorded = &cases[case];
+    let stream = std::fs::read(folder.join(format!("{case}.jsonl"))).expect("the case was recorded");
+    reader.feed(Stream::Stderr, recorded["stderr"].as_str().unwrap_or_default().as_bytes());
+    reader.feed(Stream::Stdout, &stream);
+    let code = recorded["exit"].as_i64().and_then(|code| i32::try_from(code).ok()).expect("a code");
+    reader.conclude(if code < 0 { Exit::Signal(-code) } else { Exit::Code(code) })
 }

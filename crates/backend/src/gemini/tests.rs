@@ -328,6 +328,47 @@ fn rules_that_the_engine_cannot_express_are_named() {
     assert_eq!(named, expected);
 }
 
+/// Returns the outcome of a recorded case in a word, and the answer.
+fn recorded(case: &str) -> (String, Answer) {
+    let mut stream = Stream::default();
+    let Conclusion { end, answer, .. } = sample::conclude_recorded("gemini", case, &mut stream);
+    let word = match end {
+        AgentEnd::Done => "done".to_owned(),
+        AgentEnd::OverBudget(limit) => format!("{limit:?}"),
+        AgentEnd::Failed(Failure::Model { error, .. }) => format!("{error:?}"),
+        AgentEnd::Failed(Failure::Session { .. }) => "session".to_owned(),
+        other => format!("{other:?}"),
+    };
+    (word, answer)
+}
+
+#[test]
+fn recorded_streams_end_as_they_did() {
+    let cases = [
+        ("say", "done"),
+        ("thinking", "done"),
+        ("tool", "done"),
+        ("tool-fails", "done"),
+        ("denied", "done"),
+        ("resume", "done"),
+        ("error-400", "BadRequest"),
+        ("error-401", "Denied"),
+        ("error-429", "RateLimit"),
+        ("error-500", "Overloaded"),
+        ("max-turns", "Turns"),
+        ("unknown-session", "session"),
+        ("unknown-flag", "Exit"),
+        ("cut", "Other"),
+        ("terminated", "Failed"),
+    ];
+    for (case, expected) in cases {
+        let (word, answer) = recorded(case);
+        assert!(word.contains(expected), "{case}: {word}");
+        assert_eq!(word == "done", expected == "done", "{case}: {answer:?}");
+    }
+    assert_eq!(recorded("tool").1, Answer::Text("Done.".to_owned()));
+}
+
 proptest! {
     #[test]
     fn no_prefix_of_a_stream_succeeds(cut in 0_usize..400) {

@@ -4,7 +4,7 @@
 use domain::run::{AgentEnd, Failure, LimitName, ModelError, Stream as Pipe, Usage};
 use serde_json::{Value, json};
 
-use super::versions::{API_ERROR, EXIT_AUTHENTICATION, EXIT_TURNS, UNKNOWN_SESSION};
+use super::versions::{API_ERROR, EXIT_AUTHENTICATION, EXIT_TURNS, OWN_BUDGET, UNKNOWN_SESSION};
 use crate::contract::{Answer, Ask, Conclusion, Decision, Exit, Reader, Report};
 use crate::kept::{self, Kept};
 use crate::lines::{Line, Lines};
@@ -178,7 +178,10 @@ impl Reader for Stream {
                 let message = kept::message(&stderr);
                 AgentEnd::Failed(Failure::Model { error: ModelError::Denied, message })
             }
-            (None, exit) => AgentEnd::Failed(kept::without_end(exit)),
+            (None, exit) => AgentEnd::Failed(match stderr.find(OWN_BUDGET) {
+                Some(at) => Failure::Agent { message: kept::message(&stderr[at..]) },
+                None => kept::without_end(exit),
+            }),
         };
         Conclusion::new(end, self.kept.answer())
     }

@@ -36,6 +36,9 @@ pub(super) const UNKNOWN_SESSION: &str = "No saved session found";
 /// How its own words begin when the service refused.
 pub(super) const API_ERROR: &str = "[API Error: ";
 
+/// How it tells that it stopped at a budget of its own options.
+pub(super) const OWN_BUDGET: &str = "Run aborted: ";
+
 /// Exit codes that say more than that the run failed.
 pub(super) const EXIT_AUTHENTICATION: i32 = 41;
 pub(super) const EXIT_TURNS: i32 = 53;
