@@ -7,6 +7,7 @@ pub mod codex;
 pub mod command;
 pub mod contract;
 pub mod copilot;
+pub mod cumulative;
 pub mod gemini;
 pub mod goose;
 pub mod kept;

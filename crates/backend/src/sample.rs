@@ -50,15 +50,14 @@ pub(crate) fn spec(backend: &str) -> RunSpec {
     }
 }
 
-/// Returns how a reader concludes from what a vendor's program really wrote in a case.
-pub(crate) fn conclude_recorded(agent: &str, case: &str, reader: &mut dyn Reader) -> Conclusion {
+/// Feeds a recorded run of a vendor's program to its reader: everything, or the beginning of its standard output.
+pub(crate) fn replay(agent: &str, case: &str, bytes_max: usize, reader: &mut dyn Reader) -> Conclusion {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/streams").join(agent);
-    let cases = std::fs::read(folder.join("cases.json")).expect("the cases were recorded");
-    let cases: serde_json::Value = serde_json::from_slice(&cases).expect("the cases are JSON");
-    let recorded = &cases[case];
-    let stream = std::fs::read(folder.join(format!("{case}.jsonl"))).expect("the case was recorded");
-    reader.feed(Stream::Stderr, recorded["stderr"].as_str().unwrap_or_default().as_bytes());
-    reader.feed(Stream::Stdout, &stream);
-    let code = recorded["exit"].as_i64().and_then(|code| i32::try_from(code).ok()).expect("a code");
+    let cases = std::fs::read_to_string(folder.join("cases.json")).expect("the list of cases");
+    let cases: serde_json::Value = serde_json::from_str(&cases).expect("JSON");
+    let stdout = std::fs::read(folder.join(format!("{case}.jsonl"))).expect("a recorded case");
+    reader.feed(Stream::Stdout, &stdout[..bytes_max.min(stdout.len())]);
+    reader.feed(Stream::Stderr, cases[case]["stderr"].as_str().expect("a text").as_bytes());
+    let code = i32::try_from(cases[case]["exit"].as_i64().expect("an exit code")).expect("a small number");
     reader.conclude(if code < 0 { Exit::Signal(-code) } else { Exit::Code(code) })
 }

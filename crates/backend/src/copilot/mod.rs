@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use crate::contract::{
     Backend, Capabilities, Drive, Feed, Place, PrepareError, ProcessDrive, WorkFile, permitted_args,
 };
+use crate::cumulative;
 use crate::mcp_config::{self, OWN_SERVER};
 use crate::program::Program;
 use crate::worded_schema;
@@ -136,7 +137,7 @@ impl Backend for Copilot {
             reader: Box::new(reader::Stream::new(reader::Expected {
                 structured: setup.output_schema.is_some(),
                 session,
-                resumed,
+                used_before: cumulative::used_before(spec, place),
                 own_servers,
                 usage_file: place.work.join(USAGE_FILE),
             })),

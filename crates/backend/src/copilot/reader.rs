@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::versions::{NOT_LOGGED_IN, UNKNOWN_SESSION};
 use crate::contract::Answer;
 use crate::contract::{Conclusion, Exit, Reader, Report};
+use crate::cumulative;
 use crate::kept::{self, Kept};
 use crate::lines::{Line, Lines};
 use crate::worded_schema;
@@ -25,7 +26,8 @@ const USAGE_BYTES_MAX: u64 = 1 << 20;
 pub(super) struct Expected {
     pub(super) structured: bool,
     pub(super) session: String,
-    pub(super) resumed: bool,
+    /// What the session had used before, if that is known.
+    pub(super) used_before: Option<Usage>,
     pub(super) own_servers: Vec<String>,
     pub(super) usage_file: PathBuf,
 }
@@ -185,12 +187,8 @@ impl Stream {
 
     /// Returns what the program left in its file about usage.
     fn usage(&self) -> Vec<Report> {
-        let Some(usage) = read_usage(&self.expected.usage_file) else { return Vec::new() };
-        if self.expected.resumed {
-            let warning = "copilot counts tokens over the whole session; those of this run are not known";
-            return vec![Report::Warned(warning.to_owned())];
-        }
-        vec![Report::Used(usage)]
+        let sum = read_usage(&self.expected.usage_file);
+        sum.map(|sum| cumulative::own_part("copilot", sum, self.expected.used_before)).into_iter().collect()
     }
 
     fn without_result(&self, exit: Exit) -> Failure {

@@ -12,18 +12,18 @@ use crate::contract::{Answer, Conclusion, Exit, Reader, Report};
 use crate::program::Found;
 use crate::sample;
 
-fn reader_in(work: &Path, resumed: bool, structured: bool) -> Stream {
+fn reader_in(work: &Path, used_before: Option<Usage>, structured: bool) -> Stream {
     Stream::new(Expected {
         structured,
         session: "s-1".to_owned(),
-        resumed,
+        used_before,
         own_servers: vec!["own".to_owned()],
         usage_file: work.join("usage.json"),
     })
 }
 
 fn reader() -> Stream {
-    reader_in(Path::new("/nowhere"), false, false)
+    reader_in(Path::new("/nowhere"), None, false)
 }
 
 fn lines(events: &[Value]) -> Vec<u8> {
@@ -66,10 +66,14 @@ fn usage_comes_from_its_file_and_is_left_out_where_it_is_that_of_a_session() {
     let told = json!({"modelMetrics": {"a": of_model, "b": of_model}});
     std::fs::write(work.path().join("usage.json"), told.to_string()).unwrap();
     let events = [said("x"), result(0)];
-    let (_, conclusion) = read(reader_in(work.path(), false, false), &events, Exit::Code(0));
+    let (_, conclusion) = read(reader_in(work.path(), Some(Usage::default()), false), &events, Exit::Code(0));
     let usage = Usage { input_tokens: 200, output_tokens: 20, cost: None };
     assert_eq!(conclusion.reports, [Report::Used(usage)]);
-    let (_, conclusion) = read(reader_in(work.path(), true, false), &events, Exit::Code(0));
+    let before = Some(Usage { input_tokens: 150, output_tokens: 5, cost: None });
+    let (_, conclusion) = read(reader_in(work.path(), before, false), &events, Exit::Code(0));
+    let usage = Usage { input_tokens: 50, output_tokens: 15, cost: None };
+    assert_eq!(conclusion.reports, [Report::Used(usage)]);
+    let (_, conclusion) = read(reader_in(work.path(), None, false), &events, Exit::Code(0));
     assert!(matches!(&conclusion.reports[..], [Report::Warned(_)]), "{conclusion:?}");
 }
 
@@ -161,7 +165,7 @@ fn tools_denials_and_servers_are_told() {
 
 #[test]
 fn a_shape_that_was_asked_for_must_come() {
-    let structured = || reader_in(Path::new("/nowhere"), false, true);
+    let structured = || reader_in(Path::new("/nowhere"), None, true);
     let (_, conclusion) = read(structured(), &[said("{\"count\": 3}"), result(0)], Exit::Code(0));
     assert_eq!((conclusion.end, conclusion.structured), (AgentEnd::Done, Some(json!({"count": 3}))));
     let (_, conclusion) = read(structured(), &[said("three"), result(0)], Exit::Code(0));
@@ -279,6 +283,41 @@ fn arguments_that_would_grant_something_are_refused() {
     for sly in ["--allow-all", "--yolo", "--plugin-dir=/x", "x"] {
         let refused = drive(|spec| spec.setup.extra_args = vec![sly.to_owned()]).err().unwrap();
         assert!(refused.reason.contains("may not be given by an agent"), "{refused}");
+    }
+}
+
+type Fits = Box<dyn Fn(&AgentEnd) -> bool>;
+
+#[test]
+fn what_it_really_wrote_is_understood() {
+    let model = |error| move |end: &AgentEnd| matches!(end, AgentEnd::Failed(Failure::Model { error: is, .. }) if *is == error);
+    let done = |end: &AgentEnd| *end == AgentEnd::Done;
+    let failed = |end: &AgentEnd| matches!(end, AgentEnd::Failed(_));
+    let session = |end: &AgentEnd| matches!(end, AgentEnd::Failed(Failure::Session { .. }));
+    let cases: Vec<(&str, Fits)> = vec![
+        ("say", Box::new(done)),
+        ("thinking", Box::new(done)),
+        ("tool", Box::new(done)),
+        ("tool-fails", Box::new(done)),
+        ("resume", Box::new(done)),
+        ("denied", Box::new(done)),
+        ("error-400", Box::new(model(ModelError::BadRequest))),
+        ("error-401", Box::new(model(ModelError::Denied))),
+        ("error-429", Box::new(model(ModelError::RateLimit))),
+        ("error-500", Box::new(model(ModelError::Overloaded))),
+        ("terminated", Box::new(failed)),
+        ("unknown-session", Box::new(session)),
+        ("unknown-flag", Box::new(failed)),
+        ("cut", Box::new(model(ModelError::Unreachable))),
+    ];
+    for (case, fits) in cases {
+        let conclusion = sample::replay("copilot", case, usize::MAX, &mut reader());
+        assert!(fits(&conclusion.end), "{case}: {conclusion:?}");
+    }
+    // Every beginning but the whole.
+    for bytes in (0..4_000).step_by(7) {
+        let conclusion = sample::replay("copilot", "cut", bytes, &mut reader());
+        assert!(conclusion.end != AgentEnd::Done, "{bytes}: {conclusion:?}");
     }
 }
 

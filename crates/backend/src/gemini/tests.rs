@@ -331,7 +331,7 @@ fn rules_that_the_engine_cannot_express_are_named() {
 /// Returns the outcome of a recorded case in a word, and the answer.
 fn recorded(case: &str) -> (String, Answer) {
     let mut stream = Stream::default();
-    let Conclusion { end, answer, .. } = sample::conclude_recorded("gemini", case, &mut stream);
+    let Conclusion { end, answer, .. } = sample::replay("gemini", case, usize::MAX, &mut stream);
     let word = match end {
         AgentEnd::Done => "done".to_owned(),
         AgentEnd::OverBudget(limit) => format!("{limit:?}"),

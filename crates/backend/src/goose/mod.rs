@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use crate::contract::{
     Backend, Capabilities, Drive, Feed, Place, PrepareError, ProcessDrive, Setting, WorkFile, permitted_args,
 };
+use crate::cumulative;
 use crate::mcp_config::OWN_SERVER;
 use crate::program::Program;
 use tools::Of;
@@ -123,7 +124,7 @@ impl Backend for Goose {
             files: vec![WorkFile::plain(RECIPE_FILE, recipe(spec, &extensions.entries))],
             reader: Box::new(reader::Stream::new(reader::Expected {
                 structured: setup.output_schema.is_some(),
-                resumed: spec.session.is_some(),
+                used_before: cumulative::used_before(spec, place),
                 session,
                 left_out: extensions.left_out,
             })),

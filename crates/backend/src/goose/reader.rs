@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::versions::{ERROR, ERRORS, FINAL_OUTPUT, NO_TURNS_LEFT, UNKNOWN_SESSION, UNKNOWN_TOOL};
 use crate::contract::{Answer, Conclusion, Exit, Reader, Report};
+use crate::cumulative;
 use crate::kept::{self, Kept};
 use crate::lines::{Line, Lines};
 
@@ -18,7 +19,8 @@ const CALLS_MAX: usize = 1_000;
 #[derive(Debug)]
 pub(super) struct Expected {
     pub(super) structured: bool,
-    pub(super) resumed: bool,
+    /// What the session had used before, if that is known.
+    pub(super) used_before: Option<Usage>,
     pub(super) session: String,
     pub(super) left_out: Vec<String>,
 }
@@ -170,11 +172,8 @@ impl Stream {
     fn usage(&self, event: &Value) -> Option<Report> {
         let count = |key: &str| event[key].as_u64();
         let (input, output) = (count("input_tokens")?, count("output_tokens")?);
-        if self.expected.resumed {
-            let warning = "goose counts tokens over the whole session; those of this run are not known";
-            return Some(Report::Warned(warning.to_owned()));
-        }
-        Some(Report::Used(Usage { input_tokens: input, output_tokens: output, cost: None }))
+        let sum = Usage { input_tokens: input, output_tokens: output, cost: None };
+        Some(cumulative::own_part("goose", sum, self.expected.used_before))
     }
 
     fn end(&self, exit: Exit) -> AgentEnd {

@@ -14,7 +14,8 @@ use crate::sample;
 
 fn reader(structured: bool, resumed: bool) -> Stream {
     let left_out = vec!["lonely".to_owned()];
-    Stream::new(Expected { structured, resumed, session: "s-1".to_owned(), left_out })
+    let used_before = (!resumed).then(Usage::default);
+    Stream::new(Expected { structured, used_before, session: "s-1".to_owned(), left_out })
 }
 
 fn lines(events: &[Value]) -> Vec<u8> {
@@ -275,6 +276,43 @@ fn arguments_that_would_grant_something_are_refused() {
     for sly in ["--with-extension=x", "--with-builtin=developer", "--container=x", "-s"] {
         let refused = drive(|spec| spec.setup.extra_args = vec![sly.to_owned()]).err().unwrap();
         assert!(refused.reason.contains("may not be given by an agent"), "{refused}");
+    }
+}
+
+type Fits = Box<dyn Fn(&AgentEnd) -> bool>;
+
+#[test]
+fn what_it_really_wrote_is_understood() {
+    let model = |error| move |end: &AgentEnd| matches!(end, AgentEnd::Failed(Failure::Model { error: is, .. }) if *is == error);
+    let done = |end: &AgentEnd| *end == AgentEnd::Done;
+    let failed = |end: &AgentEnd| matches!(end, AgentEnd::Failed(_));
+    let session = |end: &AgentEnd| matches!(end, AgentEnd::Failed(Failure::Session { .. }));
+    let cases: Vec<(&str, Fits)> = vec![
+        ("say", Box::new(done)),
+        ("thinking", Box::new(done)),
+        ("tool", Box::new(done)),
+        ("tool-fails", Box::new(done)),
+        ("resume", Box::new(done)),
+        ("error-400", Box::new(model(ModelError::BadRequest))),
+        ("error-401", Box::new(model(ModelError::Denied))),
+        ("error-429", Box::new(model(ModelError::RateLimit))),
+        ("error-500", Box::new(model(ModelError::Overloaded))),
+        ("terminated", Box::new(failed)),
+        ("unknown-session", Box::new(session)),
+        ("unknown-flag", Box::new(failed)),
+        ("denied", Box::new(failed)),
+        ("denied-chat", Box::new(done)),
+        ("cut", Box::new(model(ModelError::Unreachable))),
+        ("max-turns", Box::new(|end: &AgentEnd| *end == AgentEnd::OverBudget(LimitName::Turns))),
+    ];
+    for (case, fits) in cases {
+        let conclusion = sample::replay("goose", case, usize::MAX, &mut reader(false, false));
+        assert!(fits(&conclusion.end), "{case}: {conclusion:?}");
+    }
+    // Every beginning but the whole.
+    for bytes in (0..4_000).step_by(7) {
+        let conclusion = sample::replay("goose", "cut", bytes, &mut reader(false, false));
+        assert!(conclusion.end != AgentEnd::Done, "{bytes}: {conclusion:?}");
     }
 }
 

@@ -226,6 +226,42 @@ fn arguments_that_would_grant_something_are_refused() {
     }
 }
 
+type Fits = Box<dyn Fn(&AgentEnd) -> bool>;
+
+#[test]
+fn what_it_really_wrote_is_understood() {
+    let model = |error| move |end: &AgentEnd| matches!(end, AgentEnd::Failed(Failure::Model { error: is, .. }) if *is == error);
+    let done = |end: &AgentEnd| *end == AgentEnd::Done;
+    let failed = |end: &AgentEnd| matches!(end, AgentEnd::Failed(_));
+    let session = |end: &AgentEnd| matches!(end, AgentEnd::Failed(Failure::Session { .. }));
+    let cases: Vec<(&str, Fits)> = vec![
+        ("say", Box::new(done)),
+        ("thinking", Box::new(done)),
+        ("tool", Box::new(done)),
+        ("tool-fails", Box::new(done)),
+        ("resume", Box::new(done)),
+        ("denied", Box::new(done)),
+        ("error-400", Box::new(model(ModelError::BadRequest))),
+        ("error-401", Box::new(model(ModelError::Denied))),
+        ("error-429", Box::new(model(ModelError::RateLimit))),
+        ("error-500", Box::new(model(ModelError::Overloaded))),
+        ("terminated", Box::new(failed)),
+        ("unknown-session", Box::new(session)),
+        ("unknown-flag", Box::new(failed)),
+        ("cut", Box::new(failed)),
+        ("denied-ask", Box::new(failed)),
+    ];
+    for (case, fits) in cases {
+        let conclusion = sample::replay("opencode", case, usize::MAX, &mut Stream::new(false));
+        assert!(fits(&conclusion.end), "{case}: {conclusion:?}");
+    }
+    // Every beginning but the whole.
+    for bytes in (0..4_000).step_by(7) {
+        let conclusion = sample::replay("opencode", "cut", bytes, &mut Stream::new(false));
+        assert!(conclusion.end != AgentEnd::Done, "{bytes}: {conclusion:?}");
+    }
+}
+
 proptest! {
     #[test]
     fn no_prefix_of_a_stream_succeeds(cut in 0_usize..500) {

@@ -330,7 +330,7 @@ fn what_cannot_be_had_is_refused_or_named() {
 /// Returns the outcome of a recorded case in a word, and the answer.
 fn recorded(case: &str) -> (String, Answer) {
     let mut stream = reader(false, false);
-    let Conclusion { end, answer, .. } = sample::conclude_recorded("qwen", case, &mut stream);
+    let Conclusion { end, answer, .. } = sample::replay("qwen", case, usize::MAX, &mut stream);
     let word = match end {
         AgentEnd::Done => "done".to_owned(),
         AgentEnd::OverBudget(limit) => format!("{limit:?}"),
