@@ -241,6 +241,8 @@ pub enum Report {
     Write(Vec<u8>),
     /// The agent's input is to be closed.
     CloseInput,
+    /// The agent has said its last word. It is given a moment to leave, and then ended: what it said counts.
+    Finished,
 }
 
 /// What an agent asks for before it does it.

@@ -11,8 +11,8 @@ use backend::contract::{Answer, Ask, Conclusion, Drive, Exit, Feed, Loop, Place,
 use backend::process::{Agent, SpawnError, Started};
 use domain::id::RunId;
 use domain::run::{
-    AgentEnd, Effect, Event, Failure, Input, OnDisconnect, OutcomeKind, RunSpec, Stream, Supervision,
-    SupervisionLimits,
+    AgentEnd, Effect, Event, Failure, Input, OnDisconnect, OutcomeKind, RunSpec, StopHow, Stream,
+    Supervision, SupervisionLimits,
 };
 use journal::{LogWriter, RunDir, RunLock, StoreError};
 use tokio::sync::{mpsc, oneshot};
@@ -134,6 +134,8 @@ pub(super) struct Desk {
     pub(super) cancel_seen: Option<bool>,
     pub(super) next_look: u64,
     pub(super) next_sample: Option<u64>,
+    /// When an agent that has said its last word is ended.
+    pub(super) leave_by: Option<u64>,
 }
 
 impl Desk {
@@ -181,6 +183,7 @@ impl Desk {
             loop_stopped: false,
             cancel_seen: None,
             next_look: 0,
+            leave_by: None,
             next_sample: None,
             spec,
         };
@@ -352,6 +355,7 @@ impl Desk {
             self.next_sample,
             self.audience.next_tell(),
             Some(self.next_look),
+            self.leave_by,
         ];
         times.into_iter().flatten().min().unwrap_or(u64::MAX)
     }
@@ -368,6 +372,10 @@ impl Desk {
         if self.next_sample.is_some_and(|at| at <= now) && !self.finished {
             self.next_sample = Some(now + SAMPLE_EVERY_MS);
             self.sample().await?;
+        }
+        if self.leave_by.is_some_and(|at| at <= now) && !self.finished {
+            self.leave_by = None;
+            self.stop(StopHow::Kill)?;
         }
         if !self.finished {
             self.conclude_if_drained().await?;

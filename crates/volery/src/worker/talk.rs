@@ -17,6 +17,8 @@ const TOOL_MAX: usize = 16 << 10;
 const SHOWN_MAX: usize = 2 << 10;
 /// How many asks of one agent may wait for a person.
 const ASKS_MAX: usize = 32;
+/// How long an agent that has said its last word may take to leave.
+const LEAVE_MS: u64 = 2_000;
 /// How many messages may wait for an agent to read them.
 pub(super) const WRITES_MAX: usize = 256;
 
@@ -31,6 +33,7 @@ impl Desk {
                         *input = None;
                     }
                 }
+                Report::Finished => self.leave_by = Some(crate::clock::monotonic_ms() + LEAVE_MS),
                 Report::Asks(ask) => self.take_ask_of_agent(ask)?,
                 Report::Session(session) => self.name_session(&session)?,
                 Report::Said(text) => {
