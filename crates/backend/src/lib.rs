@@ -4,13 +4,17 @@
 
 pub mod claude;
 pub mod codex;
+pub mod combined_prompt;
 pub mod command;
 pub mod contract;
 pub mod copilot;
 pub mod cumulative;
+pub mod cursor;
 pub mod gemini;
 pub mod goose;
+pub mod grok;
 pub mod kept;
+pub mod kiro;
 pub mod lines;
 pub mod mcp_config;
 pub mod opencode;

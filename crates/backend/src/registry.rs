@@ -5,8 +5,11 @@ use crate::codex::Codex;
 use crate::command::Command;
 use crate::contract::Backend;
 use crate::copilot::Copilot;
+use crate::cursor::Cursor;
 use crate::gemini::Gemini;
 use crate::goose::Goose;
+use crate::grok::Grok;
+use crate::kiro::Kiro;
 use crate::opencode::Opencode;
 use crate::qwen::Qwen;
 use crate::rehearsal::Rehearsal;
@@ -25,6 +28,9 @@ static ALL: &[&dyn Backend] = &[
     &Qwen,
     &Opencode,
     &Goose,
+    &Cursor,
+    &Kiro,
+    &Grok,
 ];
 
 /// Returns the backend that understands runs of this kind.

@@ -1,0 +1,101 @@
+//! Cursor's program, after its documentation: it could not be installed where this was written. It takes its prompt as
+//! an argument, and has no way to name MCP servers; those of the user need an approval that it is not given.
+
+mod reader;
+
+use domain::permission::{Level, Permission};
+use domain::run::RunSpec;
+use serde_json::Value;
+
+use crate::combined_prompt::{self, ARGUMENT_BYTES_MAX};
+use crate::contract::{
+    Backend, Capabilities, Drive, Feed, Place, PrepareError, ProcessDrive, inexpressible, permitted_args,
+};
+use crate::program::Program;
+
+const KIND: &str = "cursor";
+
+/// The newer name is also that of other programs, so the older one counts first. No version was tried.
+static PROGRAM: Program = Program { names: &["cursor-agent", "agent"], natives: &[], tried: ("0", "9999") };
+
+const VARIABLES: &[&str] = &["CURSOR_API_KEY", "CURSOR_CONFIG_DIR"];
+
+/// Arguments that an agent's file may add: none of them grants anything.
+const EXTRA_ARGS: &[&str] = &["--stream-partial-output"];
+
+pub struct Cursor;
+
+impl Backend for Cursor {
+    fn kind(&self) -> &'static str {
+        KIND
+    }
+
+    fn program(&self) -> Option<&'static Program> {
+        Some(&PROGRAM)
+    }
+
+    fn capabilities(&self, _options: &Value) -> Capabilities {
+        Capabilities {
+            system_prompt: true,
+            model: true,
+            session: true,
+            names_sessions: true,
+            process: true,
+            output_schema: true,
+            extra_args: true,
+            ..Capabilities::default()
+        }
+    }
+
+    /// Only the levels have words.
+    fn unenforceable(&self, permission: &Permission, _options: &Value) -> Vec<String> {
+        inexpressible(&Permission { level: None, ..permission.clone() })
+    }
+
+    fn prepare(&self, spec: &RunSpec, place: &Place<'_>) -> Result<Drive, PrepareError> {
+        let wrong = |reason: String| PrepareError { kind: KIND, reason };
+        let found = place.found.ok_or_else(|| wrong("cursor-agent was not found on the PATH".to_owned()))?;
+        let setup = &spec.setup;
+        let prompt = combined_prompt::combined(spec);
+        if prompt.len() > ARGUMENT_BYTES_MAX {
+            let bytes = prompt.len();
+            return Err(wrong(format!(
+                "the prompt has {bytes} bytes, and cursor takes it only as an argument"
+            )));
+        }
+        let mut argv = found.argv.clone();
+        argv.extend(["-p", "--output-format", "stream-json", "--trust"].map(ToOwned::to_owned));
+        argv.extend(level(setup.permission.level).iter().map(|word| (*word).to_owned()));
+        let mut option = |flag: &str, value: &str| argv.extend([flag.to_owned(), value.to_owned()]);
+        option("--workspace", &spec.directory);
+        if let Some(model) = &spec.model {
+            option("--model", model);
+        }
+        if let Some(session) = &spec.session {
+            option("--resume", session.as_str());
+        }
+        argv.extend(permitted_args(&setup.extra_args, EXTRA_ARGS).map_err(wrong)?);
+        argv.push(combined_prompt::argument(&prompt));
+        Ok(Drive::Process(ProcessDrive {
+            argv,
+            env: Vec::new(),
+            known_env: VARIABLES.iter().map(|name| (*name).to_owned()).collect(),
+            set: Vec::new(),
+            feed: Feed::Nothing,
+            files: Vec::new(),
+            reader: Box::new(reader::Stream::new(setup.output_schema.is_some())),
+        }))
+    }
+}
+
+/// Returns the words for a level. Without force, what needs an approval is refused.
+fn level(level: Option<Level>) -> &'static [&'static str] {
+    match level {
+        Some(Level::ReadOnly) => &["--mode", "plan"],
+        None | Some(Level::SafeEdit) => &[],
+        Some(Level::Yolo) => &["--force"],
+    }
+}
+
+#[cfg(test)]
+mod tests;

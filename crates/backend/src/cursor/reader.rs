@@ -1,0 +1,128 @@
+//! Understands the stream of Cursor. A failure has no event: only a message on the error stream and an exit code. The
+//! program is known to stay after its result, so that the result ends it.
+
+use domain::run::{AgentEnd, Failure, Stream as Pipe};
+use serde_json::Value;
+
+use crate::contract::{Answer, Conclusion, Exit, Reader, Report};
+use crate::kept::{self, Kept};
+use crate::lines::{Line, Lines};
+use crate::worded_schema;
+
+/// How the name of each kind of tool ends in the stream.
+const TOOL_SUFFIX: &str = "ToolCall";
+
+/// The stream of one run.
+pub(super) struct Stream {
+    structured: bool,
+    lines: Lines,
+    kept: Kept,
+    session: Option<String>,
+    result: Option<Value>,
+}
+
+impl Stream {
+    pub(super) fn new(structured: bool) -> Self {
+        Self { structured, lines: Lines::default(), kept: Kept::default(), session: None, result: None }
+    }
+
+    fn take(&mut self, line: Line) -> Vec<Report> {
+        let Line::Whole(line) = line else {
+            return vec![Report::Warned("a line of output was too long and was passed over".to_owned())];
+        };
+        let Ok(event) = serde_json::from_slice::<Value>(&line) else { return Vec::new() };
+        let mut reports = Vec::new();
+        if self.session.is_none() {
+            self.session = event["session_id"].as_str().map(ToOwned::to_owned);
+            reports.extend(self.session.clone().map(Report::Session));
+        }
+        match event["type"].as_str() {
+            Some("system") => {
+                reports.extend(event["model"].as_str().map(|model| Report::Model(model.to_owned())));
+            }
+            Some("assistant") => {
+                let blocks = event["message"]["content"].as_array().into_iter().flatten();
+                for said in blocks.filter_map(|block| block["text"].as_str()).filter(|said| !said.is_empty())
+                {
+                    self.kept.say(said);
+                    reports.push(Report::Said(format!("{said}\n")));
+                }
+            }
+            Some("tool_call") => reports.extend(tool(&event)),
+            // The first result counts: nothing that comes later was asked for.
+            Some("result") if self.result.is_none() => {
+                self.result = Some(event);
+                reports.push(Report::Finished);
+            }
+            _ => {}
+        }
+        reports
+    }
+
+    fn without_result(&self, exit: Exit) -> Failure {
+        let stderr = self.kept.stderr();
+        match exit {
+            Exit::Signal(signal) => Failure::Signal { signal },
+            Exit::Code(0) => {
+                Failure::Output { reason: "the stream ended without its terminal event".to_owned() }
+            }
+            Exit::Code(_) if !stderr.is_empty() => Failure::Agent { message: kept::message(&stderr) },
+            Exit::Code(code) => Failure::Exit { code },
+        }
+    }
+}
+
+impl Reader for Stream {
+    fn feed(&mut self, pipe: Pipe, bytes: &[u8]) -> Vec<Report> {
+        if self.kept.is_complaint(pipe, bytes) {
+            return Vec::new();
+        }
+        let lines = self.lines.feed(bytes);
+        lines.into_iter().flat_map(|line| self.take(line)).collect()
+    }
+
+    fn conclude(&mut self, exit: Exit) -> Conclusion {
+        let reports = match self.lines.finish() {
+            Some(rest) => self.take(Line::Whole(rest)),
+            None => Vec::new(),
+        };
+        let mut conclusion = match self.result.take() {
+            Some(event) if event["subtype"] == "success" && event["is_error"] == false => {
+                let answer = event["result"].as_str().unwrap_or_default().to_owned();
+                Conclusion::new(AgentEnd::Done, Answer::Text(answer))
+            }
+            Some(event) => {
+                let message = kept::message(event["result"].as_str().unwrap_or("it failed without a reason"));
+                Conclusion::new(AgentEnd::Failed(Failure::Agent { message }), self.kept.answer())
+            }
+            None => Conclusion::new(AgentEnd::Failed(self.without_result(exit)), self.kept.answer()),
+        };
+        if self.structured {
+            worded_schema::read_value(&mut conclusion);
+        }
+        conclusion.session = self.session.take();
+        conclusion.reports = reports;
+        conclusion
+    }
+}
+
+/// A tool's begin or end. Its kind is the name of the one member.
+fn tool(event: &Value) -> Vec<Report> {
+    let id = event["call_id"].as_str().unwrap_or_default().to_owned();
+    let Some((kind, call)) = event["tool_call"].as_object().and_then(|call| call.iter().next()) else {
+        return Vec::new();
+    };
+    let name = kind.strip_suffix(TOOL_SUFFIX).unwrap_or(kind).to_owned();
+    if event["subtype"] == "started" {
+        return vec![Report::ToolCalled { id, name, input: call["args"].clone() }];
+    }
+    let result = &call["result"];
+    let ok = result.get("success").is_some();
+    let output = result.get("success").unwrap_or(result).to_string();
+    let rejected = result.get("rejected").is_some();
+    let mut reports = vec![Report::ToolReturned { id, ok, output: kept::message(&output) }];
+    if rejected {
+        reports.push(Report::Warned(format!("denied: {name}: by the settings of cursor")));
+    }
+    reports
+}

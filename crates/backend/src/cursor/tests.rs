@@ -1,0 +1,142 @@
+//! Streams as Cursor is documented to write them, whole, cut and wrong.
+
+use std::path::Path;
+
+use domain::run::{AgentEnd, Failure, Stream as Pipe};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::reader::Stream;
+use super::*;
+use crate::contract::{Answer, Conclusion, Exit, Reader, Report};
+use crate::program::Found;
+use crate::sample;
+
+fn lines(events: &[Value]) -> Vec<u8> {
+    events.iter().flat_map(|event| format!("{event}\n").into_bytes()).collect()
+}
+
+fn read(events: &[Value], exit: Exit) -> (Vec<Report>, Conclusion) {
+    let mut reader = Stream::new(false);
+    let reports = reader.feed(Pipe::Stdout, &lines(events));
+    (reports, reader.conclude(exit))
+}
+
+fn said(text: &str) -> Value {
+    json!({"type": "assistant", "session_id": "c-1", "message": {"content": [{"type": "text", "text": text}]}})
+}
+
+fn result(is_error: bool) -> Value {
+    json!({"type": "result", "subtype": "success", "is_error": is_error, "result": "Done.", "session_id": "c-1"})
+}
+
+#[test]
+fn the_result_is_the_answer_and_ends_a_program_that_stays() {
+    let init = json!({"type": "system", "subtype": "init", "session_id": "c-1", "model": "m"});
+    let (reports, conclusion) = read(&[init, said("Let me."), result(false)], Exit::Signal(9));
+    let expected = [
+        Report::Session("c-1".to_owned()),
+        Report::Model("m".to_owned()),
+        Report::Said("Let me.\n".to_owned()),
+        Report::Finished,
+    ];
+    assert_eq!(reports, expected);
+    assert_eq!((conclusion.end, conclusion.answer), (AgentEnd::Done, Answer::Text("Done.".to_owned())));
+    assert_eq!(conclusion.session.as_deref(), Some("c-1"));
+}
+
+#[test]
+fn a_failure_is_a_message_and_a_code_and_what_was_said_is_kept() {
+    let ended = |stderr: &str, exit| {
+        let mut stream = Stream::new(false);
+        stream.feed(Pipe::Stdout, &lines(&[said("so far")]));
+        stream.feed(Pipe::Stderr, stderr.as_bytes());
+        let conclusion = stream.conclude(exit);
+        assert_eq!(conclusion.answer, Answer::Text("so far\n".to_owned()));
+        conclusion.end
+    };
+    let failed = |failure| AgentEnd::Failed(failure);
+    let message = "no such model".to_owned();
+    assert_eq!(ended("\x1b[31mno such model\x1b[0m\n", Exit::Code(1)), failed(Failure::Agent { message }));
+    assert_eq!(ended("", Exit::Code(1)), failed(Failure::Exit { code: 1 }));
+    assert_eq!(ended("", Exit::Signal(15)), failed(Failure::Signal { signal: 15 }));
+    assert!(matches!(ended("", Exit::Code(0)), AgentEnd::Failed(Failure::Output { .. })));
+    let (_, conclusion) = read(&[result(true)], Exit::Code(0));
+    assert!(matches!(conclusion.end, AgentEnd::Failed(Failure::Agent { .. })), "{conclusion:?}");
+}
+
+#[test]
+fn tools_and_refusals_are_told() {
+    let tool = |subtype: &str, call: &Value| json!({"type": "tool_call", "subtype": subtype, "call_id": "t1", "tool_call": {"shellToolCall": call}});
+    let input = json!({"command": "ls"});
+    let events = [
+        tool("started", &json!({"args": input})),
+        tool("completed", &json!({"args": input, "result": {"rejected": {}}})),
+    ];
+    let (reports, _) = read(&events, Exit::Code(0));
+    let (id, name) = ("t1".to_owned(), "shell".to_owned());
+    assert_eq!(reports[0], Report::ToolCalled { id: id.clone(), name, input });
+    assert!(matches!(&reports[1], Report::ToolReturned { ok: false, .. }), "{reports:?}");
+    assert_eq!(reports[2], Report::Warned("denied: shell: by the settings of cursor".to_owned()));
+}
+
+fn drive(change: impl FnOnce(&mut domain::run::RunSpec)) -> Result<ProcessDrive, PrepareError> {
+    let mut spec = sample::spec("cursor");
+    change(&mut spec);
+    let found = Found { argv: vec!["/bin/cursor-agent".to_owned()], version: None };
+    let place = Place {
+        work: Path::new("/w"),
+        own_program: Path::new("/bin/volery"),
+        found: Some(&found),
+        session_used: None,
+    };
+    match Cursor.prepare(&spec, &place)? {
+        Drive::Process(drive) => Ok(drive),
+        Drive::Loop(_) => panic!("a process was expected"),
+    }
+}
+
+#[test]
+fn what_the_agent_wants_becomes_options() {
+    let argv = drive(|spec| {
+        spec.model = Some("auto".to_owned());
+        spec.session = Some("c-1".parse().unwrap());
+        spec.setup.permission.level = Some(Level::ReadOnly);
+    })
+    .unwrap()
+    .argv
+    .join(" ");
+    let fixed = "/bin/cursor-agent -p --output-format stream-json --trust --mode plan --workspace /p";
+    assert!(argv.starts_with(&format!("{fixed} --model auto --resume c-1 [System")), "{argv}");
+    let yolo = drive(|spec| spec.setup.permission.level = Some(Level::Yolo)).unwrap().argv;
+    assert!(yolo.contains(&"--force".to_owned()), "{yolo:?}");
+    assert!(!drive(|_| {}).unwrap().argv.contains(&"--force".to_owned()));
+}
+
+#[test]
+fn rules_and_prompts_that_do_not_fit_are_refused() {
+    let permission = serde_json::from_str(r#"{"level": "safe-edit", "deny": ["Bash"]}"#).unwrap();
+    assert_eq!(Cursor.unenforceable(&permission, &Value::Null), ["the rule deny Bash"]);
+    assert!(
+        drive(|spec| spec.prompt = "x".repeat(200_000)).err().unwrap().reason.contains("only as an argument")
+    );
+    assert!(drive(|spec| spec.setup.extra_args = vec!["--force".to_owned()]).is_err());
+}
+
+proptest! {
+    #[test]
+    fn no_prefix_of_a_stream_succeeds(cut in 0_usize..400) {
+        let whole = lines(&[said("hello"), result(false)]);
+        let mut stream = Stream::new(false);
+        stream.feed(Pipe::Stdout, &whole[..cut.min(whole.len() - 2)]);
+        prop_assert!(matches!(stream.conclude(Exit::Code(0)).end, AgentEnd::Failed(_)));
+    }
+
+    #[test]
+    fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), key in "[a-z_]{0,12}") {
+        let mut stream = Stream::new(true);
+        stream.feed(Pipe::Stdout, &bytes);
+        stream.feed(Pipe::Stdout, format!("\n{{\"type\":\"{key}\",\"tool_call\":7}}\n").as_bytes());
+        stream.conclude(Exit::Code(0));
+    }
+}

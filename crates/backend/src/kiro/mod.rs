@@ -1,0 +1,170 @@
+//! Kiro's program, after its documentation: it could not be installed where this was written. It writes a transcript
+//! for people and names no session, so that a conversation cannot be continued by it.
+
+mod reader;
+
+use domain::permission::{Level, Permission, Rule, ToolKind};
+use domain::run::RunSpec;
+use serde_json::Value;
+
+use crate::combined_prompt::{self, ARGUMENT_BYTES_MAX};
+use crate::contract::{
+    Backend, Capabilities, Drive, Feed, Place, PrepareError, ProcessDrive, Setting, permitted_args,
+};
+use crate::program::Program;
+use crate::worded_schema;
+
+const KIND: &str = "kiro";
+const RESPONSE_FILE: &str = "response.txt";
+/// Where Kiro itself finds agents, below a project or a home.
+const OWN_AGENTS: &str = "/.kiro/agents/";
+
+/// No version was tried.
+static PROGRAM: Program = Program { names: &["kiro-cli"], natives: &[], tried: ("0", "9999") };
+
+const VARIABLES: &[&str] = &[
+    "AWS_ACCESS_KEY_ID",
+    "AWS_PROFILE",
+    "AWS_REGION",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "KIRO_API_KEY",
+];
+
+/// Arguments that an agent's file may add: none of them grants anything.
+const EXTRA_ARGS: &[&str] = &["--require-mcp-startup", "--v2", "--v3"];
+
+/// The tools that can be trusted one by one, with what they do.
+const TOOLS: [(&str, ToolKind<'static>); 3] =
+    [("fs_read", ToolKind::Read), ("fs_write", ToolKind::Edit), ("execute_bash", ToolKind::Shell)];
+
+pub struct Kiro;
+
+impl Backend for Kiro {
+    fn kind(&self) -> &'static str {
+        KIND
+    }
+
+    fn program(&self) -> Option<&'static Program> {
+        Some(&PROGRAM)
+    }
+
+    fn capabilities(&self, _options: &Value) -> Capabilities {
+        Capabilities {
+            system_prompt: true,
+            model: true,
+            process: true,
+            output_schema: true,
+            extra_args: true,
+            response_file: true,
+            ..Capabilities::default()
+        }
+    }
+
+    fn unenforceable(&self, permission: &Permission, _options: &Value) -> Vec<String> {
+        let mut gaps = Vec::new();
+        let trusted = trusted(permission);
+        let has = |tool: &str| trusted.as_ref().is_none_or(|trusted| trusted.iter().any(|name| name == tool));
+        if permission.level == Some(Level::SafeEdit) && has("fs_write") {
+            gaps.push("the level safe-edit (it changes files outside its directory too)".to_owned());
+        }
+        let patterned = permission.allow.iter().filter(|rule| rule.pattern().is_some());
+        gaps.extend(patterned.map(|rule| format!("the rule allow {rule}")));
+        let asks = permission.ask.iter().map(|rule| ("ask", rule));
+        for (word, rule) in asks.chain(permission.deny.iter().map(|rule| ("deny", rule))) {
+            let shell = rule.kind() == ToolKind::Shell || rule.kind() == ToolKind::Everything;
+            // What the shell can do, a rule about another tool does not prevent.
+            if !shell && has("execute_bash") {
+                gaps.push(format!("the rule {word} {rule}"));
+            }
+        }
+        gaps
+    }
+
+    fn prepare(&self, spec: &RunSpec, place: &Place<'_>) -> Result<Drive, PrepareError> {
+        let wrong = |reason: String| PrepareError { kind: KIND, reason };
+        let found = place.found.ok_or_else(|| wrong("kiro-cli was not found on the PATH".to_owned()))?;
+        let setup = &spec.setup;
+        let mut argv = found.argv.clone();
+        argv.extend(["chat", "--no-interactive", "--wrap", "never"].map(ToOwned::to_owned));
+        let own_agent = spec.source.contains(OWN_AGENTS) && spec.source.ends_with(".json");
+        if own_agent {
+            argv.extend(["--agent".to_owned(), spec.agent.to_string()]);
+        }
+        if let Some(model) = &spec.model {
+            argv.extend(["--model".to_owned(), model.clone()]);
+        }
+        match trusted(&setup.permission) {
+            None => argv.push("--trust-all-tools".to_owned()),
+            Some(tools) => argv.push(format!("--trust-tools={}", tools.join(","))),
+        }
+        argv.extend(permitted_args(&setup.extra_args, EXTRA_ARGS).map_err(wrong)?);
+        let response_file = place.work.join(RESPONSE_FILE);
+        let mut prompt =
+            if own_agent { worded_schema::prompt(spec) } else { combined_prompt::combined(spec) };
+        if let Some(protocol) = &setup.response_file {
+            let template = protocol
+                .template
+                .replace("{{RESPONSE_FILE}}", &response_file.display().to_string())
+                .replace("{{WORKING_DIRECTORY}}", &spec.directory);
+            prompt = format!("In directory {}, {prompt}\n\n{template}", spec.directory);
+        }
+        // Only newer versions read their prompt from a pipe.
+        let feed = if prompt.len() > ARGUMENT_BYTES_MAX {
+            Feed::Whole(prompt.into_bytes())
+        } else {
+            argv.push(combined_prompt::argument(&prompt));
+            Feed::Nothing
+        };
+        Ok(Drive::Process(ProcessDrive {
+            argv,
+            env: Vec::new(),
+            known_env: VARIABLES.iter().map(|name| (*name).to_owned()).collect(),
+            set: vec![("NO_COLOR".to_owned(), Setting::Plain("1".to_owned()))],
+            feed,
+            files: Vec::new(),
+            reader: Box::new(reader::Transcript::new(
+                setup.output_schema.is_some(),
+                setup.response_file.as_ref().map(|_| response_file),
+            )),
+        }))
+    }
+}
+
+/// Returns the tools that need no question; `None` stands for all. What is not among them is refused.
+fn trusted(permission: &Permission) -> Option<Vec<String>> {
+    let level = permission.level.unwrap_or(Level::SafeEdit);
+    let restricted = |kind: ToolKind<'_>| {
+        let speaks = |rule: &Rule| rule.kind() == kind || rule.kind() == ToolKind::Everything;
+        permission.deny.iter().chain(&permission.ask).any(speaks)
+    };
+    let everything = |rule: &Rule| rule.kind() == ToolKind::Everything && rule.pattern().is_none();
+    let all = level == Level::Yolo || permission.allow.iter().any(everything);
+    if all && permission.deny.is_empty() && permission.ask.is_empty() {
+        return None;
+    }
+    let within = |kind: ToolKind<'_>| match kind {
+        ToolKind::Read => true,
+        ToolKind::Edit => level == Level::SafeEdit,
+        _ => false,
+    };
+    let named = |kind: ToolKind<'_>| {
+        permission.allow.iter().any(|rule| rule.kind() == kind && rule.pattern().is_none())
+    };
+    let own = TOOLS.iter().filter(|(_, kind)| (all || within(*kind) || named(*kind)) && !restricted(*kind));
+    let mut tools: Vec<String> = own.map(|(tool, _)| (*tool).to_owned()).collect();
+    for rule in permission.allow.iter().filter(|rule| rule.pattern().is_none()) {
+        let ToolKind::Mcp { server, tool } = rule.kind() else { continue };
+        let whole = ToolKind::Mcp { server, tool: None };
+        let partly = permission.deny.iter().chain(&permission.ask).any(
+            |rule| matches!(rule.kind(), ToolKind::Mcp { server: other, .. } if tool.is_none() && other == server),
+        );
+        if !restricted(rule.kind()) && !restricted(whole) && !partly {
+            tools.push(tool.map_or_else(|| format!("@{server}"), |tool| format!("@{server}/{tool}")));
+        }
+    }
+    Some(tools)
+}
+
+#[cfg(test)]
+mod tests;

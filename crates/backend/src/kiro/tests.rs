@@ -1,0 +1,176 @@
+//! What Kiro is documented to write, and to leave out.
+
+use std::path::Path;
+
+use domain::run::{AgentEnd, Failure, ModelError, Stream as Pipe};
+use domain::setup::ResponseFile;
+use proptest::prelude::*;
+
+use super::reader::Transcript;
+use super::*;
+use crate::contract::{Answer, Conclusion, Exit, Reader, Report};
+use crate::program::Found;
+use crate::sample;
+
+const CREDITS: &str = "\x1b[0m\n \u{25b8} Credits: 0.39 \u{2022} Time: 15s\n";
+
+fn read(stdout: &str, stderr: &str, exit: Exit) -> Conclusion {
+    let mut reader = Transcript::new(false, None);
+    reader.feed(Pipe::Stdout, stdout.as_bytes());
+    reader.feed(Pipe::Stderr, stderr.as_bytes());
+    reader.conclude(exit)
+}
+
+#[test]
+fn an_answer_with_its_credits_is_a_success_without_the_colours() {
+    let conclusion = read("\x1b[38;5;141m> \x1b[0mHello\r\nthere.\x1b[0m\n", CREDITS, Exit::Code(0));
+    assert_eq!(
+        (conclusion.end, conclusion.answer),
+        (AgentEnd::Done, Answer::Text("Hello\nthere.".to_owned()))
+    );
+}
+
+#[test]
+fn an_exit_with_zero_is_no_success_without_credits_or_without_an_answer() {
+    for (stdout, stderr) in [("> Hello", ""), ("", ""), ("", CREDITS)] {
+        let conclusion = read(stdout, stderr, Exit::Code(0));
+        assert!(matches!(conclusion.end, AgentEnd::Failed(Failure::Output { .. })), "{conclusion:?}");
+    }
+    let rejected = read("", "error: Authentication failed, invalid API key\n", Exit::Code(0));
+    assert!(
+        matches!(rejected.end, AgentEnd::Failed(Failure::Model { error: ModelError::Denied, .. })),
+        "{rejected:?}"
+    );
+}
+
+#[test]
+fn codes_have_their_meaning_and_text_is_kept() {
+    let told = |code, stderr| read("> half", stderr, Exit::Code(code));
+    let agent = |message: &str| AgentEnd::Failed(Failure::Agent { message: message.to_owned() });
+    assert_eq!(told(4, "").end, agent("kiro does not know the agent"));
+    assert_eq!(told(3, "").end, agent("an MCP server did not start"));
+    assert_eq!(told(1, "it broke\n").end, agent("it broke"));
+    assert_eq!(told(1, "").end, AgentEnd::Failed(Failure::Exit { code: 1 }));
+    assert_eq!(told(1, "").answer, Answer::Text("half".to_owned()));
+    let killed = read("> half", CREDITS, Exit::Signal(9));
+    assert_eq!(killed.end, AgentEnd::Failed(Failure::Signal { signal: 9 }));
+}
+
+#[test]
+fn a_login_that_is_waited_for_ends_the_run() {
+    let mut reader = Transcript::new(false, None);
+    assert_eq!(
+        reader.feed(Pipe::Stderr, b"Open this URL: https://example.invalid/device\n"),
+        [Report::Finished]
+    );
+    assert_eq!(reader.feed(Pipe::Stderr, b"Open this URL again\n"), []);
+    let conclusion = reader.conclude(Exit::Signal(9));
+    assert!(
+        matches!(conclusion.end, AgentEnd::Failed(Failure::Model { error: ModelError::Denied, .. })),
+        "{conclusion:?}"
+    );
+}
+
+#[test]
+fn an_answer_in_its_file_counts_first() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("response.txt");
+    let conclude = || {
+        let mut reader = Transcript::new(false, Some(file.clone()));
+        reader.feed(Pipe::Stdout, b"> I wrote it.");
+        reader.feed(Pipe::Stderr, CREDITS.as_bytes());
+        reader.conclude(Exit::Code(0)).answer
+    };
+    assert_eq!(conclude(), Answer::Text("I wrote it.".to_owned()));
+    std::fs::write(&file, " The answer.\n").unwrap();
+    assert_eq!(conclude(), Answer::Text("The answer.".to_owned()));
+}
+
+fn drive(change: impl FnOnce(&mut domain::run::RunSpec)) -> ProcessDrive {
+    let mut spec = sample::spec("kiro");
+    change(&mut spec);
+    let found = Found { argv: vec!["/bin/kiro-cli".to_owned()], version: None };
+    let place = Place {
+        work: Path::new("/w"),
+        own_program: Path::new("/bin/volery"),
+        found: Some(&found),
+        session_used: None,
+    };
+    match Kiro.prepare(&spec, &place).unwrap() {
+        Drive::Process(drive) => drive,
+        Drive::Loop(_) => panic!("a process was expected"),
+    }
+}
+
+#[test]
+fn the_prompt_is_an_argument_unless_it_is_too_long() {
+    let short = drive(|_| {});
+    let text = "[System Context]\nYou are careful.\n\n[User Prompt]\ndo it";
+    let words = [
+        "/bin/kiro-cli",
+        "chat",
+        "--no-interactive",
+        "--wrap",
+        "never",
+        "--trust-tools=fs_read,fs_write",
+        text,
+    ];
+    assert_eq!(short.argv, words);
+    assert_eq!(short.feed, Feed::Nothing);
+    let long = drive(|spec| spec.prompt = "x".repeat(ARGUMENT_BYTES_MAX));
+    assert!(matches!(&long.feed, Feed::Whole(bytes) if bytes.len() > ARGUMENT_BYTES_MAX));
+    assert!(long.argv.iter().all(|word| word.len() < 1_000));
+}
+
+#[test]
+fn an_agent_of_its_own_goes_by_its_name() {
+    let own = drive(|spec| spec.source = "/p/.kiro/agents/coder.json".to_owned());
+    assert_eq!(own.argv[5..7], ["--agent", "coder"]);
+    assert_eq!(own.argv.last().unwrap(), "do it");
+}
+
+#[test]
+fn the_protocol_of_the_response_file_stands_around_the_prompt() {
+    let drive = drive(|spec| {
+        spec.system_prompt = String::new();
+        let template = "Write to {{RESPONSE_FILE}} from {{WORKING_DIRECTORY}}.".to_owned();
+        spec.setup.response_file = Some(ResponseFile { template, summary_template: None });
+    });
+    assert_eq!(drive.argv.last().unwrap(), "In directory /p, do it\n\nWrite to /w/response.txt from /p.");
+}
+
+#[test]
+fn levels_and_rules_become_trusted_tools() {
+    let tools = |text: &str| trusted(&serde_json::from_str(text).unwrap()).map(|tools| tools.join(","));
+    assert_eq!(tools(r#"{"level": "read-only"}"#).as_deref(), Some("fs_read"));
+    assert_eq!(tools("{}").as_deref(), Some("fs_read,fs_write"));
+    assert_eq!(tools(r#"{"level": "yolo"}"#), None);
+    assert_eq!(tools(r#"{"level": "yolo", "deny": ["Bash"]}"#).as_deref(), Some("fs_read,fs_write"));
+    assert_eq!(tools(r#"{"level": "yolo", "deny": ["*"]}"#).as_deref(), Some(""));
+    let rules = r#"{"level": "read-only", "allow": ["Bash", "mcp__a", "@b/c"], "deny": ["mcp__a__x"]}"#;
+    assert_eq!(tools(rules).as_deref(), Some("fs_read,execute_bash,@b/c"));
+}
+
+#[test]
+fn what_it_cannot_limit_is_named() {
+    let gaps = |text: &str| Kiro.unenforceable(&serde_json::from_str(text).unwrap(), &Value::Null);
+    assert_eq!(gaps(r#"{"level": "read-only", "deny": ["Edit", "Bash(x:*)"]}"#), [""; 0]);
+    assert_eq!(
+        gaps(r#"{"level": "safe-edit"}"#),
+        ["the level safe-edit (it changes files outside its directory too)"]
+    );
+    assert_eq!(
+        gaps(r#"{"level": "yolo", "allow": ["Bash(git:*)"], "deny": ["Edit"]}"#),
+        ["the rule allow Bash(git:*)", "the rule deny Edit"]
+    );
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_it_panic_or_succeed(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let mut reader = Transcript::new(true, None);
+        reader.feed(Pipe::Stdout, &bytes);
+        reader.feed(Pipe::Stderr, &bytes);
+        prop_assert!(matches!(reader.conclude(Exit::Code(0)).end, AgentEnd::Failed(_)));
+    }
+}
