@@ -124,6 +124,8 @@ pub(super) fn schema(vendor: &Vendor) {
     let value = json!({"birds": 3});
     let reply = match vendor.name {
         "claude" => Reply::call("StructuredOutput", value.clone()),
+        "qwen" => Reply::call("structured_output", value.clone()),
+        "goose" => Reply::call("recipe__final_output", value.clone()),
         _ => Reply::say_json(&value),
     };
     let Some(place) = Place::make(vendor, "schema", vec![reply, Reply::say_json(&value).always()]) else {

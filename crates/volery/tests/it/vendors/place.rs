@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -99,12 +99,20 @@ impl Place {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, content).unwrap();
         }
+        let mut env = recipe.env;
+        // The backend has its own use for this variable; a user would write the file.
+        if let Some(at) = env.iter().position(|(name, _)| name == "OPENCODE_CONFIG_CONTENT") {
+            let folder = folders.home.join(".config/opencode");
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join("opencode.json"), env.remove(at).1).unwrap();
+        }
         let real = Path::new(program.argv.last().unwrap());
+        // A package manager makes what it links executable.
+        fs::set_permissions(real, PermissionsExt::from_mode(0o755)).unwrap();
         symlink(real, stage.path("bin").join(vendor.name)).unwrap();
         if program.argv.len() > 1 {
             symlink(&program.argv[0], stage.path("bin/node")).unwrap();
         }
-        let mut env = recipe.env;
         env.push(("TMPDIR".to_owned(), folders.temporary.display().to_string()));
         env.push(("LANG".to_owned(), "C.UTF-8".to_owned()));
         Some(Self { stage, offline, env })
