@@ -59,9 +59,9 @@ pub(in super::super) struct RunReport {
     pub(super) cost_usd: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) session_id: Option<String>,
-    /// The answer as a value, where the agent's answers have a shape.
+    /// The answer as an object, where the agent's answers have such a shape.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) structured: Option<serde_json::Value>,
+    pub(super) structured: Option<serde_json::Map<String, serde_json::Value>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) exit_code: Option<i32>,
     /// The end of what the agent wrote to stderr, when the run did not succeed.
@@ -112,7 +112,7 @@ impl RunReport {
             stalled: run.stalled,
             duration_ms: run.duration_ms,
             session_id: run.session,
-            structured: run.structured,
+            structured: run.structured.and_then(|value| value.as_object().cloned()),
             exit_code: run.exit_code.filter(|code| *code != 0),
             warnings: run.warnings.into_iter().chain(damage(run.damaged_lines)).take(WARNINGS_MAX).collect(),
             ..Self::default()
