@@ -11,6 +11,7 @@ use crate::goose::Goose;
 use crate::grok::Grok;
 use crate::kiro::Kiro;
 use crate::opencode::Opencode;
+use crate::program::Program;
 use crate::qwen::Qwen;
 use crate::rehearsal::Rehearsal;
 
@@ -36,6 +37,11 @@ static ALL: &[&dyn Backend] = &[
 /// Returns the backend that understands runs of this kind.
 pub fn by_kind(kind: &str) -> Option<&'static dyn Backend> {
     ALL.iter().copied().find(|backend| backend.kind() == kind)
+}
+
+/// Returns the backends that have a vendor's program, by name.
+pub fn vendors() -> impl Iterator<Item = (&'static str, &'static Program)> {
+    ALL.iter().filter_map(|backend| Some((backend.kind(), backend.program()?)))
 }
 
 /// Returns the names that a configuration cannot define anew: every backend that needs no configuration.

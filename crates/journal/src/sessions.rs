@@ -74,9 +74,22 @@ pub fn write(home: &Home, session: &Session) -> Result<(), StoreError> {
     write_file(home, &last_path(home, &session.agent, &session.directory), &session.session)
 }
 
+/// Within what the id of a session means one thing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope<'a> {
+    /// A vendor chose it, so that it is the only one.
+    Everywhere,
+    /// Callers choose it.
+    Agent { project: &'a str, agent: &'a AgentName },
+}
+
 /// Takes a session for one run; `None` while another run has it.
-pub fn try_lock(home: &Home, session: &SessionId) -> Result<Option<RunLock>, StoreError> {
-    let path = home.sessions_dir().join(format!("{}.lock", name(&[session.as_str()])));
+pub fn try_lock(home: &Home, session: &SessionId, scope: Scope<'_>) -> Result<Option<RunLock>, StoreError> {
+    let name = match scope {
+        Scope::Everywhere => name(&[session.as_str()]),
+        Scope::Agent { project, agent } => name(&[project, agent.as_str(), session.as_str()]),
+    };
+    let path = home.sessions_dir().join(format!("{name}.lock"));
     RunLock::take(&path).map_err(failed("lock", &path))
 }
 
@@ -174,10 +187,13 @@ mod tests {
     fn a_session_has_one_run_at_a_time() {
         let test = TestHome::new();
         let id = "s-1".parse().unwrap();
-        let held = try_lock(&test.home, &id).unwrap().unwrap();
-        assert!(try_lock(&test.home, &id).unwrap().is_none());
+        let held = try_lock(&test.home, &id, Scope::Everywhere).unwrap().unwrap();
+        assert!(try_lock(&test.home, &id, Scope::Everywhere).unwrap().is_none());
+        let agent = "coder".parse().unwrap();
+        let chosen = Scope::Agent { project: "/p", agent: &agent };
+        assert!(try_lock(&test.home, &id, chosen).unwrap().is_some(), "the same word of somebody else");
         drop(held);
-        assert!(try_lock(&test.home, &id).unwrap().is_some());
+        assert!(try_lock(&test.home, &id, Scope::Everywhere).unwrap().is_some());
     }
 
     #[test]
@@ -207,10 +223,10 @@ mod tests {
         let test = TestHome::new();
         write(&test.home, &session("s-1")).unwrap();
         let id = "s-2".parse().unwrap();
-        let _held = try_lock(&test.home, &id).unwrap().unwrap();
+        let _held = try_lock(&test.home, &id, Scope::Everywhere).unwrap().unwrap();
         let later = Timestamp::from_second(9_000_000_000).unwrap();
         assert_eq!(forget_before(&test.home, at(0)).unwrap(), 0);
         assert_eq!(forget_before(&test.home, later).unwrap(), 2, "the record and the last one");
-        assert!(try_lock(&test.home, &id).unwrap().is_none());
+        assert!(try_lock(&test.home, &id, Scope::Everywhere).unwrap().is_none());
     }
 }

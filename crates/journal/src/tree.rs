@@ -1,6 +1,8 @@
 //! Counts the runs of a tree: numbered files in the root's directory, each made by whoever comes first.
 
+use std::fs::DirBuilder;
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 
 use crate::durable::create_private;
 use crate::run_dir::RunDir;
@@ -9,7 +11,7 @@ use crate::store_error::{StoreError, failed};
 /// Takes the next number for a descendant of the root, or tells that all are taken.
 pub fn take_number(root: &RunDir, numbers_max: u32) -> Result<Option<u32>, StoreError> {
     let folder = root.path().join("tree");
-    match std::fs::create_dir(&folder) {
+    match DirBuilder::new().mode(0o700).create(&folder) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         Err(error) => return Err(failed("create", &folder)(error)),

@@ -14,6 +14,7 @@ use backend::contract::Exit;
 use backend::process::{self, ChildStatus, Forked, ProcessHandle, Signal, SignalFd};
 use domain::run::{CancelOrder, Event, Failure, Lost, OnDisconnect, OnInterrupt, Outcome, RunSpec};
 use journal::inbox::{self, Letter};
+use journal::sessions;
 use journal::slots::{Acquire, Slot, SlotError, Slots};
 use journal::{LogWriter, RunDir, RunLock};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -160,9 +161,14 @@ impl Keeper {
     fn wait_for_session(&mut self) -> Result<ControlFlow<(), Option<RunLock>>, KeeperError> {
         let Some(session) = self.spec.session.clone() else { return Ok(ControlFlow::Continue(None)) };
         let home = self.dir.home().clone();
+        let (project, agent) = (self.spec.project.clone(), self.spec.agent.clone());
+        let scope = match crate::app::names_sessions(&self.spec.backend) {
+            true => sessions::Scope::Everywhere,
+            false => sessions::Scope::Agent { project: &project, agent: &agent },
+        };
         let mut log = None;
         loop {
-            if let Some(lock) = journal::sessions::try_lock(&home, &session)? {
+            if let Some(lock) = sessions::try_lock(&home, &session, scope)? {
                 return Ok(ControlFlow::Continue(Some(lock)));
             }
             if log.is_none() {

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
@@ -26,6 +27,7 @@ pub fn path_in(home: &Path, tag: u64) -> PathBuf {
 pub fn bind(home: &Home, tag: u64) -> io::Result<(UnixListener, PathBuf)> {
     let path = path(home, tag);
     let listener = with_short_path(&path, |short| UnixListener::bind(short))?;
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600))?;
     listener.set_nonblocking(true)?;
     Ok((listener, path))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::event::{CallClass, CallKind, Containment, Envelope, Event, WaitReason};
+use super::event::{CallClass, CallKind, Containment, Envelope, Event, Stream, WaitReason};
 use super::{Ending, OnDisconnect, OutcomeKind, Usage};
 use crate::Timestamp;
 use crate::id::{AgentName, RunId, SessionId};
@@ -182,9 +182,15 @@ impl State {
                 let at = envelope.at.as_millisecond().saturating_add_unsigned(*grace_ms);
                 self.cancel_at = Timestamp::from_millisecond(at).ok();
             }
-            Event::ToolReturned { .. }
-            | Event::OutputTruncated { .. }
-            | Event::DoorLeft { policy: OnDisconnect::Continue } => {}
+            Event::OutputTruncated { stream, kept_bytes } => {
+                let name = match stream {
+                    Stream::Stdout => "standard output",
+                    Stream::Stderr => "the error stream",
+                };
+                let kept = crate::size::display_bytes(*kept_bytes);
+                self.warn(&format!("{name} was longer than the {kept} that are kept: its middle is missing"));
+            }
+            Event::ToolReturned { .. } | Event::DoorLeft { policy: OnDisconnect::Continue } => {}
         }
     }
 

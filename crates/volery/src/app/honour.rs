@@ -44,7 +44,7 @@ pub(super) fn can_resume(spec: &BackendSpec) -> bool {
 }
 
 /// Tells whether the sessions of this backend are named by its vendor.
-pub(super) fn names_sessions(spec: &BackendSpec) -> bool {
+pub fn names_sessions(spec: &BackendSpec) -> bool {
     let backend = backend::registry::by_kind(&spec.kind);
     backend.is_some_and(|backend| backend.capabilities(&spec.options).names_sessions)
 }

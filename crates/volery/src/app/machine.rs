@@ -17,6 +17,16 @@ pub struct Machine {
     pub strict: Result<(), String>,
     pub pidfd: Result<(), String>,
     pub surroundings: Surroundings,
+    pub vendors: Vec<VendorProgram>,
+}
+
+/// A backend's program, where it is, and what is to be said about its version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VendorProgram {
+    pub backend: &'static str,
+    /// What is started, and the version that its package names.
+    pub found: Option<(String, Option<String>)>,
+    pub doubt: Option<String>,
 }
 
 /// The directory that all runs are kept in, or would be.
@@ -54,8 +64,25 @@ impl Machine {
                 .map(|_| ())
                 .map_err(|error| error.to_string()),
             surroundings: probe_surroundings(),
+            vendors: probe_vendors(),
         }
     }
+}
+
+/// Looks for the program of every vendor; starts none.
+fn probe_vendors() -> Vec<VendorProgram> {
+    let path = crate::env::get("PATH").unwrap_or_default();
+    let vendors = backend::registry::vendors();
+    vendors
+        .map(|(backend, program)| {
+            let found = program.find(&path);
+            VendorProgram {
+                backend,
+                doubt: found.as_ref().and_then(|found| program.doubt(found.version.as_deref())),
+                found: found.map(|found| (found.argv.join(" "), found.version)),
+            }
+        })
+        .collect()
 }
 
 /// Starts this program as an agent would be started, and ends it at once.

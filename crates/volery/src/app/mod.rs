@@ -27,6 +27,7 @@ use domain::id::RunId;
 
 pub use engine::{AppContext, Engine};
 pub use error::{AppError, ErrorKind};
+pub use honour::names_sessions;
 pub use look::order_cancel;
 pub use machine::*;
 pub use request::*;

@@ -181,6 +181,11 @@ impl Engine {
         if let Scope::Within(_) = &self.scope {
             return Err(AppError::denied("questions are answered by people, never from inside a run"));
         }
+        if ask.text.as_deref().is_some_and(|text| text.trim().is_empty()) {
+            // A pipe that failed must not approve anything.
+            let hint = "give the answer in words, or approve or deny without any";
+            return Err(AppError::usage("the answer is empty").hint(hint));
+        }
         let dir = self.find(&ask.run)?;
         let spec = self.look(&dir)?;
         let (state, _) = journal::read_state(&dir).map_err(store_error)?;

@@ -12,11 +12,12 @@ use domain::id::{AgentName, IdError, IdempotencyKey, RunId, SessionId};
 use domain::nearest::nearest;
 use domain::plan::{Order, Parent, Place, Refusal, plan};
 use domain::run::{
-    BackendSpec, Caller, ContainmentDemand, Idempotency, LimitName, OnDisconnect, OnInterrupt, RunSpec,
+    BackendSpec, Caller, ContainmentDemand, Idempotency, LimitName, Lost, OnDisconnect, OnInterrupt, Outcome,
+    RunSpec,
 };
-use journal::NewRun;
 use journal::keys::{self, Claim, KeyScope};
 use journal::sessions;
+use journal::{NewRun, RunDir};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
@@ -162,12 +163,21 @@ impl Engine {
         let Some((run, fingerprint)) = keys::known(&self.home, &scope).map_err(store_error)? else {
             return Ok(None);
         };
-        if !self.home.run_dir(run).exists() {
-            // Its run was removed by the retention; the key is free again.
+        let dir = self.home.run_dir(run);
+        if !dir.exists() || self.never_began(&dir)? {
+            // Its run was removed by the retention, or died with its door before anything started: the key is free.
             keys::release(&self.home, &scope, run).map_err(store_error)?;
             return Ok(None);
         }
         same_request(idempotency, run, &fingerprint).map(Some)
+    }
+
+    /// Tells whether a run ended without ever having been started.
+    fn never_began(&self, dir: &RunDir) -> Result<bool, AppError> {
+        self.look(dir)?;
+        let ending = dir.ending().map_err(store_error)?;
+        let never = Outcome::Interrupted { lost: Lost::BeforeStart };
+        Ok(ending.is_some_and(|ending| ending.outcome == never))
     }
 
     fn launch(

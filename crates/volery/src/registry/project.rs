@@ -40,14 +40,19 @@ pub fn resolve_directory(directory: &str) -> Result<String, ProjectError> {
     text(resolved)
 }
 
+/// Tells whether git works here. Sandboxes of agents leave empty folders of that name behind.
+fn is_repository(path: &Path) -> bool {
+    let git = path.join(".git");
+    git.is_file() || git.join("HEAD").exists()
+}
+
 /// Returns the nearest directory upward that holds `.volery` or `.git`; the directory itself if there is none.
 ///
 /// The user's home is passed over unless it holds `.volery`: many people keep their home in git.
 pub fn find_project(directory: &str) -> String {
     let home = crate::env::get("HOME").map(PathBuf::from);
-    let marks = |path: &Path| {
-        path.join(".volery").is_dir() || (path.join(".git").exists() && home.as_deref() != Some(path))
-    };
+    let marks =
+        |path: &Path| path.join(".volery").is_dir() || (is_repository(path) && home.as_deref() != Some(path));
     let found = Path::new(directory).ancestors().find(|path| marks(path));
     found.and_then(Path::to_str).unwrap_or(directory).to_owned()
 }

@@ -1,5 +1,8 @@
 //! Which projects' programs may be executed: one record per content, so that a change asks again.
 
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use domain::Timestamp;
@@ -65,7 +68,13 @@ impl Trust {
     }
 
     pub fn is_trusted(&self, catalogue: &Catalogue) -> bool {
-        Self::executables(catalogue).is_empty() || self.path(&Self::fingerprint(catalogue)).is_file()
+        if Self::executables(catalogue).is_empty() {
+            return true;
+        }
+        let fingerprint = Self::fingerprint(catalogue);
+        // A record that cannot be read is no word of the user's.
+        let record = read(&self.path(&fingerprint));
+        record.is_some_and(|record| record.project == catalogue.project && record.fingerprint == fingerprint)
     }
 
     /// Records that the user trusts what the project would execute.
@@ -78,7 +87,7 @@ impl Trust {
         };
         let path = self.path(&record.fingerprint);
         let text = serde_json::to_vec_pretty(&record).expect("a plain value");
-        std::fs::write(&path, &text).map_err(|source| failed("write", &path, source))?;
+        write(&path, &text).map_err(|source| failed("write", &path, source))?;
         Ok(record)
     }
 
@@ -86,11 +95,8 @@ impl Trust {
     pub fn list(&self) -> Result<Vec<TrustRecord>, TrustError> {
         let entries =
             std::fs::read_dir(&self.folder).map_err(|source| failed("read", &self.folder, source))?;
-        let mut records: Vec<TrustRecord> = entries
-            .filter_map(Result::ok)
-            .filter_map(|entry| std::fs::read(entry.path()).ok())
-            .filter_map(|bytes| serde_json::from_slice(&bytes).ok())
-            .collect();
+        let mut records: Vec<TrustRecord> =
+            entries.filter_map(Result::ok).filter_map(|entry| read(&entry.path())).collect();
         records.sort_by(|one, two| (&one.project, one.trusted_at).cmp(&(&two.project, two.trusted_at)));
         Ok(records)
     }
@@ -109,6 +115,20 @@ impl Trust {
     fn path(&self, fingerprint: &str) -> PathBuf {
         self.folder.join(format!("{fingerprint}.json"))
     }
+}
+
+fn read(path: &Path) -> Option<TrustRecord> {
+    serde_json::from_slice(&std::fs::read(path).ok()?).ok()
+}
+
+/// Writes a record whole or not at all.
+fn write(path: &Path, text: &[u8]) -> std::io::Result<()> {
+    let temporary = path.with_extension("new");
+    let mut options = OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+    file.write_all(text)?;
+    file.sync_all()?;
+    std::fs::rename(&temporary, path)
 }
 
 fn failed(action: &'static str, path: &Path, source: std::io::Error) -> TrustError {

@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
-use std::fs::OpenOptions;
+use std::fs::{DirBuilder, OpenOptions};
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 
 use backend::contract::{Feed, ProcessDrive, SECRET_PREFIX, Setting, WorkFile};
 use backend::process::{self, AgentRequest, CgroupUse, ResourceLimits, SpawnError, Started, Stdin};
@@ -126,14 +126,16 @@ fn write_files(dir: &RunDir, drive: &ProcessDrive) -> std::io::Result<()> {
         return Ok(());
     }
     let work = dir.work_dir();
-    std::fs::create_dir_all(&work)?;
+    let mut private = DirBuilder::new();
+    private.mode(0o700).recursive(true);
+    private.create(&work)?;
     for file in &drive.files {
         let content = filled(file)?;
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(0o600);
         let path = work.join(&file.name);
         if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder)?;
+            private.create(folder)?;
         }
         options.open(path)?.write_all(&content)?;
     }
@@ -169,6 +171,9 @@ pub(super) fn remove_secrets(dir: &RunDir) {
     let secret = |name: &OsStr| name.to_str().is_some_and(|name| name.starts_with(SECRET_PREFIX));
     for entry in entries.filter_map(Result::ok).filter(|entry| secret(&entry.file_name())) {
         // The whole folder goes with the run's output.
-        let _ = std::fs::remove_file(entry.path());
+        let _ = match entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            true => std::fs::remove_dir_all(entry.path()),
+            false => std::fs::remove_file(entry.path()),
+        };
     }
 }

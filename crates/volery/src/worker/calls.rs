@@ -62,8 +62,9 @@ impl Desk {
     fn act(&mut self, call: u32, action: Action) -> Result<(), StoreError> {
         match action {
             Action::Say(text) => {
-                self.audience.heard(text.as_bytes());
-                self.say(&(text + "\n"))?;
+                let line = text + "\n";
+                self.audience.heard(line.as_bytes());
+                self.say(&line)?;
                 self.done_soon(call, true, String::new());
             }
             Action::Use(usage) => {

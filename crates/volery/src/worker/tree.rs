@@ -126,7 +126,10 @@ impl Desk {
             let event = Event::ChildStarted { run: child.id, agent: child.agent.clone() };
             announced = Some(child.id);
             match log.append(clock::now(), event) {
-                Ok(_) => Ok(()),
+                Ok(_) => {
+                    point::reach("worker_recorded_child");
+                    Ok(())
+                }
                 Err(error) => {
                     unrecorded = Some(error);
                     Err(AppError::internal("the run could not be recorded with its parent"))
@@ -205,6 +208,8 @@ impl Desk {
         self.settle_session();
         self.log.finish(clock::now(), ending)?;
         self.finished = true;
+        // Its keeper may be dead, and nobody else would remove the address of a run that has ended.
+        let _ = std::fs::remove_file(crate::sockets::path(self.dir.home(), self.spec.tag));
         point::reach("worker_wrote_outcome");
         self.audience.ended().await;
         Ok(())

@@ -103,3 +103,17 @@ fn a_users_own_backend_needs_no_trust_but_a_project_that_hides_it_does() {
     configure(&stage, "[backends.mine]\ncommand = [\"tr\", \"a-z\", \"A-Z\"]\n");
     stage.volery(["run", "mine", "hello"]).exits(3);
 }
+
+#[test]
+fn a_damaged_record_is_no_trust() {
+    let stage = place();
+    stage.volery(["trust", "--yes"]).ok();
+    stage.volery(["run", "shout", "hello"]).ok();
+    let record = std::fs::read_dir(stage.path("state/trust")).unwrap().next().unwrap().unwrap().path();
+    for damage in ["", "{}", "{\"project\": \"/elsewhere\"}"] {
+        std::fs::write(&record, damage).unwrap();
+        stage.volery(["run", "shout", "hello"]).exits(3);
+    }
+    stage.volery(["trust", "--yes"]).ok();
+    stage.volery(["run", "shout", "hello"]).ok();
+}

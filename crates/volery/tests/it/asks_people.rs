@@ -122,3 +122,17 @@ fn a_cancel_beats_an_open_question() {
     assert_eq!(ended["outcome"]["cause"]["cause"], json!("cancelled"), "{ended}");
     stage.volery(["approve", &id]).exits(2);
 }
+
+#[test]
+fn an_empty_answer_approves_nothing() {
+    let (stage, id) = asking("");
+    for empty in ["", "  \n"] {
+        let refused = stage.volery(["answer", &id, empty]).exits(2).stderr;
+        assert!(refused.contains("empty"), "{refused}");
+    }
+    let mut client = stage.serve().initialize("it");
+    assert!(client.refused("answer_run", json!({"run_id": id, "text": ""})).contains("the answer is empty"));
+    assert_eq!(stage.json(["show", &id])["status"], json!("waiting"));
+    stage.volery(["deny", &id]).ok();
+    assert_eq!(stage.ended(&id)["status"], json!("succeeded"));
+}

@@ -74,3 +74,36 @@ fn a_server_whose_program_was_replaced_still_starts_runs() {
     let arguments = json!({"agent": "greeter", "prompt": "world", "directory": stage.project()});
     assert_eq!(client.call("run_agent", arguments)["result"], json!("good day, world\n"));
 }
+
+#[test]
+fn an_answer_with_a_hole_says_so() {
+    let stage = Stage::new();
+    stage.fake("flood", &["flood:400000:stdout"], "limits: {output: 100KiB}");
+    let run = stage.json(["run", "flood", "x"]);
+    assert!(run["warnings"].to_string().contains("its middle is missing"), "{}", run["warnings"]);
+}
+
+#[test]
+fn a_run_whose_keeper_was_killed_leaves_no_socket() {
+    let stage = Stage::new();
+    stage.fake("slow", &["say:up", "hang"], "grace: 100ms");
+    let id = stage.start("slow", "x");
+    let keeper = wait_for(PATIENCE, "the keeper", || crate::stage::crew(&stage.run_dir(&id)).keeper);
+    stage.event(&id, "agent_started");
+    keeper.signal(rustix::process::Signal::KILL);
+    stage.volery(["cancel", "--now", &id]).ok();
+    stage.ended(&id);
+    assert_eq!(std::fs::read_dir(stage.path("state/sockets")).unwrap().count(), 0);
+}
+
+#[test]
+fn an_empty_folder_called_git_makes_no_project() {
+    let stage = Stage::new();
+    std::fs::create_dir_all(stage.path("loose/.git")).unwrap();
+    std::fs::create_dir_all(stage.path("loose/inner")).unwrap();
+    let said = stage.command(["health", "--json"]).current_dir(stage.path("loose/inner")).output().unwrap();
+    assert!(said.status.success());
+    let listed = stage.command(["agents", "--json"]).current_dir(stage.path("loose/inner")).output().unwrap();
+    let text = String::from_utf8_lossy(&listed.stdout).into_owned();
+    assert!(text.contains("loose/inner"), "{text}");
+}

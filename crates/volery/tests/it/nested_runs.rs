@@ -256,8 +256,7 @@ fn are_found_again_by_a_parent_that_goes_on_after_a_kill() {
     stage.rehearsal("top", "- delegate: {agent: slow, prompt: work}\n- say: done", more);
     let top = stage.start("top", "x");
     let child = stage.newest_of(2);
-    let started = || stage.events(&top).iter().any(|event| event["type"] == "child_started");
-    wait_for(PATIENCE, "the child to be known", || started().then_some(()));
+    stage.event(&child, "agent_started");
     let worker = crew(&stage.run_dir(&top)).worker.unwrap();
     worker.signal(Signal::KILL);
     wait_for(PATIENCE, "another worker", || {
@@ -267,6 +266,21 @@ fn are_found_again_by_a_parent_that_goes_on_after_a_kill() {
     stage.outcome_by_itself(&top, PATIENCE);
     assert_eq!(stage.json(["show", &top])["result"], json!("up\ndone\n"));
     assert_eq!(stage.runs(), [top, child], "the child was not started twice");
+}
+
+#[test]
+fn that_never_began_are_started_by_a_parent_that_goes_on_after_a_kill() {
+    let stage = Stage::new();
+    stage.fake("quick", &["say:up"], "");
+    let more = "delegates: anyone\non_interrupt: resume";
+    stage.rehearsal("top", "- delegate: {agent: quick, prompt: work}\n- say: done", more);
+    stage.hold("worker_recorded_child");
+    let top = stage.start("top", "x");
+    kill(stage.held("worker_recorded_child"), Signal::KILL);
+    stage.release("worker_recorded_child");
+    stage.outcome_by_itself(&top, PATIENCE);
+    assert_eq!(stage.json(["show", &top])["result"], json!("up\ndone\n"));
+    assert_eq!(stage.runs().len(), 3, "the one that never began, and the one that did");
 }
 
 #[test]

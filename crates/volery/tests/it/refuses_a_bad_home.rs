@@ -216,6 +216,35 @@ fn open_to_others_is_closed() {
 }
 
 #[test]
+fn everything_in_it_is_readable_by_its_owner_only() {
+    let stage = place();
+    // Trust, a file for the agent, a child, a session and a key: whatever leaves something behind.
+    let config = "[backends.reader]\ncommand = [\"cat\", \"{prompt_file}\"]\n";
+    std::fs::write(stage.project().join(".volery/config.toml"), config).unwrap();
+    stage.agent("reader", "backend: reader");
+    stage.rehearsal("top", "- delegate: {agent: greeter, prompt: moon}\n- ask: more?", "delegates: anyone");
+    stage.volery(["trust", "--yes"]).ok();
+    stage.volery(["run", "reader", "x", "--session", "s", "--idempotency-key", "k"]).ok();
+    let id = stage.start("top", "x");
+    stage.event(&id, "asked");
+    stage.volery(["ps"]).ok();
+    let mut folders = vec![stage.path("state")];
+    let mut seen = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
+            let kind = entry.file_type().unwrap();
+            let mode = entry.metadata().unwrap().permissions().mode() & 0o777;
+            assert_eq!(mode, if kind.is_dir() { 0o700 } else { 0o600 }, "{}", entry.path().display());
+            folders.extend(kind.is_dir().then(|| entry.path()));
+            seen += 1;
+        }
+    }
+    assert!(seen > 40, "{seen}");
+    stage.volery(["cancel", "--now", &id]).ok();
+    stage.ended(&id);
+}
+
+#[test]
 fn a_directory_of_something_else_is_left_alone() {
     let stage = place();
     std::fs::write(stage.path("state").join("thesis.txt"), "").unwrap();

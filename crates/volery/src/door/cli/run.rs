@@ -60,7 +60,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", value_parser = parse_ms)]
     pub(crate) idle_timeout: Option<u64>,
 
-    /// Continue this conversation, or begin it
+    /// Continue this conversation: the id that an earlier run of the agent tells
     #[arg(long, value_name = "SESSION")]
     pub(crate) session: Option<String>,
 

@@ -3,7 +3,7 @@
 use domain::run::Containment;
 use domain::size::display_bytes;
 
-use crate::app::{AppError, Machine, StateDirectory, StateReport, Surroundings, TrustState};
+use crate::app::{AppError, Machine, StateDirectory, StateReport, Surroundings, TrustState, VendorProgram};
 use crate::report::{Check, Grade, count};
 
 /// Filesystems on which locks or fsync cannot be relied on.
@@ -26,6 +26,7 @@ pub(crate) fn examine(machine: &Machine, state: Result<&StateReport, &AppError>)
     }
     checks.push(pidfd(&machine.pidfd));
     checks.push(surroundings(&machine.surroundings));
+    checks.extend(vendors(&machine.vendors));
     match state {
         Ok(report) => checks.extend(engine(report)),
         // From inside a run the engine tells nothing about itself.
@@ -39,6 +40,29 @@ pub(crate) fn examine(machine: &Machine, state: Result<&StateReport, &AppError>)
         }
     }
     checks
+}
+
+/// One line for each program that is there, and one for all that are not.
+fn vendors(vendors: &[VendorProgram]) -> Vec<Check> {
+    let mut checks: Vec<Check> = vendors.iter().filter_map(vendor).collect();
+    let absent = vendors.iter().filter(|vendor| vendor.found.is_none());
+    let absent: Vec<&str> = absent.map(|vendor| vendor.backend).collect();
+    if !absent.is_empty() {
+        checks.push(Check::new("not installed", Grade::Ok, absent.join(", ")));
+    }
+    checks
+}
+
+fn vendor(vendor: &VendorProgram) -> Option<Check> {
+    let (program, version) = vendor.found.as_ref()?;
+    let found = match version {
+        Some(version) => format!("{version} as {program}"),
+        None => format!("of an unknown version, as {program}"),
+    };
+    Some(match &vendor.doubt {
+        Some(doubt) => Check::new(vendor.backend, Grade::Weak, found).advice(doubt),
+        None => Check::new(vendor.backend, Grade::Ok, found),
+    })
 }
 
 fn state_directory(state: &Result<StateDirectory, String>) -> Check {

@@ -7,7 +7,7 @@ use domain::run::Containment;
 use super::examine::examine;
 use crate::app::{
     AppError, ConfigFileView, IndexView, Machine, SlotsView, StateDirectory, StateReport, Surroundings,
-    TrustState, TrustView, filesystem_of, service_of,
+    TrustState, TrustView, VendorProgram, filesystem_of, service_of,
 };
 use crate::report::{Check, Grade, Look, Paint, doctor};
 
@@ -29,7 +29,32 @@ fn machine() -> Machine {
         strict: Ok(()),
         pidfd: Ok(()),
         surroundings: Surroundings::default(),
+        vendors: Vec::new(),
     }
+}
+
+#[test]
+fn programs_of_vendors_are_named_with_their_versions_and_doubts() {
+    let vendor = |backend, version: &str, doubt: Option<&str>| VendorProgram {
+        backend,
+        found: Some((format!("/bin/{backend}"), Some(version.to_owned()))),
+        doubt: doubt.map(ToOwned::to_owned),
+    };
+    let absent = |backend| VendorProgram { backend, found: None, doubt: None };
+    let vendors = vec![
+        vendor("claude", "2.1.325", None),
+        absent("goose"),
+        vendor("codex", "9.0.0", Some("too new")),
+        absent("kiro"),
+    ];
+    let checks = examine(&Machine { vendors, ..machine() }, Ok(&report()));
+    let found = |name: &str| checks.iter().find(|check| check.name == name).unwrap();
+    assert_eq!(
+        (found("claude").grade, found("claude").found.as_str()),
+        (Grade::Ok, "2.1.325 as /bin/claude")
+    );
+    assert_eq!((found("codex").grade, found("codex").advice.as_deref()), (Grade::Weak, Some("too new")));
+    assert_eq!(found("not installed").found, "goose, kiro");
 }
 
 fn report() -> StateReport {

@@ -161,6 +161,16 @@ impl RunReport {
         report
     }
 
+    /// The server leaves before the run has ended.
+    pub(super) fn leaving(mut self) -> Self {
+        self.next = Some(format!(
+            "This server is leaving. What becomes of the run is what on_disconnect says: it is cancelled after a \
+             grace, or it goes on. Another server's get_run with run_id {:?} tells.",
+            self.run_id
+        ));
+        self
+    }
+
     /// Says what the caller can do next.
     fn advice(&self) -> Option<String> {
         let Self { run_id, .. } = self;

@@ -173,7 +173,7 @@ impl NativeTool for RunAgent {
                 Ok(Reply::Done(handle()))
             }
             // Not detached: what becomes of the run is decided by its `on_disconnect`.
-            WaitEnd::Leaving => Ok(Reply::Done(handle())),
+            WaitEnd::Leaving => Ok(Reply::Done(handle().leaving())),
         }
     }
 }
