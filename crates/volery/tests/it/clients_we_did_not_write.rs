@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, said};
+use crate::stage::{PATIENCE, Stage, said, wait_for};
 
 fn cache() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache")
@@ -83,29 +83,69 @@ fn inspector(stage: &Stage, arguments: &[&str]) -> Option<Value> {
     Some(output.ok().json())
 }
 
-#[test]
-fn the_inspector_finds_nothing_to_complain_about_in_either_generation() {
-    let stage = furnished();
-    for era in ["legacy", "modern"] {
-        let listed = inspector(&stage, &["--protocol-era", era, "--method", "tools/list", "--strict"]);
-        let Some(listed) = listed else { return };
-        assert_eq!(listed["result"]["tools"].as_array().map(Vec::len), Some(9));
-        let directory = format!("directory={}", stage.project().display());
-        let call = [
-            "--protocol-era",
-            era,
-            "--method",
-            "tools/call",
-            "--tool-name",
-            "run_agent",
-            "--tool-arg",
-            "agent=greeter",
-            "--tool-arg",
-            "prompt=world",
-            "--tool-arg",
-            &directory,
-        ];
-        let called = inspector(&stage, &call).unwrap();
-        assert_eq!(called["result"]["structuredContent"]["result"], json!("good day, world\n"), "{called}");
+/// Calls a tool through the inspector and returns its structured content.
+fn inspect_call(stage: &Stage, era: &str, tool: &str, arguments: &[String]) -> Value {
+    let mut all = vec!["--protocol-era", era, "--method", "tools/call", "--tool-name", tool];
+    for argument in arguments {
+        all.extend(["--tool-arg", argument]);
     }
+    let called = inspector(stage, &all).expect("it was there before");
+    assert_eq!(called["result"]["isError"].as_bool(), Some(false), "{tool}: {called}");
+    called["result"]["structuredContent"].clone()
+}
+
+fn inspect_everything(era: &str) {
+    let stage = furnished();
+    let method = |arguments: &[&str]| {
+        let all = [&["--protocol-era", era, "--method"], arguments].concat();
+        inspector(&stage, &all)
+    };
+    let Some(listed) = method(&["tools/list", "--strict"]) else { return };
+    assert_eq!(listed["result"]["tools"].as_array().map(Vec::len), Some(9));
+    let resources = method(&["resources/list"]).unwrap();
+    assert_eq!(resources["result"]["resources"].as_array().map(Vec::len), Some(4), "{resources}");
+    let templates = method(&["resources/templates/list"]).unwrap();
+    assert_eq!(templates["result"]["resourceTemplates"].as_array().map(Vec::len), Some(3), "{templates}");
+    let read = method(&["resources/read", "--uri", "volery://agents/greeter"]).unwrap();
+    assert!(read["result"]["contents"][0]["text"].as_str().unwrap().contains("greeter"), "{read}");
+
+    let directory = format!("directory={}", stage.project().display());
+    let call = |tool: &str, arguments: &[&str]| {
+        let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+        inspect_call(&stage, era, tool, &arguments)
+    };
+    let agents = call("list_agents", &[&directory]);
+    assert_eq!(agents["agents"].as_array().map(Vec::len), Some(3), "{agents}");
+    let run = call("run_agent", &["agent=greeter", "prompt=world", &directory]);
+    assert_eq!(run["result"], json!("good day, world\n"), "{run}");
+    let one = |agent: &str| json!({"agent": agent, "prompt": "x", "directory": stage.project()});
+    let both = format!("runs={}", json!([one("greeter"), one("asker")]));
+    let group = call("run_agents", &[&both, "wait_s=0"]);
+    let ids: Vec<&str> =
+        group["runs"].as_array().unwrap().iter().map(|run| run["run_id"].as_str().unwrap()).collect();
+    assert_eq!(ids.len(), 2, "{group}");
+    let asker = format!("run_id={}", ids[1]);
+    // The inspector hands its server few variables, so the state is at the default place below the stage's home.
+    wait_for(PATIENCE, "the question", || (call("get_run", &[&asker])["status"] == "waiting").then_some(()));
+    let answered = call("answer_run", &[&asker, "text=blue"]);
+    assert_eq!(answered["run_id"], json!(ids[1]));
+    let waited = call("wait_runs", &[&format!("run_ids={}", json!(ids))]);
+    assert_eq!(waited["runs"][1]["result"], json!("blue\n"), "{waited}");
+    let slow = call("run_agent", &["agent=slow", "prompt=x", &directory, "wait_s=0"]);
+    let slow = format!("run_id={}", slow["run_id"].as_str().unwrap());
+    call("cancel_run", &[&slow]);
+    let got = call("get_run", &[&slow]);
+    assert_eq!(got["agent"], json!("slow"), "{got}");
+    assert_eq!(call("list_runs", &[&directory])["runs"].as_array().map(Vec::len), Some(4));
+    assert!(call("health", &[&directory])["agents"].is_array());
+}
+
+#[test]
+fn the_inspector_drives_everything_in_the_older_generation_and_finds_nothing_to_complain_about() {
+    inspect_everything("legacy");
+}
+
+#[test]
+fn the_inspector_drives_everything_in_the_newer_generation_and_finds_nothing_to_complain_about() {
+    inspect_everything("modern");
 }
