@@ -85,6 +85,9 @@ pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<
         Format::Text => {
             let table = run_table(&list.runs, scope, &out.look());
             out.page(&table)?;
+            if list.before.is_some() {
+                out.note("… and more: `-n NUMBER` shows so many of those that have ended");
+            }
         }
     }
     Ok(Exit::Done)
