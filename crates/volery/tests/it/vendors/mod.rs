@@ -3,6 +3,7 @@
 //! cannot do is a cell with the reason.
 
 mod cases;
+mod delegates;
 mod place;
 
 macro_rules! vendors {

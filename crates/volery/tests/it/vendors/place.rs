@@ -76,13 +76,17 @@ pub(super) struct Place {
 impl Place {
     /// Makes the place; nothing where the program is not installed, which is recorded as a skipped test.
     pub(super) fn make(vendor: &Vendor, case: &str, script: Vec<Reply>) -> Option<Self> {
-        let program = match Program::find(vendor.name) {
-            Ok(program) => program,
-            Err(error) => {
-                skip(&format!("vendors::{}::{case}", vendor.name), &error.to_string());
+        Self::make_for(&[vendor.name], case, script)
+    }
+
+    /// Makes a place for several vendors' programs.
+    pub(super) fn make_for(vendors: &[&str], case: &str, script: Vec<Reply>) -> Option<Self> {
+        for vendor in vendors {
+            if let Err(error) = Program::find(vendor) {
+                skip(&format!("vendors::{vendor}::{case}"), &error.to_string());
                 return None;
             }
-        };
+        }
         let stage = Stage::new();
         let holder = Path::new(env!("CARGO_BIN_EXE_volery")).with_file_name("model-server");
         let offline = Offline::start(&holder, script).expect("a server can be started");
@@ -91,9 +95,23 @@ impl Place {
         for folder in [stage.path("bin"), folders.temporary.clone()] {
             fs::create_dir_all(folder).unwrap();
         }
-        let url = offline.server().url();
-        let order = Order { url: &url, folders: &folders, prompt: "", arguments: &[] };
-        let recipe = recipe(vendor.name, &order).expect("it was found before");
+        let mut env = vec![
+            ("TMPDIR".to_owned(), folders.temporary.display().to_string()),
+            ("LANG".to_owned(), "C.UTF-8".to_owned()),
+        ];
+        let mut place = Self { stage, offline, env: Vec::new() };
+        for vendor in vendors {
+            env.extend(place.furnish(vendor, &folders));
+        }
+        place.env = env;
+        Some(place)
+    }
+
+    /// Puts a vendor's program and settings in place; returns the variables that it needs.
+    fn furnish(&self, vendor: &str, folders: &Folders) -> Vec<(String, String)> {
+        let url = self.offline.server().url();
+        let order = Order { url: &url, folders, prompt: "", arguments: &[] };
+        let recipe = recipe(vendor, &order).expect("it was found before");
         for (name, content) in &recipe.files {
             let path = folders.home.join(name);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -106,25 +124,28 @@ impl Place {
             fs::create_dir_all(&folder).unwrap();
             fs::write(folder.join("opencode.json"), env.remove(at).1).unwrap();
         }
+        let program = Program::find(vendor).expect("it was found before");
         let real = Path::new(program.argv.last().unwrap());
         // A package manager makes what it links executable.
         fs::set_permissions(real, PermissionsExt::from_mode(0o755)).unwrap();
-        symlink(real, stage.path("bin").join(vendor.name)).unwrap();
+        symlink(real, self.stage.path("bin").join(vendor)).unwrap();
         if program.argv.len() > 1 {
-            symlink(&program.argv[0], stage.path("bin/node")).unwrap();
+            symlink(&program.argv[0], self.stage.path("bin/node")).unwrap();
         }
-        env.push(("TMPDIR".to_owned(), folders.temporary.display().to_string()));
-        env.push(("LANG".to_owned(), "C.UTF-8".to_owned()));
-        Some(Self { stage, offline, env })
+        env
     }
 
     /// Defines the agent that the cases ask.
     pub(super) fn agent(&self, vendor: &Vendor, frontmatter: &str) {
-        let model = if vendor.name == "gemini" { "model: gemini-2.5-flash\n" } else { "" };
+        self.agent_named("worker", vendor.name, frontmatter);
+    }
+
+    pub(super) fn agent_named(&self, name: &str, vendor: &str, frontmatter: &str) {
+        let model = if vendor == "gemini" { "model: gemini-2.5-flash\n" } else { "" };
         let env: Vec<&str> =
             self.env.iter().map(|(name, _)| name.as_str()).filter(|name| *name == "SCRIPT_KEY").collect();
         let env = if env.is_empty() { String::new() } else { format!("env: [{}]\n", env.join(", ")) };
-        self.stage.agent("worker", &format!("backend: {}\n{model}{env}{frontmatter}", vendor.name));
+        self.stage.agent(name, &format!("backend: {vendor}\n{model}{env}{frontmatter}"));
     }
 
     pub(super) fn command(&self, arguments: &[&str]) -> Command {
