@@ -209,8 +209,9 @@ fn check_ending(stage: &Stage, id: &str, agent: &Value) -> String {
     let outcome = ending["outcome"].as_str().unwrap();
     let kind = ending["kind"].as_str().map(|kind| format!(" {kind}")).unwrap_or_default();
     // Once its keeper is dead, a worker is taken for the keeper and the first process of its namespace for the
-    // worker; the death of that one is a failure of the agent. A door inside a run fails with the run it waits for.
-    let expected = kind == " signal" || (kind == " exit" && agent == "shell");
+    // worker; the death of that one is a failure of the agent, or of its start. A door inside a run fails with the run
+    // it waits for.
+    let expected = matches!(kind.as_str(), " signal" | " spawn") || (kind == " exit" && agent == "shell");
     assert!(outcome != "failed" || expected, "{id}: {events:?}");
     format!("{outcome}{kind}")
 }
