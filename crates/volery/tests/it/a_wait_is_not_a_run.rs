@@ -36,25 +36,36 @@ fn only_run(stage: &Stage) -> String {
     })
 }
 
-#[test]
-fn a_client_with_a_limit_gets_a_handle_in_time_and_another_client_the_result() {
-    let stage = Stage::new();
-    slow(&stage);
-    // The client gives up after 60 s; its deadline is shortened here so that the test need not last as long.
-    stage.configure("[clients.sixty]\nwait = \"1s\"");
-    let mut client = stage.serve().initialize("sixty");
+/// Asks as a client of this name, is answered within that time with a handle, and fetches the result as another.
+fn gets_a_handle_and_later_the_result(stage: &Stage, name: &str, within: Duration) {
+    slow(stage);
+    let mut client = stage.serve().initialize(name);
     let asked = Instant::now();
-    let id = call(&stage, &mut client, &json!({}));
-    let answer = client.answer(id, PATIENCE)["result"]["structuredContent"].clone();
-    assert!(asked.elapsed() < Duration::from_secs(10), "{:?}", asked.elapsed());
+    let id = call(stage, &mut client, &json!({}));
+    let answer = client.answer(id, within)["result"]["structuredContent"].clone();
+    assert!(asked.elapsed() < within, "{:?}", asked.elapsed());
     assert_eq!((&answer["status"], &answer["ended"]), (&json!("running"), &json!(false)));
     assert_eq!(answer["partial_text"], json!("first\n"), "{answer}");
     client.close();
     assert_eq!(client.exit(PATIENCE), Some(0));
-    let_go(&stage);
+    let_go(stage);
     let mut other = stage.serve().initialize("other");
     let waited = other.call("wait_runs", json!({"run_ids": [answer["run_id"]], "wait_s": 20}));
     assert_eq!(waited["runs"][0]["result"], json!("first\nsecond\n"));
+}
+
+#[test]
+fn a_client_that_gives_up_after_60_s_gets_a_handle_in_time_and_another_client_the_result() {
+    let stage = Stage::new();
+    // As most clients have it, and whoever is not in the table: nothing is configured.
+    gets_a_handle_and_later_the_result(&stage, "a-client-of-sixty-seconds", Duration::from_secs(60));
+}
+
+#[test]
+fn a_user_can_set_how_long_calls_of_a_client_wait() {
+    let stage = Stage::new();
+    stage.configure("[clients.hasty]\nwait = \"1s\"");
+    gets_a_handle_and_later_the_result(&stage, "hasty", Duration::from_secs(20));
 }
 
 #[test]
