@@ -32,7 +32,7 @@ pub struct Agent {
     /// What the agent is good at, in a few words each.
     pub capabilities: Vec<String>,
     pub tags: Vec<String>,
-    /// What a caller gives beside the prompt; only directives have inputs.
+    /// What a caller gives beside the prompt.
     pub inputs: Vec<Input>,
     /// Names of environment variables passed on beside the base list.
     pub env: Vec<String>,
@@ -80,7 +80,7 @@ impl Agent {
     }
 }
 
-/// A value that a directive wants.
+/// A value that an agent wants beside the prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Input {
     pub name: String,

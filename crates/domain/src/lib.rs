@@ -8,6 +8,7 @@ pub mod budget;
 pub mod diagnostic;
 pub mod duration;
 pub mod id;
+pub mod inputs;
 pub mod mcp_server;
 pub mod nearest;
 pub mod permission;

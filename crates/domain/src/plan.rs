@@ -5,10 +5,11 @@ use crate::Timestamp;
 use crate::agent::{Agent, Callers, Format};
 use crate::budget::{self, AskedLimits, Limits};
 use crate::id::{AgentName, RunId, SessionId};
+use crate::inputs::{self, Inputs};
 use crate::run::{BackendSpec, Caller, Door, Idempotency, LimitName, OnDisconnect, RunSpec, SPEC_VERSION};
 use crate::size::display_bytes;
 
-/// The longest prompt, context included.
+/// The longest prompt, with its context and inputs.
 pub const PROMPT_BYTES_MAX: usize = 1 << 20;
 
 /// What a caller asks for, parsed.
@@ -16,6 +17,8 @@ pub const PROMPT_BYTES_MAX: usize = 1 << 20;
 pub struct Order {
     pub prompt: String,
     pub context: Option<String>,
+    /// Values that the agent's file asks for.
+    pub inputs: Inputs,
     pub session: Option<SessionId>,
     pub model: Option<String>,
     pub limits: AskedLimits,
@@ -59,10 +62,12 @@ pub enum Refusal {
     #[error("the prompt contains a NUL byte, which no agent can be given")]
     NulInPrompt,
     #[error(
-        "the prompt has {bytes} bytes with its context, and {PROMPT_BYTES_MAX} ({}) are allowed",
+        "the prompt has {bytes} bytes with its context and inputs, and {PROMPT_BYTES_MAX} ({}) are allowed",
         display_bytes(PROMPT_BYTES_MAX as u64)
     )]
     PromptTooLong { bytes: usize },
+    #[error("agent {agent} cannot be given these inputs: {}", problems.join("; "))]
+    Inputs { agent: AgentName, problems: Vec<String> },
     #[error("agent {agent} may not be called by {caller}; it allows {}", allowed.join(", "))]
     CallerNotAllowed { agent: AgentName, caller: String, allowed: Vec<String> },
     #[error("agent {parent} may not delegate to {agent}")]
@@ -79,11 +84,13 @@ pub enum Refusal {
 
 /// Decides whether the run is accepted, and with which limits.
 pub fn plan(agent: &Agent, order: Order, place: Place) -> Result<RunSpec, Refusal> {
-    let Order { prompt, context, session, model, limits, on_disconnect, idempotency } = order;
+    let Order { prompt, context, inputs, session, model, limits, on_disconnect, idempotency } = order;
     if agent.source.format == Format::Directive {
         return Err(Refusal::Directive { agent: agent.name.clone() });
     }
-    let prompt = full_prompt(prompt, context)?;
+    let filled = inputs::fill(&agent.inputs, inputs);
+    let inputs = filled.map_err(|problems| Refusal::Inputs { agent: agent.name.clone(), problems })?;
+    let prompt = full_prompt(prompt, context, &inputs)?;
     check_caller(agent, &place.caller)?;
     let asked = place.configured_limits.iter().chain([&agent.limits, &limits]);
     let mut limits = budget::resolve(asked);
@@ -128,10 +135,15 @@ pub fn plan(agent: &Agent, order: Order, place: Place) -> Result<RunSpec, Refusa
     })
 }
 
-fn full_prompt(prompt: String, context: Option<String>) -> Result<String, Refusal> {
+/// Background comes first, then the inputs, and the task last.
+fn full_prompt(prompt: String, context: Option<String>, inputs: &Inputs) -> Result<String, Refusal> {
     if prompt.trim().is_empty() {
         return Err(Refusal::EmptyPrompt);
     }
+    let prompt = match serde_json::to_string_pretty(inputs) {
+        Ok(values) if !inputs.is_empty() => format!("<inputs>\n{values}\n</inputs>\n\n{prompt}"),
+        Ok(_) | Err(_) => prompt,
+    };
     let prompt = match context.filter(|context| !context.trim().is_empty()) {
         Some(context) => format!("<context>\n{}\n</context>\n\n{prompt}", context.trim_end()),
         None => prompt,

@@ -2,6 +2,7 @@
 
 mod executables;
 mod file;
+mod inputs;
 mod markdown;
 mod servers;
 mod setup;

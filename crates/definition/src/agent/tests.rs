@@ -3,7 +3,7 @@
 mod formats;
 mod vendors;
 
-use domain::agent::{Agent, Callers, Delegates, Format, Layer, Script, ScriptSource, Source, Step};
+use domain::agent::{Agent, Callers, Delegates, Format, Input, Layer, Script, ScriptSource, Source, Step};
 use domain::budget::AskedLimits;
 use domain::mcp_server::{McpServer, Transport};
 use domain::permission::{Level, Permission, Rule, Unenforceable};
@@ -479,4 +479,50 @@ fn a_flood_of_problems_is_counted_not_listed() {
     let (agent, found) = read(file(&format!("---\n{keys}backend: 5\n---\n")));
     assert_eq!((agent, found.len()), (None, 101));
     assert_eq!(found[100].to_string(), "shout.md: error: 402 more problems are not shown");
+}
+
+#[test]
+fn inputs_are_read_in_the_order_of_the_file() {
+    let text = "---\ndescription: Turns text into capitals.\nbackend: upper\ninputs:\n  \
+                branch: {required: true, description: which one}\n  depth: {type: integer, default: 3}\n  \
+                dry_run: {type: boolean, default: false}\n  note:\n---\n";
+    let input = |name: &str, kind: &str, required, default: Option<&str>, description: &str| Input {
+        name: name.to_owned(),
+        kind: kind.to_owned(),
+        required,
+        default: default.map(ToOwned::to_owned),
+        description: description.to_owned(),
+    };
+    let inputs = vec![
+        input("branch", "string", true, None, "which one"),
+        input("depth", "integer", false, Some("3"), ""),
+        input("dry_run", "boolean", false, Some("false"), ""),
+        input("note", "string", false, None, ""),
+    ];
+    assert_eq!(accept(text), (Agent { inputs, ..minimal() }, Vec::new()));
+}
+
+#[test]
+fn every_problem_of_inputs_is_told_with_its_place() {
+    let text = "---\nbackend: upper\ndescription: x\ninputs:\n  2nd: {}\n  \
+                a: {type: integr, default: 1}\n  b: {type: integer, default: many}\n  \
+                c: {requird: true, default: [1]}\n---\n";
+    refuse(
+        text,
+        &[
+            "shout.md:5:3: error: inputs: \"2nd\" is no name (hint: use letters, digits and _, a letter first)",
+            "shout.md:6:13: error: inputs.a.type: expected string or integer or number or boolean, found the text \
+             \"integr\" (hint: did you mean integer?)",
+            "shout.md:7:31: error: the input b must be of the type integer, not \"many\"",
+            "shout.md:8:7: warning: unknown key \"requird\" in inputs.c is ignored (hint: did you mean required?)",
+            "shout.md:8:31: error: inputs.c.default: expected a value, found a list",
+        ],
+    );
+    refuse(
+        "---\nbackend: upper\ndescription: x\ninputs: [a]\n---\n",
+        &[
+            "shout.md:4:9: error: inputs: expected names with what each takes, found a list (hint: write a map such \
+           as inputs: {branch: {required: true}})",
+        ],
+    );
 }

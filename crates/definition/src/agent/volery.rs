@@ -8,6 +8,7 @@ use domain::id::BackendName;
 use domain::run::{ContainmentDemand, OnDisconnect, OnInterrupt};
 
 use super::AgentFile;
+use super::inputs::take_inputs;
 use super::markdown::{self, Frontmatter};
 use super::setup::{take_setup, take_texts};
 use super::values::{read_agent_name, read_backend, read_callers, read_model, take_description, take_name};
@@ -40,6 +41,7 @@ fn read_fields(
     let avoid_when = take_texts(&mut fields, "avoid_when", findings);
     let capabilities = take_texts(&mut fields, "capabilities", findings);
     let tags = take_texts(&mut fields, "tags", findings);
+    let inputs = take_inputs(&mut fields, findings);
     let env = fields.take("env").map(|node| environment_names(node, "env", findings)).unwrap_or_default();
     let limits = take_limits(&mut fields, findings);
     let callers = take_callers(&mut fields, findings);
@@ -60,6 +62,7 @@ fn read_fields(
         avoid_when,
         capabilities,
         tags,
+        inputs,
         env,
         limits,
         callers,

@@ -19,6 +19,7 @@ fn order(prompt: &str) -> Order {
     Order {
         prompt: prompt.to_owned(),
         context: None,
+        inputs: crate::inputs::Inputs::new(),
         session: None,
         model: None,
         limits: AskedLimits::default(),
@@ -74,6 +75,29 @@ fn context_counts_towards_the_prompt_and_stands_before_it() {
     with.context = Some("we are in Rust\n".to_owned());
     let spec = plan(&agent(), with, place(None)).unwrap();
     assert_eq!(spec.prompt, "<context>\nwe are in Rust\n</context>\n\ndo it");
+}
+
+#[test]
+fn inputs_stand_between_context_and_prompt_and_are_checked() {
+    let mut asking = agent();
+    asking.inputs = vec![crate::agent::Input {
+        name: "branch".to_owned(),
+        kind: "string".to_owned(),
+        required: true,
+        default: None,
+        description: String::new(),
+    }];
+    let mut with = order("do it");
+    with.context = Some("in Rust".to_owned());
+    with.inputs = [("branch".to_owned(), json!("main"))].into();
+    let spec = plan(&asking, with.clone(), place(None)).unwrap();
+    let told = "<context>\nin Rust\n</context>\n\n<inputs>\n{\n  \"branch\": \"main\"\n}\n</inputs>\n\ndo it";
+    assert_eq!(spec.prompt, told);
+    let refused = plan(&agent(), with, place(None)).unwrap_err();
+    let problems = vec!["there is no input branch: the agent has none".to_owned()];
+    assert_eq!(refused, Refusal::Inputs { agent: asking.name.clone(), problems });
+    let missing = plan(&asking, order("do it"), place(None)).unwrap_err();
+    assert!(missing.to_string().contains("the input branch is missing"), "{missing}");
 }
 
 #[test]

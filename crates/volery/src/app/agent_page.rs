@@ -127,10 +127,11 @@ impl Engine {
         directory: String,
     ) -> Result<RunSpec, AppError> {
         // Looking at an agent is not asking for it.
-        let agent = Agent { callers: Callers::Anyone, ..agent.clone() };
+        let agent = Agent { callers: Callers::Anyone, inputs: Vec::new(), ..agent.clone() };
         let order = Order {
             prompt: PROMPT.to_owned(),
             context: None,
+            inputs: domain::inputs::Inputs::new(),
             session: None,
             model: None,
             limits: domain::budget::AskedLimits::default(),

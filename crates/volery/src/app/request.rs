@@ -60,6 +60,9 @@ pub struct Start {
     pub directory: Option<String>,
     /// Put before the prompt, as background.
     pub context: Option<String>,
+    /// Values that the agent's file asks for.
+    #[serde(default)]
+    pub inputs: domain::inputs::Inputs,
     pub session: Option<String>,
     pub model: Option<String>,
     pub limits: AskedLimits,

@@ -380,6 +380,7 @@ fn order_of(ask: Start, fingerprint: String) -> Result<Order, AppError> {
     Ok(Order {
         prompt: ask.prompt,
         context: ask.context,
+        inputs: ask.inputs,
         session: session.map_err(|error: domain::id::IdError| AppError::usage(error.to_string()))?,
         model: ask.model,
         limits: ask.limits,
@@ -429,7 +430,16 @@ fn is_file_of(name: &str, file: &str) -> bool {
 }
 
 fn fingerprint(ask: &Start, directory: &str) -> String {
-    let request = json!([ask.agent, ask.prompt, ask.context, directory, ask.session, ask.model, ask.limits]);
+    let request = json!([
+        ask.agent,
+        ask.prompt,
+        ask.context,
+        directory,
+        ask.session,
+        ask.model,
+        ask.limits,
+        ask.inputs
+    ]);
     let digest = Sha256::digest(request.to_string().as_bytes());
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -460,6 +470,8 @@ fn refusal_error(refusal: Refusal) -> AppError {
         Refusal::PromptTooLong { .. } => {
             AppError::limit(message).hint("put long material into a file and name the file in the prompt")
         }
+        Refusal::Inputs { .. } => AppError::usage(message)
+            .hint("`volery agents show NAME` and list_agents say which inputs it takes"),
         Refusal::CallerNotAllowed { .. } | Refusal::MayNotDelegate { .. } | Refusal::Circle { .. } => {
             AppError::denied(message)
         }

@@ -21,7 +21,7 @@ pub struct AgentView {
     pub avoid_when: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub capabilities: Vec<String>,
-    /// What a caller must give; only directives have inputs.
+    /// What a caller gives beside the prompt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<domain::agent::Input>,
     pub file: String,

@@ -36,3 +36,28 @@ fn what_a_rehearsal_says_is_its_output() {
     let id = stage.runs().remove(0);
     assert_eq!(stage.volery(["logs", &id]).ok().stdout, "one\ntwo\n");
 }
+
+#[test]
+fn inputs_reach_the_agent_and_wrong_ones_are_all_named_before_anything_starts() {
+    let stage = Stage::new();
+    let inputs = "inputs: {branch: {required: true, description: which}, depth: {type: integer, default: 3}}";
+    stage.rehearsal("builder", "- say: \"{prompt}\"", inputs).rehearsal("plain", "- say: hi", "");
+    let told = "<inputs>\n{\n  \"branch\": \"main\",\n  \"depth\": 7\n}\n</inputs>\n\ngo\n";
+    let shell = stage.volery(["run", "builder", "go", "--input", "branch=main", "--input", "depth=7"]).ok();
+    assert_eq!(shell.stdout, told);
+    let mut client = stage.serve().initialize("it");
+    let arguments = |agent: &str, inputs: serde_json::Value| json!({"agent": agent, "prompt": "go", "directory": stage.project(), "inputs": inputs});
+    let answer = client.call("run_agent", arguments("builder", json!({"branch": "main", "depth": 7})));
+    assert_eq!(answer["result"], told);
+    let runs = stage.runs().len();
+    let refused =
+        client.refused("run_agent", arguments("builder", json!({"brunch": "main", "depth": "deep"})));
+    for problem in ["did you mean branch?", "the input branch is missing: which", "of the type integer"] {
+        assert!(refused.contains(problem), "{problem}: {refused}");
+    }
+    let none = client.refused("run_agent", arguments("plain", json!({"branch": "main"})));
+    assert!(none.contains("there is no input branch: the agent has none"), "{none}");
+    let twice = stage.volery(["run", "builder", "go", "--input", "branch=a", "--input", "branch=b"]).exits(2);
+    assert!(twice.stderr.contains("the input branch is given twice"), "{}", twice.stderr);
+    assert_eq!(stage.runs().len(), runs);
+}

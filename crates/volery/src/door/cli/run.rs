@@ -6,6 +6,7 @@ use clap::ValueEnum;
 use domain::budget::AskedLimits;
 use domain::duration::parse_ms;
 use domain::id::RunId;
+use domain::inputs::Inputs;
 use domain::run::OnDisconnect;
 
 use super::context::Context;
@@ -72,6 +73,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TEXT")]
     pub(crate) context: Option<String>,
 
+    /// A value that the agent asks for beside the prompt; `volery agents show AGENT` names them
+    #[arg(long = "input", value_name = "NAME=VALUE", value_parser = parse_input)]
+    pub(crate) inputs: Vec<(String, String)>,
+
     /// Your own name for this request: the same key again gives the same run
     #[arg(long, value_name = "KEY")]
     pub(crate) idempotency_key: Option<String>,
@@ -134,6 +139,7 @@ fn into_start(args: Args, context: &Context, out: &mut Out) -> Result<Start, Com
         prompt,
         directory: context.absolute(args.dir.as_ref())?,
         context: args.context,
+        inputs: collect_inputs(args.inputs)?,
         session: args.session,
         model: args.model,
         limits,
@@ -141,6 +147,22 @@ fn into_start(args: Args, context: &Context, out: &mut Out) -> Result<Start, Com
         on_disconnect,
         attachment: if args.background { Attachment::Detached } else { Attachment::Attached },
     })
+}
+
+fn parse_input(typed: &str) -> Result<(String, String), String> {
+    let (name, value) = typed.split_once('=').ok_or("write it as NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+fn collect_inputs(typed: Vec<(String, String)>) -> Result<Inputs, CommandError> {
+    let mut inputs = Inputs::new();
+    for (name, value) in typed {
+        if inputs.insert(name.clone(), value.into()).is_some() {
+            let message = format!("the input {name} is given twice");
+            return Err(crate::app::AppError::usage(message).into());
+        }
+    }
+    Ok(inputs)
 }
 
 fn announce(started: &Started, out: &mut Out) -> Result<Exit, CommandError> {

@@ -51,7 +51,7 @@ struct Agent {
     avoid_when: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     capabilities: Vec<String>,
-    /// What a caller must give, for a directive.
+    /// What a caller gives beside the prompt, in run_agent's inputs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     inputs: Vec<Wanted>,
     /// How the agent is driven.

@@ -47,6 +47,8 @@ pub(super) struct RunRequest {
     directory: Option<String>,
     /// Background to put before the prompt, for example findings so far.
     context: Option<String>,
+    /// Values that the agent asks for beside the prompt, by name, as list_agents shows them. Only for agents with inputs.
+    inputs: Option<domain::inputs::Inputs>,
     /// Continues the conversation of earlier runs of the same agent with this session_id, or begins one. Letters,
     /// digits, _ and -.
     session_id: Option<String>,
@@ -115,6 +117,7 @@ impl RunRequest {
             prompt: self.prompt,
             directory: self.directory,
             context: self.context,
+            inputs: self.inputs.unwrap_or_default(),
             session: self.session_id,
             model: self.model,
             limits: self.limits.unwrap_or_default().into(),
