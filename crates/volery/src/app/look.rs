@@ -78,25 +78,27 @@ impl Engine {
     }
 }
 
-/// Kills what is left of a run's keeper and worker when one of them is dead and the other stopped: it holds the lock
-/// and does nothing, and nobody else is there to notice. Returns whether it did.
+/// Kills what is left of a run's keeper and worker when all of it is stopped: it holds the lock and does nothing, and
+/// nobody else is there to notice. Returns whether it did.
 fn end_stopped(dir: &RunDir) -> bool {
     let Ok((state, _)) = journal::read_state(dir) else { return false };
     let alive = |pid: Option<u32>| {
         let pid = i32::try_from(pid?).ok().filter(|pid| *pid > 0).and_then(process::Pid::from_raw)?;
         process::find_own(pid, dir.path().as_os_str())
     };
-    let last = match (alive(state.keeper_pid), alive(state.worker_pid)) {
-        (Some(last), None) | (None, Some(last)) if process::is_stopped(last.pid()) => last,
-        _ => return false,
-    };
-    if last.signal(process::Signal::KILL).is_err() {
+    let left: Vec<_> = [state.keeper_pid, state.worker_pid].into_iter().filter_map(alive).collect();
+    if left.is_empty() || !left.iter().all(|one| process::is_stopped(one.pid())) {
         return false;
     }
-    let wait = rustix::time::Timespec { tv_sec: 1, tv_nsec: 0 };
-    let mut ended = [rustix::event::PollFd::new(&last, rustix::event::PollFlags::IN)];
-    // The lock tells whether it is gone; who looks too early looks again.
-    let _ = rustix::event::poll(&mut ended, Some(&wait));
+    for one in &left {
+        if one.signal(process::Signal::KILL).is_err() {
+            return false;
+        }
+        let wait = rustix::time::Timespec { tv_sec: 1, tv_nsec: 0 };
+        let mut ended = [rustix::event::PollFd::new(one, rustix::event::PollFlags::IN)];
+        // The lock tells whether it is gone; who looks too early looks again.
+        let _ = rustix::event::poll(&mut ended, Some(&wait));
+    }
     true
 }
 

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
+use domain::agent::{Agent, Format, Layer, Source};
 use domain::id::{AgentName, BackendName, IdError};
 
 use super::engine::Engine;
@@ -26,6 +27,10 @@ impl Engine {
             return Err(AppError::usage("there is no place for the user's agents: HOME is not set"));
         };
         let path = folder.join(format!("{name}.md"));
+        let source =
+            Source { file: path.display().to_string(), format: Format::Volery, layer: Layer::Project };
+        // An agent whose backend nobody knows could not run.
+        self.configured_backend(&catalogue, &Agent::new(name.clone(), backend.clone(), source))?;
         write_new(&folder, &path, &starter(&name, &backend))?;
         let hides = catalogue.agents.get(&name).map(|known| known.source.file.clone());
         Ok(NewAgentView { name: name.to_string(), file: path.display().to_string(), hides })
@@ -33,8 +38,12 @@ impl Engine {
 }
 
 fn starter(name: &AgentName, backend: &BackendName) -> String {
-    let steps = if backend.as_str() == "rehearsal" { STARTER_STEPS } else { "" };
-    STARTER.replace("{name}", name.as_str()).replace("{backend}", backend.as_str()).replace("{steps}", steps)
+    let (how, steps) = match backend.as_str() {
+        "rehearsal" => (": rehearsal plays the steps below and needs no model", STARTER_STEPS),
+        _ => ("", ""),
+    };
+    let named = STARTER.replace("{name}", name.as_str()).replace("{backend}", backend.as_str());
+    named.replace("{how}", how).replace("{steps}", steps)
 }
 
 fn write_new(folder: &Path, path: &Path, text: &str) -> Result<(), AppError> {

@@ -55,6 +55,9 @@ fn another_server_and_the_shell_find_the_same_run() {
     let second = restarted.call("run_agent", ask.clone());
     assert_eq!((&first["run_id"], &first["result"]), (&second["run_id"], &json!("good day, world\n")));
     assert_eq!(second["result"], first["result"]);
+    assert_eq!((&first["reused"], &second["reused"]), (&json!(null), &json!(true)));
+    let several = restarted.call("run_agents", json!({"runs": [ask]}));
+    assert_eq!(several["runs"][0]["reused"], json!(true), "{several}");
     let shell = stage.volery(["run", "greeter", "world", "--idempotency-key", "k"]).ok();
     assert_eq!(shell.stdout, "good day, world\n");
     stage.only_run();

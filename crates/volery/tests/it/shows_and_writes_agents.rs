@@ -69,6 +69,8 @@ fn a_new_agent_works_at_once() {
     let again = stage.volery(["agents", "new", "helper"]).exits(2).stderr;
     assert!(again.contains("helper.md exists already"), "{again}");
     let _refused = stage.volery(["agents", "new", "../helper"]).exits(2);
+    let unknown = stage.volery(["agents", "new", "other", "--backend", "claud"]).exits(2).stderr;
+    assert!(unknown.contains("did you mean claude?"), "{unknown}");
 }
 
 #[test]

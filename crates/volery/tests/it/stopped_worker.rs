@@ -63,6 +63,23 @@ fn without_its_keeper_is_ended_by_whoever_looks() {
 }
 
 #[test]
+fn with_a_stopped_keeper_is_ended_by_whoever_looks() {
+    let stage = Stage::new();
+    let id = start(&stage, "auto");
+    let crew = crew(&stage.run_dir(&id));
+    // The keeper first: one that goes on would end the stopped worker itself.
+    for one in [crew.keeper.unwrap(), crew.worker.unwrap()] {
+        one.signal(Signal::STOP);
+    }
+    let ended = wait_for(PATIENCE, "a look to end the run", || {
+        Some(stage.json(["show", &id])).filter(|shown| shown["ended"] == json!(true))
+    });
+    let cause = json!({"cause": "interrupted", "lost": "keeper_and_worker"});
+    assert_eq!((&ended["outcome"]["cause"], &ended["result"]), (&cause, &json!("before\n")), "{ended}");
+    assert_eq!(tagged(stage.tag(&id)), Vec::<u32>::new());
+}
+
+#[test]
 fn goes_on_when_it_is_continued_at_once() {
     let stage = Stage::new();
     let id = start(&stage, "auto");

@@ -69,6 +69,9 @@ pub(in super::super) struct RunReport {
     pub(super) stderr_tail: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) warnings: Vec<String>,
+    /// The idempotency key was known: this is the run of an earlier request.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) reused: bool,
 }
 
 /// A question of a waiting run.

@@ -143,7 +143,11 @@ impl NativeTool for RunAgent {
         let attachment = if asynchronous { Attachment::Detached } else { Attachment::Attached };
         let started = call.door.app.start(input.request.into_start(call, attachment)).await?;
         let run = started.run_id;
-        let handle = || RunReport::started(run.to_string(), agent, started.warnings);
+        let reused = started.reused;
+        let handle = || {
+            let report = RunReport::started(run.to_string(), agent, started.warnings);
+            RunReport { reused, ..report }
+        };
         if asynchronous {
             return Ok(Reply::Done(handle()));
         }
@@ -152,14 +156,14 @@ impl NativeTool for RunAgent {
             if call.takes_tasks() { patience.min(call.door.options.pace.task_after) } else { patience };
         match wait_for(call, run, first).await? {
             WaitEnd::Waited(mut waited) => match waited.runs.pop() {
-                Some(view) if view.ended => Ok(reply(view, call)),
+                Some(view) if view.ended => Ok(reply(view, reused, call)),
                 _ if call.takes_tasks() => {
                     call.door.app.detach(run);
                     tasks::create(call, run).await.map(|task| Reply::Task(Box::new(task)))
                 }
                 Some(view) => {
                     call.door.app.detach(run);
-                    Ok(reply(view, call))
+                    Ok(reply(view, reused, call))
                 }
                 None => Ok(Reply::Done(handle())),
             },
@@ -169,7 +173,7 @@ impl NativeTool for RunAgent {
                     return tasks::create(call, run).await.map(|task| Reply::Task(Box::new(task)));
                 }
                 let ask = GetRun { run: run.to_string(), ..GetRun::default() };
-                Ok(reply(call.door.app.get_run(ask).await?.run, call))
+                Ok(reply(call.door.app.get_run(ask).await?.run, reused, call))
             }
             WaitEnd::Cancelled(meaning) => {
                 obey_cancel(call, run, meaning).await;
@@ -185,9 +189,9 @@ async fn wait_for(call: &Call<'_>, run: RunId, at_most: Duration) -> Result<Wait
     waiting::wait(call, vec![run.to_string()], WaitUntil::All, at_most).await
 }
 
-fn reply(view: RunView, call: &Call<'_>) -> Reply<RunReport> {
+fn reply(view: RunView, reused: bool, call: &Call<'_>) -> Reply<RunReport> {
     let failed = is_failure(&view.status);
-    let report = RunReport::of(view, &call.client);
+    let report = RunReport { reused, ..RunReport::of(view, &call.client) };
     if failed { Reply::Failed(report) } else { Reply::Done(report) }
 }
 

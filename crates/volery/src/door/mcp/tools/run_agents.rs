@@ -123,6 +123,7 @@ struct Started {
     index: usize,
     agent: String,
     warnings: Vec<String>,
+    reused: bool,
 }
 
 impl<'a> Group<'a> {
@@ -142,8 +143,8 @@ impl<'a> Group<'a> {
                     if !self.going.contains(&started.run_id) {
                         self.going.push(started.run_id);
                     }
-                    let crate::app::Started { run_id: run, warnings, .. } = started;
-                    self.started.push(Started { run, index, agent, warnings });
+                    let crate::app::Started { run_id: run, warnings, reused } = started;
+                    self.started.push(Started { run, index, agent, warnings, reused });
                 }
                 Err(error) => self.refused.push(Refused { index, agent, reason: error.to_string() }),
             }
@@ -192,8 +193,9 @@ impl<'a> Group<'a> {
 }
 
 fn report(started: Started, views: &[RunView], client: &Client) -> RunReport {
-    match views.iter().find(|view| view.run_id == started.run) {
+    let report = match views.iter().find(|view| view.run_id == started.run) {
         Some(view) => RunReport::of(view.clone(), client),
         None => RunReport::started(started.run.to_string(), started.agent, started.warnings),
-    }
+    };
+    RunReport { reused: started.reused, ..report }
 }
