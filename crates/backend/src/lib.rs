@@ -27,4 +27,6 @@ pub mod rehearsal;
 pub mod worded_schema;
 
 #[cfg(test)]
+mod recorded;
+#[cfg(test)]
 mod sample;

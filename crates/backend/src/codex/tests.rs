@@ -603,31 +603,6 @@ fn what_the_real_program_wrote_is_understood() {
 
 proptest! {
     #[test]
-    fn no_recorded_stream_without_its_end_succeeds(which in 0..RECORDED.len(), cut in 0.0..1.0_f64) {
-        let (name, bytes) = RECORDED[which];
-        let last = bytes[..bytes.len() - 1].iter().rposition(|byte| *byte == b'\n').unwrap_or(0);
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss,
-            reason = "a place within a file of some kilobytes")]
-        let cut = (cut * last as f64) as usize;
-        let (_, conclusion) = replay(name, &bytes[..cut]);
-        prop_assert!(matches!(conclusion.end, AgentEnd::Failed(_)), "{}: {:?}", name, conclusion);
-    }
-
-    #[test]
-    fn a_recorded_stream_with_wrong_bytes_is_survived(
-        which in 0..RECORDED.len(),
-        wrong in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
-    ) {
-        let (name, bytes) = RECORDED[which];
-        let mut bytes = bytes.to_vec();
-        for (at, byte) in wrong {
-            let at = at.index(bytes.len());
-            bytes[at] = byte;
-        }
-        replay(name, &bytes);
-    }
-
-    #[test]
     fn no_prefix_of_a_stream_succeeds(cut in 0_usize..2000) {
         let whole = lines(&[beginning(), said("hello"), vec![ended("completed", &Value::Null)]].concat());
         let terminal = whole.len() - 1;

@@ -1,0 +1,266 @@
+//! What vendors' programs were recorded to write, cut at every byte and changed in every way: no reader panics, and none
+//! reports success for a stream without its terminal event, whatever the exit code says.
+
+use std::path::Path;
+
+use domain::run::{AgentEnd, RunSpec, Stream};
+use serde_json::Value;
+
+use crate::contract::{Decision, Drive, Exit, Place, Reader, Report};
+use crate::program::Found;
+use crate::{registry, sample};
+
+/// How many changed streams are tried over all backends.
+const MUTATIONS: usize = 100_000;
+
+/// A program whose streams are recorded, and how it says that all went well.
+struct Recorded {
+    kind: &'static str,
+    folder: &'static str,
+    /// Tells whether this line is the terminal event of a success, as the vendor has it.
+    succeeds: fn(&Value) -> bool,
+}
+
+const RECORDED: [Recorded; 7] = [
+    Recorded {
+        kind: "claude",
+        folder: "claude",
+        succeeds: |line| {
+            line["type"] == "result" && line["subtype"] == "success" && line["is_error"] == false
+        },
+    },
+    Recorded {
+        kind: "codex",
+        folder: "codex-app-server",
+        succeeds: |line| {
+            line["method"] == "turn/completed" && line["params"]["turn"]["status"] == "completed"
+        },
+    },
+    Recorded {
+        kind: "gemini",
+        folder: "gemini",
+        succeeds: |line| line["type"] == "result" && line["status"] == "success",
+    },
+    Recorded {
+        kind: "copilot",
+        folder: "copilot",
+        succeeds: |line| line["type"] == "result" && line["exitCode"] == 0,
+    },
+    Recorded {
+        kind: "qwen",
+        folder: "qwen",
+        succeeds: |line| {
+            line["type"] == "result" && line["subtype"] == "success" && line["is_error"] == false
+        },
+    },
+    Recorded {
+        kind: "opencode",
+        folder: "opencode",
+        succeeds: |line| line["type"] == "step_finish" && line["part"]["reason"] == "stop",
+    },
+    Recorded { kind: "goose", folder: "goose", succeeds: |line| line["type"] == "complete" },
+];
+
+/// One recorded run: its standard output.
+struct Case {
+    name: String,
+    stdout: Vec<u8>,
+}
+
+impl Recorded {
+    fn named(kind: &str) -> &'static Self {
+        RECORDED.iter().find(|recorded| recorded.kind == kind).expect("a recorded program")
+    }
+
+    /// Returns the recorded runs that wrote something.
+    fn cases(&self) -> Vec<Case> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/streams").join(self.folder);
+        let files =
+            std::fs::read_dir(&folder).expect("a folder of recordings").map(|file| file.unwrap().path());
+        let streams = files.filter(|path| path.extension().is_some_and(|ending| ending == "jsonl"));
+        let mut cases: Vec<Case> = streams
+            .map(|path| Case {
+                name: path.file_stem().unwrap().to_string_lossy().into_owned(),
+                stdout: std::fs::read(&path).unwrap(),
+            })
+            .filter(|case| !case.stdout.is_empty())
+            .collect();
+        cases.sort_by(|left, right| left.name.cmp(&right.name));
+        cases
+    }
+
+    fn reader(&self, case: &str) -> Box<dyn Reader> {
+        let mut spec: RunSpec = sample::spec(self.kind);
+        let resumes = case.contains("resume") || case.contains("unknown-session");
+        // Only Codex tells what belongs to which conversation by its id.
+        if resumes && self.kind == "codex" {
+            spec.session = Some("00000000-0000-4000-8000-000000000001".parse().unwrap());
+        }
+        let found = Found { argv: vec![self.kind.to_owned()], version: None };
+        let place = Place {
+            work: Path::new("/nowhere"),
+            own_program: Path::new("/volery"),
+            found: Some(&found),
+            session_used: None,
+        };
+        let backend = registry::by_kind(self.kind).expect("a backend");
+        match backend.prepare(&spec, &place).expect("a run that can be prepared") {
+            Drive::Process(process) => process.reader,
+            Drive::Loop(_) => unreachable!("a vendor's program is a process"),
+        }
+    }
+
+    /// Reads a stream in pieces of this size, and tells whether it counts as a success.
+    fn is_success(&self, case: &str, stream: &[u8], piece: usize) -> bool {
+        let mut reader = self.reader(case);
+        for bytes in stream.chunks(piece.max(1)) {
+            let kept = reader.kept(Stream::Stdout, bytes).into_owned();
+            assert!(kept.len() <= stream.len() + 4096, "{case}: more is kept than was written");
+            for report in reader.feed(Stream::Stdout, bytes) {
+                if let Report::Asks(ask) = report {
+                    reader.decide(&ask.id, &Decision::Deny("no".to_owned()));
+                }
+            }
+        }
+        reader.conclude(Exit::Code(0)).end == AgentEnd::Done
+    }
+
+    /// Tells whether a stream has the terminal event of a success.
+    fn has_success(&self, stream: &[u8]) -> bool {
+        let lines = stream.split(|byte| *byte == b'\n');
+        lines.filter_map(|line| serde_json::from_slice::<Value>(line).ok()).any(|line| (self.succeeds)(&line))
+    }
+
+    #[track_caller]
+    fn check(&self, case: &str, stream: &[u8], piece: usize) {
+        if self.is_success(case, stream, piece) && !self.has_success(stream) {
+            panic!("{} {case} succeeded without its end: {}", self.kind, String::from_utf8_lossy(stream));
+        }
+    }
+}
+
+/// A small generator of numbers: the same ones in every run, so that a failure can be looked at again.
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        usize::try_from(self.next() % (bound.max(1) as u64)).expect("below a size")
+    }
+}
+
+/// Changes a stream once: a byte, a piece, a line, a value, or its end.
+fn mutate(stream: &mut Vec<u8>, other: &[u8], numbers: &mut Numbers) {
+    let at = numbers.below(stream.len());
+    let until = (at + 1 + numbers.below(64)).min(stream.len());
+    match numbers.below(10) {
+        0 | 1 => stream.iter_mut().skip(at).take(1).for_each(|byte| *byte = numbers.next() as u8),
+        2 => stream.iter_mut().skip(at).take(1).for_each(|byte| *byte ^= 1 << numbers.below(8)),
+        3 => drop(stream.drain(at..until)),
+        4 => {
+            let piece = stream[at..until].to_vec();
+            stream.splice(at..at, piece);
+        }
+        5 => {
+            let from = numbers.below(other.len());
+            let piece = other[from..(from + 64).min(other.len())].to_vec();
+            stream.splice(at..until, piece);
+        }
+        6 => swap_lines(stream, numbers),
+        7 => drop_line(stream, numbers),
+        8 => replace_value(stream, at, numbers),
+        _ => stream.truncate(at),
+    }
+}
+
+fn lines_of(stream: &[u8]) -> Vec<Vec<u8>> {
+    stream.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect()
+}
+
+fn swap_lines(stream: &mut Vec<u8>, numbers: &mut Numbers) {
+    let mut lines = lines_of(stream);
+    if !lines.is_empty() {
+        let (one, two) = (numbers.below(lines.len()), numbers.below(lines.len()));
+        lines.swap(one, two);
+    }
+    *stream = lines.concat();
+}
+
+fn drop_line(stream: &mut Vec<u8>, numbers: &mut Numbers) {
+    let mut lines = lines_of(stream);
+    if !lines.is_empty() {
+        lines.remove(numbers.below(lines.len()));
+    }
+    *stream = lines.concat();
+}
+
+/// Puts something of another type where a value begins.
+fn replace_value(stream: &mut Vec<u8>, from: usize, numbers: &mut Numbers) {
+    const VALUES: [&[u8]; 8] =
+        [b"null", b"true", b"-1", b"1e308", b"18446744073709551616", b"[]", b"{}", b"\"\\ud83d\\ude00\""];
+    let Some(colon) = stream[from..].iter().position(|byte| *byte == b':') else { return };
+    let start = from + colon + 1;
+    let length = stream[start..].iter().position(|byte| b",}\n".contains(byte)).unwrap_or(0);
+    stream.splice(start..start + length, VALUES[numbers.below(VALUES.len())].iter().copied());
+}
+
+fn survives_every_cut(kind: &str) {
+    let recorded = Recorded::named(kind);
+    let mut succeeded = 0;
+    for case in recorded.cases() {
+        // A line that is not whole is at most its own beginning, so pieces need not be small here.
+        for end in 0..case.stdout.len() {
+            recorded.check(&case.name, &case.stdout[..end], usize::MAX);
+        }
+        succeeded += usize::from(recorded.is_success(&case.name, &case.stdout, usize::MAX));
+    }
+    assert!(succeeded >= 2, "{kind}: hardly any recording succeeds, so this test proves nothing");
+}
+
+fn survives_every_change(kind: &str) {
+    let recorded = Recorded::named(kind);
+    let cases = recorded.cases();
+    let mut numbers = Numbers(kind.len() as u64);
+    let mut successes = 0_usize;
+    for _ in 0..MUTATIONS / RECORDED.len() + 1 {
+        let case = &cases[numbers.below(cases.len())];
+        let other = &cases[numbers.below(cases.len())];
+        let mut stream = case.stdout.clone();
+        for _ in 0..=numbers.below(3) {
+            if !stream.is_empty() {
+                mutate(&mut stream, &other.stdout, &mut numbers);
+            }
+        }
+        let piece = if numbers.below(4) == 0 { 1 + numbers.below(200) } else { usize::MAX };
+        recorded.check(&case.name, &stream, piece);
+        successes += usize::from(recorded.has_success(&stream));
+    }
+    assert!(
+        successes > 100,
+        "{kind}: hardly any stream kept its end, so this test proves little: {successes}"
+    );
+}
+
+macro_rules! for_each_program {
+    ($($name:ident: $kind:literal,)*) => {
+        mod cut { $(#[test] fn $name() { super::survives_every_cut($kind); })* }
+        mod changed { $(#[test] fn $name() { super::survives_every_change($kind); })* }
+    };
+}
+
+for_each_program! {
+    claude: "claude",
+    codex: "codex",
+    gemini: "gemini",
+    copilot: "copilot",
+    qwen: "qwen",
+    opencode: "opencode",
+    goose: "goose",
+}
