@@ -179,3 +179,66 @@ pub(super) fn cost(vendor: &Vendor) {
     };
     tell(vendor, "cost", &cell);
 }
+
+/// What nobody allowed and nobody answers is denied, and the run ends.
+pub(super) fn ask(vendor: &Vendor) {
+    let Some(place) = Place::make(vendor, "ask", Vec::new()) else { return };
+    // Not below the folder for temporary files, which some sandboxes leave open.
+    let outside = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let made = outside.path().join("made.txt");
+    let touch = format!("touch '{}'", made.display());
+    place.offline.server().add([vendor.executes_beyond(&touch), Reply::say("Nobody allowed it.").always()]);
+    place.agent(vendor, "timeout: 100s\nanswer_timeout: 2s");
+    let run = place.run("Touch a file elsewhere.", &[]);
+    assert!(!made.exists(), "{run}");
+    assert_eq!((&run["status"], &run["ended"]), (&json!("succeeded"), &json!(true)), "{run}");
+    let (events, _) = events(&place, &run);
+    let asked = events.iter().any(|event| event["type"] == "asked");
+    tell(vendor, "ask", &if asked { Cell::Works } else { Cell::Limited("it is denied without a question") });
+}
+
+/// The directory's own instructions are read, unless the agent says otherwise.
+pub(super) fn context(vendor: &Vendor) {
+    let script = vec![Reply::say("I see.").always()];
+    let Some(place) = Place::make(vendor, "context", script) else { return };
+    let file = vendor.instructions();
+    fs::write(place.stage.project().join(file), "Herons are always counted twice.\n").unwrap();
+    let reads = |frontmatter: &str| {
+        place.agent(vendor, frontmatter);
+        let before = place.offline.server().seen().len();
+        let run = place.run("How are they counted?", &[]);
+        assert_eq!(run["status"], json!("succeeded"), "{run}");
+        let seen = place.offline.server().seen();
+        let told = seen[before..].iter().any(|seen| seen.body.to_string().contains("Herons are always"));
+        (told, run["warnings"].to_string().contains("context: none is not honoured"))
+    };
+    assert_eq!(reads("timeout: 100s"), (true, false), "{file} is not read");
+    match reads("timeout: 100s\ncontext: none") {
+        (false, false) => tell(vendor, "context", &Cell::Works),
+        (true, true) => tell(vendor, "context", &Cell::Limited("context: none is warned about")),
+        (told, warned) => panic!("read: {told}, warned: {warned}"),
+    }
+}
+
+/// More than fits into one argument reaches the model whole.
+pub(super) fn long_prompt(vendor: &Vendor) {
+    let Some(place) = Place::make(vendor, "long prompt", vec![Reply::say("Read.").always()]) else { return };
+    place.agent(vendor, "timeout: 100s");
+    let prompt =
+        format!("Begin with the heron.\n{}\nEnd with the wren.", "A line of feathers.\n".repeat(9_000));
+    let mut command = place.command(&["run", "worker", "-", "--json"]);
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), prompt.as_bytes()).unwrap();
+    let run = crate::stage::said(child.wait_with_output().unwrap()).json();
+    assert_eq!(run["status"], json!("succeeded"), "{run}");
+    place.check_nothing_left(&run);
+    let seen = place.offline.server().seen();
+    let whole = |body: &str| {
+        body.contains("Begin with the heron.")
+            && body.contains("End with the wren.")
+            && body.len() > prompt.len()
+    };
+    assert!(seen.iter().any(|seen| whole(&seen.body.to_string())), "the prompt did not arrive whole: {run}");
+    tell(vendor, "long prompt", &Cell::Works);
+}

@@ -63,6 +63,21 @@ macro_rules! vendors {
             fn tells_what_it_used() {
                 cases::cost(&VENDOR);
             }
+
+            #[test]
+            fn is_denied_what_nobody_answers() {
+                cases::ask(&VENDOR);
+            }
+
+            #[test]
+            fn reads_the_directorys_instructions_unless_told_otherwise() {
+                cases::context(&VENDOR);
+            }
+
+            #[test]
+            fn takes_a_long_prompt() {
+                cases::long_prompt(&VENDOR);
+            }
         })+
     };
 }

@@ -66,6 +66,25 @@ impl Vendor {
     }
 }
 
+impl Vendor {
+    /// Returns the model's wish to execute a command that needs more than the directory.
+    pub(super) fn executes_beyond(&self, command: &str) -> Reply {
+        let beyond =
+            json!({"cmd": command, "sandbox_permissions": "require_escalated", "justification": "a test"});
+        if self.name == "codex" { Reply::call("exec_command", beyond) } else { self.executes(command) }
+    }
+
+    /// Returns the file of instructions that the program reads in its directory.
+    pub(super) fn instructions(&self) -> &'static str {
+        match self.name {
+            "claude" => "CLAUDE.md",
+            "gemini" => "GEMINI.md",
+            "qwen" => "QWEN.md",
+            _ => "AGENTS.md",
+        }
+    }
+}
+
 /// A stage with a vendor's program on its search path.
 pub(super) struct Place {
     pub(super) stage: Stage,
