@@ -19,6 +19,11 @@ use crate::env;
 pub(super) fn start(dir: &RunDir, spec: &RunSpec, drive: &ProcessDrive) -> Result<Started, SpawnError> {
     write_files(dir, drive)?;
     let names = reaching(spec, drive);
+    let mut variables = environment(&names, drive);
+    if let Some((name, folder)) = super::temporary::make(dir, spec)? {
+        variables.retain(|(known, _)| *known != name);
+        variables.push((name, folder));
+    }
     let limits = ResourceLimits {
         memory_bytes: spec.limits.memory_bytes,
         cpu_ms: spec.limits.cpu_ms,
@@ -28,7 +33,7 @@ pub(super) fn start(dir: &RunDir, spec: &RunSpec, drive: &ProcessDrive) -> Resul
     };
     let request = AgentRequest {
         argv: drive.argv.iter().map(Into::into).collect(),
-        env: environment(&names, drive),
+        env: variables,
         directory: spec.directory.clone().into(),
         stdin: if drive.feed == Feed::Nothing { Stdin::Null } else { Stdin::Pipe },
         tag: spec.tag,

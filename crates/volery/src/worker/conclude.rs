@@ -1,6 +1,6 @@
 //! The last word about a run: by its worker, by a keeper whose worker was lost, or by whoever looks later.
 
-use backend::contract::Answer;
+use backend::contract::{Answer, Drive};
 use backend::process;
 use domain::run::{Ending, Event, Failure, Outcome, OutcomeKind, ResultText, RunSpec, State, Stream};
 use journal::inbox::{self, Letter};
@@ -107,6 +107,7 @@ pub fn end_lost(
     }
     remove_group(spec, log.state());
     super::agent::remove_secrets(dir);
+    super::temporary::remove(dir, spec);
     let claimed = Event::Claimed {
         keeper_pid: std::process::id(),
         worker_pid: 0,
@@ -123,7 +124,7 @@ pub fn end_lost(
     cancel_children(dir, spec, &state);
     let answer = if !state.said.trim().is_empty() {
         Answer::Text(state.answer())
-    } else if !tail(dir, Stream::Stdout, 4 << 10)?.trim().is_empty() {
+    } else if writes_for_people(dir, spec) && !tail(dir, Stream::Stdout, 4 << 10)?.trim().is_empty() {
         Answer::Stdout
     } else {
         Answer::Nothing
@@ -141,6 +142,14 @@ pub fn end_lost(
     let ending = ending(dir, &state, facts)?;
     log.finish(clock::now(), ending)?;
     Ok(())
+}
+
+/// Tells whether what the agent writes may be taken as its answer: a protocol between programs is none.
+fn writes_for_people(dir: &RunDir, spec: &RunSpec) -> bool {
+    match super::desk::prepare(dir, spec) {
+        Ok(Drive::Process(drive)) => drive.reader.is_plain(),
+        Ok(Drive::Loop(_)) | Err(_) => false,
+    }
 }
 
 /// Removes the control group that the lost worker may have made for its agent.

@@ -507,7 +507,7 @@ impl Desk {
 }
 
 /// Asks the run's backend how to carry it out.
-fn prepare(dir: &RunDir, spec: &RunSpec) -> Result<Drive, String> {
+pub(super) fn prepare(dir: &RunDir, spec: &RunSpec) -> Result<Drive, String> {
     let kind = &spec.backend.kind;
     let backend =
         backend::registry::by_kind(kind).ok_or_else(|| format!("there is no backend of the kind {kind}"))?;

@@ -12,6 +12,7 @@ mod peers;
 mod questions;
 mod session;
 mod talk;
+mod temporary;
 mod tree;
 
 pub use conclude::{end_lost, finish_unstarted};

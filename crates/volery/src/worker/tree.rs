@@ -194,6 +194,7 @@ impl Desk {
         self.tell_deadline();
         self.sweep()?;
         super::agent::remove_secrets(&self.dir);
+        super::temporary::remove(&self.dir, &self.spec);
         let (exit_code, stdout_usable) = match &self.driven {
             Driven::Process { output, exit, .. } => (exit.and_then(|exit| exit.code()), output.usable),
             Driven::Loop { .. } | Driven::Nothing => (None, false),

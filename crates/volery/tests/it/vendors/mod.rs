@@ -4,6 +4,7 @@
 
 mod cases;
 mod delegates;
+mod killed;
 mod place;
 
 macro_rules! vendors {

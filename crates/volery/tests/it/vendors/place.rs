@@ -1,5 +1,6 @@
 //! A place for one vendor's program: its own home, the scripted model, and nothing else that can be reached.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -90,6 +91,9 @@ pub(super) struct Place {
     pub(super) stage: Stage,
     pub(super) offline: Offline,
     env: Vec<(String, String)>,
+    /// The user's own files, as they were before anything ran.
+    own_files: BTreeMap<PathBuf, Vec<u8>>,
+    vendors: Vec<String>,
 }
 
 impl Place {
@@ -118,11 +122,15 @@ impl Place {
             ("TMPDIR".to_owned(), folders.temporary.display().to_string()),
             ("LANG".to_owned(), "C.UTF-8".to_owned()),
         ];
-        let mut place = Self { stage, offline, env: Vec::new() };
+        let vendors_here = vendors.iter().map(|vendor| (*vendor).to_owned()).collect();
+        let mut place =
+            Self { stage, offline, env: Vec::new(), own_files: BTreeMap::new(), vendors: vendors_here };
         for vendor in vendors {
             env.extend(place.furnish(vendor, &folders));
         }
         place.env = env;
+        fs::write(folders.home.join(".profile"), "# the user's own\n").unwrap();
+        place.own_files = files_below(&folders.home);
         Some(place)
     }
 
@@ -205,7 +213,76 @@ impl Place {
         let secret: Vec<_> =
             names.filter(|entry| entry.file_name().to_string_lossy().starts_with("secret-")).collect();
         assert!(secret.is_empty(), "{secret:?}");
+        assert_eq!(self.temporary_entries(), 0, "temporary files are left: {run}");
+        self.check_home(run);
     }
+
+    /// Counts what stands in the folder for temporary files.
+    pub(super) fn temporary_entries(&self) -> usize {
+        fs::read_dir(self.stage.path("temporary")).unwrap().count()
+    }
+
+    /// What the user had is as it was, and what is new is in the folders of the vendors' own.
+    fn check_home(&self, run: &Value) {
+        let home = self.stage.path("home");
+        let now = files_below(&home);
+        for (path, content) in &self.own_files {
+            let left = now.get(path).map(|content| meaning(content));
+            assert_eq!(left, Some(meaning(content)), "{} is not as it was: {run}", path.display());
+        }
+        let own: Vec<&str> = self.vendors.iter().flat_map(|vendor| state_folders(vendor)).copied().collect();
+        let strange = now.keys().filter(|path| {
+            let within = path.strip_prefix(&home).unwrap();
+            !self.own_files.contains_key(*path) && !own.iter().any(|folder| within.starts_with(folder))
+        });
+        let strange: Vec<_> = strange.collect();
+        assert!(strange.is_empty(), "files were made elsewhere: {strange:?}");
+    }
+}
+
+/// Returns where a vendor's program keeps its own state below the user's home.
+fn state_folders(vendor: &str) -> &'static [&'static str] {
+    match vendor {
+        "claude" => &[".claude", ".claude.json", ".cache/claude-cli-nodejs"],
+        "codex" => &[".codex"],
+        "gemini" => &[".gemini"],
+        "qwen" => &[".qwen"],
+        "copilot" => &[".copilot", ".cache/copilot", ".cache/Microsoft"],
+        "opencode" => {
+            &[".config/opencode", ".local/share/opencode", ".local/state/opencode", ".cache/opencode"]
+        }
+        "goose" => &[".config/goose", ".local/share/goose", ".local/state/goose"],
+        other => panic!("nobody knows where {other} keeps its state"),
+    }
+}
+
+/// Returns what a file says. Some programs write their version into settings that lack it, whoever starts them.
+fn meaning(content: &[u8]) -> Value {
+    match serde_json::from_slice::<Value>(content) {
+        Ok(Value::Object(mut settings)) => {
+            settings.retain(|key, _| !key.starts_with('$'));
+            Value::Object(settings)
+        }
+        Ok(value) => value,
+        Err(_) => Value::String(String::from_utf8_lossy(content).into_owned()),
+    }
+}
+
+/// Returns every file below a folder, with its content.
+fn files_below(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok) {
+        let path = entry.path();
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => found.extend(files_below(&path)),
+            Ok(kind) if kind.is_file() => {
+                // A file may go while it is looked at: whoever kept it open is gone, its journal is not.
+                found.extend(fs::read(&path).ok().map(|content| (path, content)));
+            }
+            Ok(_) | Err(_) => {}
+        }
+    }
+    found
 }
 
 /// Writes a cell of the table that the test command prints at its end.
