@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::program::{Found, Program};
 use domain::permission::Permission;
@@ -44,6 +44,10 @@ pub struct Capabilities {
     pub extra_directories: bool,
     /// The agent can answer by writing a file.
     pub response_file: bool,
+    /// The vendor can copy a conversation.
+    pub forks: bool,
+    /// Each use of a tool is told, so that none told means none made.
+    pub tells_tools: bool,
 }
 
 /// A way to drive agents.
@@ -60,6 +64,11 @@ pub trait Backend: Sync {
 
     /// Says how to carry out one run. Reads nothing and starts nothing.
     fn prepare(&self, spec: &RunSpec, place: &Place<'_>) -> Result<Drive, PrepareError>;
+
+    /// Returns where the process works, if that is not the run's directory.
+    fn works_in(&self, _spec: &RunSpec, _place: &Place<'_>) -> Option<PathBuf> {
+        None
+    }
 
     /// Returns how the vendor's program is found; nothing for a backend that has none of its own.
     fn program(&self) -> Option<&'static Program> {

@@ -6,7 +6,9 @@ use crate::agent::{Agent, Callers, Format};
 use crate::budget::{self, AskedLimits, Limits};
 use crate::id::{AgentName, RunId, SessionId};
 use crate::inputs::{self, Inputs};
-use crate::run::{BackendSpec, Caller, Door, Idempotency, LimitName, OnDisconnect, RunSpec, SPEC_VERSION};
+use crate::run::{
+    Alternative, BackendSpec, Caller, Door, Idempotency, LimitName, OnDisconnect, RunSpec, SPEC_VERSION,
+};
 use crate::size::display_bytes;
 
 /// The longest prompt, with its context and inputs.
@@ -20,6 +22,8 @@ pub struct Order {
     /// Values that the agent's file asks for.
     pub inputs: Inputs,
     pub session: Option<SessionId>,
+    /// The session is copied and not continued.
+    pub fork: bool,
     pub model: Option<String>,
     pub limits: AskedLimits,
     pub on_disconnect: Option<OnDisconnect>,
@@ -36,6 +40,8 @@ pub struct Place {
     pub project: String,
     pub caller: Caller,
     pub backend: BackendSpec,
+    /// The agent's fallbacks, resolved.
+    pub alternatives: Vec<Alternative>,
     /// Limits from the configuration, the nearest layer last.
     pub configured_limits: Vec<AskedLimits>,
     pub on_disconnect: OnDisconnect,
@@ -84,7 +90,7 @@ pub enum Refusal {
 
 /// Decides whether the run is accepted, and with which limits.
 pub fn plan(agent: &Agent, order: Order, place: Place) -> Result<RunSpec, Refusal> {
-    let Order { prompt, context, inputs, session, model, limits, on_disconnect, idempotency } = order;
+    let Order { prompt, context, inputs, session, fork, model, limits, on_disconnect, idempotency } = order;
     if agent.source.format == Format::Directive {
         return Err(Refusal::Directive { agent: agent.name.clone() });
     }
@@ -116,6 +122,7 @@ pub fn plan(agent: &Agent, order: Order, place: Place) -> Result<RunSpec, Refusa
         system_prompt: agent.system_prompt.clone(),
         model: model.or_else(|| agent.model.clone()),
         session,
+        fork,
         directory: place.directory,
         project: place.project,
         caller: place.caller,
@@ -129,6 +136,7 @@ pub fn plan(agent: &Agent, order: Order, place: Place) -> Result<RunSpec, Refusa
         on_interrupt: agent.on_interrupt,
         containment: agent.containment,
         setup: agent.setup.clone(),
+        alternatives: place.alternatives,
         tag: place.tag,
         idempotency,
         warnings: Vec::new(),

@@ -140,7 +140,7 @@ impl Home {
     }
 
     pub fn sessions_dir(&self) -> PathBuf {
-        self.path.join("sessions")
+        self.path.join(crate::sessions::FOLDER)
     }
 
     pub fn slots_dir(&self) -> PathBuf {

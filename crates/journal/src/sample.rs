@@ -5,9 +5,9 @@ use domain::agent::Delegates;
 use domain::budget::Limits;
 use domain::id::{AgentName, RunId};
 use domain::run::{
-    BackendSpec, CallClass, CallKind, Caller, Cause, Containment, ContainmentDemand, Cost, CostBasis, Door,
-    Ending, Enforcer, Event, Failure, LimitName, Lost, ModelError, OnDisconnect, OnInterrupt, Outcome,
-    OutcomeKind, ResultText, RunSpec, SPEC_VERSION, StopHow, Stream, TimeLimit, Usage,
+    Asked, BackendSpec, CallClass, CallKind, Caller, Cause, Containment, ContainmentDemand, Conversation,
+    Cost, CostBasis, Door, Ending, Enforcer, Event, Failure, LimitName, Lost, ModelError, OnDisconnect,
+    OnInterrupt, Outcome, OutcomeKind, ResultText, RunSpec, SPEC_VERSION, StopHow, Stream, TimeLimit, Usage,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -66,6 +66,7 @@ pub(crate) fn spec_of(id: RunId) -> RunSpec {
         system_prompt: String::new(),
         model: None,
         session: None,
+        fork: false,
         directory: "/p".to_owned(),
         project: "/p".to_owned(),
         caller: Caller { door: Door::Shell, name: "main".to_owned() },
@@ -79,6 +80,7 @@ pub(crate) fn spec_of(id: RunId) -> RunSpec {
         on_interrupt: OnInterrupt::End,
         containment: ContainmentDemand::Auto,
         setup: domain::setup::Setup::default(),
+        alternatives: Vec::new(),
         tag: u64::MAX,
         idempotency: None,
         warnings: Vec::new(),
@@ -137,8 +139,16 @@ fn any_talk_event() -> impl Strategy<Value = Event> {
         text().prop_map(|model| Event::ModelNamed { model }),
         (text(), text(), any_value()).prop_map(|(id, name, input)| Event::ToolCalled { id, name, input }),
         (text(), any::<bool>(), text()).prop_map(|(id, ok, output)| Event::ToolReturned { id, ok, output }),
-        (text(), text(), proptest::option::of(text()))
-            .prop_map(|(because, backend, model)| Event::Fallback { because, backend, model }),
+        (text(), text(), proptest::option::of(text())).prop_map(|(because, backend, model)| {
+            Event::AttemptBegan {
+                choice: 1,
+                backend,
+                model,
+                conversation: Conversation::Replayed,
+                asked: Asked::GoOn,
+                because,
+            }
+        }),
         text().prop_map(|message| Event::Warned { message }),
         (any::<u32>(), text(), any_value()).prop_map(|(call, name, input)| Event::CallRequested {
             call,

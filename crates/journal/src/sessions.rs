@@ -1,6 +1,7 @@
 //! Conversations that several runs continue: whose each is, which runs it has, and what they used. A vendor keeps the
 //! conversation itself; this is what makes its id safe to use.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,6 +18,8 @@ use crate::run_dir::read_bounded;
 use crate::run_lock::RunLock;
 use crate::store_error::{StoreError, failed};
 
+/// Below the home.
+pub(crate) const FOLDER: &str = "sessions";
 /// How many of its last runs a session knows.
 const RUNS_MAX: usize = 50;
 const RECORD_BYTES_MAX: u64 = 64 << 10;
@@ -28,6 +31,9 @@ pub struct Session {
     pub agent: AgentName,
     pub backend: BackendName,
     pub directory: String,
+    /// Under which name the vendor has the conversation.
+    #[serde(default)]
+    pub kept: Kept,
     /// The last runs, oldest first.
     pub runs: Vec<RunId>,
     /// What all its runs used; `None` once one of them did not say. A cost only if each had one.
@@ -35,7 +41,30 @@ pub struct Session {
     pub used_at: Timestamp,
 }
 
+/// Under which name a vendor has a conversation.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kept {
+    /// Under the session's own.
+    #[default]
+    AsNamed,
+    /// Under a later one: the conversation was told anew.
+    As(SessionId),
+    /// No vendor has it: each run is told what was said.
+    Nowhere,
+}
+
 impl Session {
+    /// Returns which backend has the conversation, and its name for it.
+    pub fn native(&self) -> Option<(BackendName, SessionId)> {
+        let id = match &self.kept {
+            Kept::AsNamed => self.session.clone(),
+            Kept::As(id) => id.clone(),
+            Kept::Nowhere => return None,
+        };
+        Some((self.backend.clone(), id))
+    }
+
     /// Adds a run that begins or goes on.
     pub fn add(&mut self, run: RunId, at: Timestamp) {
         if self.runs.last() != Some(&run) {
@@ -61,6 +90,30 @@ impl Session {
 /// Returns what is known about a session.
 pub fn read(home: &Home, session: &SessionId) -> Result<Option<Session>, StoreError> {
     read_file(&record_path(home, session))
+}
+
+/// Returns what is known about a session that has a record, or that a run began which has none: it is named by the
+/// run's id until somebody continues it.
+pub fn known(home: &Home, session: &SessionId) -> Result<Option<Session>, StoreError> {
+    if let Some(known) = read(home, session)? {
+        return Ok(Some(known));
+    }
+    let Ok(run) = session.as_str().parse::<RunId>() else { return Ok(None) };
+    let dir = home.run_dir(run);
+    if !dir.exists() {
+        return Ok(None);
+    }
+    let spec = dir.read_spec()?;
+    Ok(Some(Session {
+        session: session.clone(),
+        agent: spec.agent,
+        backend: spec.backend.name,
+        directory: spec.directory,
+        kept: Kept::Nowhere,
+        runs: vec![run],
+        used: None,
+        used_at: spec.created_at,
+    }))
 }
 
 /// Returns the session that an agent used last in a directory.
@@ -91,6 +144,14 @@ pub fn try_lock(home: &Home, session: &SessionId, scope: Scope<'_>) -> Result<Op
     };
     let path = home.sessions_dir().join(format!("{name}.lock"));
     RunLock::take(&path).map_err(failed("lock", &path))
+}
+
+/// Returns the runs of all sessions that were used since then: a later run may be told what they said.
+pub fn runs_used_since(home: &Path, then: Timestamp) -> HashSet<RunId> {
+    let entries = fs::read_dir(home.join(FOLDER)).into_iter().flatten().filter_map(Result::ok);
+    // What cannot be read as a session is a lock, or the name of the last one.
+    let sessions = entries.filter_map(|entry| read_file::<Session>(&entry.path()).ok().flatten());
+    sessions.filter(|session| session.used_at >= then).flat_map(|session| session.runs).collect()
 }
 
 /// Forgets the sessions that nobody used since then, and returns how many there were.
@@ -164,6 +225,7 @@ mod tests {
             agent: "coder".parse().unwrap(),
             backend: "claude".parse().unwrap(),
             directory: "/p".to_owned(),
+            kept: Kept::AsNamed,
             runs: vec![run_id(1)],
             used: Some(Usage::default()),
             used_at: at(0),
@@ -216,6 +278,18 @@ mod tests {
         known.settle(Usage::default());
         known.settle(usage);
         assert_eq!(known.used, None);
+    }
+
+    #[test]
+    fn the_runs_of_sessions_in_use_are_known_and_those_of_old_ones_are_not() {
+        let test = TestHome::new();
+        write(&test.home, &session("s-1")).unwrap();
+        let runs = |then| runs_used_since(test.home.path(), then);
+        assert_eq!(runs(at(0)), HashSet::from([run_id(1)]));
+        assert_eq!(runs(at(1)), HashSet::new());
+        let told_anew = Session { kept: Kept::As("s-9".parse().unwrap()), ..session("s-1") };
+        assert_eq!(told_anew.native(), Some(("claude".parse().unwrap(), "s-9".parse().unwrap())));
+        assert_eq!(Session { kept: Kept::Nowhere, ..session("s-1") }.native(), None);
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub(crate) fn change(event: &mut Event, each: &mut dyn FnMut(&mut String)) {
             each(id);
             each(output);
         }
-        Event::Fallback { because, backend, model } => {
+        Event::AttemptBegan { because, backend, model, choice: _, conversation: _, asked: _ } => {
             each(because);
             each(backend);
             model.iter_mut().for_each(each);

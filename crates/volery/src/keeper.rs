@@ -159,12 +159,15 @@ impl Keeper {
 
     /// Takes the run's session, waiting while another run has it. Breaks off when the run ended while it waited.
     fn wait_for_session(&mut self) -> Result<ControlFlow<(), Option<RunLock>>, KeeperError> {
-        let Some(session) = self.spec.session.clone() else { return Ok(ControlFlow::Continue(None)) };
+        // A copy is made of what there is, and takes nothing away from whoever goes on with the session.
+        let Some(session) = self.spec.session.clone().filter(|_| !self.spec.fork) else {
+            return Ok(ControlFlow::Continue(None));
+        };
         let home = self.dir.home().clone();
         let (project, agent) = (self.spec.project.clone(), self.spec.agent.clone());
-        let scope = match crate::app::names_sessions(&self.spec.backend) {
-            true => sessions::Scope::Everywhere,
-            false => sessions::Scope::Agent { project: &project, agent: &agent },
+        let scope = match crate::app::chooses_sessions(&self.spec.backend) {
+            true => sessions::Scope::Agent { project: &project, agent: &agent },
+            false => sessions::Scope::Everywhere,
         };
         let mut log = None;
         loop {

@@ -67,6 +67,7 @@ impl Backend for Codex {
             names_sessions: true,
             usage: true,
             ask: true,
+            tells_tools: true,
             process: true,
             replaces_prompt: true,
             effort: true,

@@ -62,6 +62,9 @@ pub struct Options {
     pub env: Vec<String>,
     #[serde(default = "only_zero")]
     pub success_codes: Vec<i32>,
+    /// Exit codes that say: the model has no room now.
+    #[serde(default)]
+    pub shortage_codes: Vec<i32>,
 }
 
 fn only_zero() -> Vec<i32> {

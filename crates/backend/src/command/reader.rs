@@ -1,6 +1,6 @@
 //! Understands a custom command's output as text, as one JSON document, or as a line of JSON per event.
 
-use domain::run::{AgentEnd, Failure, Stream};
+use domain::run::{AgentEnd, Failure, ModelError, Stream};
 use serde_json::Value;
 
 use super::options::{Document, Match, Options, Output};
@@ -13,7 +13,7 @@ const DOCUMENT_BYTES_MAX: usize = 8 << 20;
 const PARTIAL_BYTES_MAX: usize = 1 << 20;
 
 pub(super) fn for_output(options: &Options) -> Box<dyn Reader> {
-    let codes = options.success_codes.clone();
+    let codes = Codes { success: options.success_codes.clone(), shortage: options.shortage_codes.clone() };
     match options.output.clone() {
         Output::Text => Box::new(Text { codes }),
         Output::Json(shape) => Box::new(Json { codes, shape, document: Vec::new(), overflow: false }),
@@ -29,16 +29,27 @@ pub(super) fn for_output(options: &Options) -> Box<dyn Reader> {
     }
 }
 
-fn judge_exit(exit: Exit, codes: &[i32]) -> AgentEnd {
+/// What exit codes mean.
+#[derive(Debug, Clone)]
+struct Codes {
+    success: Vec<i32>,
+    shortage: Vec<i32>,
+}
+
+fn judge_exit(exit: Exit, codes: &Codes) -> AgentEnd {
     match exit {
-        Exit::Code(code) if codes.contains(&code) => AgentEnd::Done,
+        Exit::Code(code) if codes.success.contains(&code) => AgentEnd::Done,
+        Exit::Code(code) if codes.shortage.contains(&code) => {
+            let message = format!("the command says so by its exit code {code}");
+            AgentEnd::Failed(Failure::Model { error: ModelError::RateLimit, message })
+        }
         Exit::Code(code) => AgentEnd::Failed(Failure::Exit { code }),
         Exit::Signal(signal) => AgentEnd::Failed(Failure::Signal { signal }),
     }
 }
 
 struct Text {
-    codes: Vec<i32>,
+    codes: Codes,
 }
 
 impl Reader for Text {
@@ -56,7 +67,7 @@ impl Reader for Text {
 }
 
 struct Json {
-    codes: Vec<i32>,
+    codes: Codes,
     shape: Document,
     document: Vec<u8>,
     overflow: bool,
@@ -107,7 +118,11 @@ fn conclude_document(shape: &Document, document: &Value, exit_end: AgentEnd) -> 
         let reason = format!("it has nothing at {:?}", shape.result);
         let end = match exit_end {
             AgentEnd::Done => AgentEnd::Failed(Failure::Output { reason }),
-            failed @ (AgentEnd::Failed(_) | AgentEnd::OverBudget(_) | AgentEnd::Refused(_)) => failed,
+            failed @ (AgentEnd::Failed(_)
+            | AgentEnd::OverBudget(_)
+            | AgentEnd::Refused(_)
+            | AgentEnd::Unanswered
+            | AgentEnd::Lost) => failed,
         };
         Conclusion::new(end, Answer::Nothing)
     };
@@ -127,7 +142,7 @@ fn matches(document: &Value, marks: &[Match]) -> bool {
 }
 
 struct Jsonl {
-    codes: Vec<i32>,
+    codes: Codes,
     shape: Document,
     terminal_marks: Vec<Match>,
     text: Option<String>,
@@ -187,7 +202,11 @@ impl Reader for Jsonl {
                 let reason = "the stream ended without its terminal event".to_owned();
                 AgentEnd::Failed(Failure::Output { reason })
             }
-            failed @ (AgentEnd::Failed(_) | AgentEnd::OverBudget(_) | AgentEnd::Refused(_)) => failed,
+            failed @ (AgentEnd::Failed(_)
+            | AgentEnd::OverBudget(_)
+            | AgentEnd::Refused(_)
+            | AgentEnd::Unanswered
+            | AgentEnd::Lost) => failed,
         };
         let partial = std::mem::take(&mut self.partial);
         let answer = if partial.is_empty() { Answer::Nothing } else { Answer::Text(partial) };

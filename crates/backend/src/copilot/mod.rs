@@ -73,6 +73,7 @@ impl Backend for Copilot {
             session: true,
             names_sessions: true,
             usage: true,
+            tells_tools: true,
             process: true,
             effort: true,
             tools: true,

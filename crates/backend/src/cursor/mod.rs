@@ -40,6 +40,7 @@ impl Backend for Cursor {
             model: true,
             session: true,
             names_sessions: true,
+            tells_tools: true,
             process: true,
             output_schema: true,
             extra_args: true,

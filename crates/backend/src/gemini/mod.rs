@@ -61,6 +61,7 @@ impl Backend for Gemini {
             session: true,
             names_sessions: true,
             usage: true,
+            tells_tools: true,
             process: true,
             replaces_prompt: true,
             tools: true,

@@ -75,6 +75,7 @@ impl Backend for Goose {
             session: true,
             names_sessions: true,
             usage: true,
+            tells_tools: true,
             process: true,
             tools: true,
             skips_context: true,

@@ -72,6 +72,7 @@ impl Backend for Opencode {
             session: true,
             names_sessions: true,
             usage: true,
+            tells_tools: true,
             process: true,
             replaces_prompt: true,
             effort: true,

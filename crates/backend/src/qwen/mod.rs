@@ -81,6 +81,7 @@ impl Backend for Qwen {
             names_sessions: true,
             usage: true,
             ask: true,
+            tells_tools: true,
             process: true,
             replaces_prompt: true,
             effort: true,

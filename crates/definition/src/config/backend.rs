@@ -19,6 +19,9 @@ pub struct Backend {
     pub env: Vec<String>,
     /// Exit codes that mean success.
     pub success_codes: Vec<u8>,
+    /// Exit codes that say: the model has no room now.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub shortage_codes: Vec<u8>,
 }
 
 /// How the prompt reaches the command.
@@ -83,6 +86,7 @@ pub(super) fn read(node: &Node, within: &str, findings: &mut Findings<'_>) -> Op
         .map(|node| environment_names(node, &fields.name("env"), findings))
         .unwrap_or_default();
     let success_codes = take_success_codes(&mut fields, findings);
+    let shortage_codes = take_codes(&mut fields, "shortage_codes", findings);
     let place = prompt_node.map_or(fields.place, |node| node.place);
     let name = fields.name("prompt");
     fields.close(findings);
@@ -92,7 +96,14 @@ pub(super) fn read(node: &Node, within: &str, findings: &mut Findings<'_>) -> Op
         None => None,
     };
     let (command, prompt) = agree(written, prompt, Spot { name: &name, place }, findings)?;
-    Some(Backend { command, prompt, output: output?, env, success_codes: success_codes? })
+    Some(Backend {
+        command,
+        prompt,
+        output: output?,
+        env,
+        success_codes: success_codes?,
+        shortage_codes: shortage_codes?.unwrap_or_default(),
+    })
 }
 
 fn take_command(fields: &mut Fields<'_>, findings: &mut Findings<'_>) -> Option<Vec<String>> {
@@ -316,14 +327,29 @@ fn scalar(node: &Node, name: &str, findings: &mut Findings<'_>) -> Option<serde_
 }
 
 fn take_success_codes(fields: &mut Fields<'_>, findings: &mut Findings<'_>) -> Option<Vec<u8>> {
-    let name = fields.name("success_codes");
-    let Some(node) = fields.take("success_codes") else { return Some(vec![0]) };
-    let items = list(node, &name, findings)?;
-    if items.is_empty() {
-        findings.error(node.place, format!("{name}: with an empty list no run could succeed"));
+    let (name, place) = (fields.name("success_codes"), fields.place);
+    let codes = take_codes(fields, "success_codes", findings)?.unwrap_or_else(|| vec![0]);
+    if codes.is_empty() {
+        findings.error(place, format!("{name}: with an empty list no run could succeed"));
         return None;
     }
+    Some(codes)
+}
+
+/// Takes a list of exit codes: `Some(None)` if there is none, `None` if it is wrong.
+fn take_codes(
+    fields: &mut Fields<'_>,
+    key: &'static str,
+    findings: &mut Findings<'_>,
+) -> Option<Option<Vec<u8>>> {
+    let name = fields.name(key);
+    let Some(node) = fields.take(key) else { return Some(None) };
+    let items = list(node, &name, findings)?;
     let codes: Vec<Option<u64>> =
         items.iter().map(|item| amount(item, &name, Bounds::from(0).up_to(255), findings)).collect();
-    codes.into_iter().map(|code| code.and_then(|code| u8::try_from(code).ok())).collect()
+    codes
+        .into_iter()
+        .map(|code| code.and_then(|code| u8::try_from(code).ok()))
+        .collect::<Option<_>>()
+        .map(Some)
 }

@@ -29,6 +29,7 @@ fn upper() -> Backend {
         output: Output::Text,
         env: Vec::new(),
         success_codes: vec![0],
+        shortage_codes: Vec::new(),
     }
 }
 
@@ -114,15 +115,20 @@ containment = \"plain\"
 fn json_and_json_lines_say_where_the_answer_stands() {
     let written = backend(
         "command = [\"a\", \"--json\"]\noutput = \"json\"\nresult = \"/result\"\nerror = { \"/is_error\" = true }\n\
-         session = \"/session_id\"\nsuccess_codes = [0, 3]",
+         session = \"/session_id\"\nsuccess_codes = [0, 3]\nshortage_codes = [75]",
     );
     let output = Output::Json {
         result: "/result".to_owned(),
         error: vec![Match { pointer: "/is_error".to_owned(), value: json!(true) }],
         session: Some("/session_id".to_owned()),
     };
-    let expected =
-        Backend { command: strings(&["a", "--json"]), output, success_codes: vec![0, 3], ..upper() };
+    let expected = Backend {
+        command: strings(&["a", "--json"]),
+        output,
+        success_codes: vec![0, 3],
+        shortage_codes: vec![75],
+        ..upper()
+    };
     assert_eq!(written, expected);
     let written = backend(
         "command = [\"a\"]\noutput = \"jsonl\"\nresult = \"/r~1x\"\nterminal = { \"/type\" = \"result\", \"/n\" = 2 }\n\
@@ -305,7 +311,7 @@ fn unknown_keys_warn_with_a_suggestion_and_the_rest_counts() {
             "c.toml:1:2: warning: unknown key \"slot\" is ignored (hint: did you mean slots?)",
             "c.toml:4:1: warning: unknown key \"wiat\" in serve is ignored (hint: did you mean wait?)",
             "c.toml:8:1: warning: unknown key \"shell\" in backends.x is ignored (hint: known keys: command, prompt, \
-             output, result, terminal, error, text, session, env, success_codes)",
+             output, result, terminal, error, text, session, env, success_codes, shortage_codes)",
             "c.toml:10:9: error: slots.count: expected a whole number from 1 to 100000, found the number 0",
         ],
     );

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Ending, LimitName, OnDisconnect, OutcomeKind, StopHow, Usage};
+use super::{Asked, Conversation, Ending, LimitName, OnDisconnect, OutcomeKind, StopHow, Usage};
 use crate::Timestamp;
 use crate::id::{AgentName, QuestionId, RunId, SessionId};
 
@@ -63,12 +63,18 @@ pub enum Event {
         ok: bool,
         output: String,
     },
-    /// An attempt ended for a reason that allows another one, with this backend and model.
-    Fallback {
-        because: String,
+    /// The agent is about to be started. Written before it is, each time.
+    AttemptBegan {
+        /// 0: the agent's own backend and model; others count its fallbacks from 1.
+        choice: u32,
         backend: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<String>,
+        conversation: Conversation,
+        asked: Asked,
+        /// Why the attempt before was not the last one.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        because: String,
     },
     /// A call is about to be made. Durable before its effect.
     CallRequested {
@@ -94,6 +100,9 @@ pub enum Event {
     /// The agent named the session that a later run can continue.
     SessionNamed {
         session: SessionId,
+        /// The vendor's own name for it, where that is another.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        native: Option<SessionId>,
     },
     /// The run waits for a person.
     Asked {

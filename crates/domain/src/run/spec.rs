@@ -27,6 +27,9 @@ pub struct RunSpec {
     pub model: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionId>,
+    /// The session is copied and not continued.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fork: bool,
     /// Where the agent works: absolute and existing when the run was accepted.
     pub directory: String,
     /// The project that the run belongs to: the directory upward to `.volery` or `.git`.
@@ -48,6 +51,9 @@ pub struct RunSpec {
     /// What the backend is asked for beyond prompt and model.
     #[serde(default)]
     pub setup: Setup,
+    /// What is tried next, in order, when the model has no room.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub alternatives: Vec<Alternative>,
     /// The random number of the run that its processes carry as a resource limit.
     pub tag: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -64,6 +70,14 @@ pub struct BackendSpec {
     /// The folder in the `backend` crate that understands `options`.
     pub kind: String,
     pub options: serde_json::Value,
+}
+
+/// Another way to carry out the run, resolved.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Alternative {
+    pub backend: BackendSpec,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
 }
 
 /// Who asked.

@@ -3,14 +3,22 @@
 use std::collections::BTreeMap;
 
 use super::event::{CallClass, CallKind, Containment, Envelope, Event, Stream, WaitReason};
-use super::{Ending, OnDisconnect, OutcomeKind, Usage};
+use super::{Asked, Conversation, Ending, OnDisconnect, OutcomeKind, Usage};
 use crate::Timestamp;
 use crate::id::{AgentName, RunId, SessionId};
+use crate::permission::ToolKind;
 
 /// The most text of an answer that a state keeps; the spool has the rest.
 const SAID_MAX: usize = 256 << 10;
 /// The most warnings that a state keeps.
 const WARNINGS_MAX: usize = 64;
+/// How much of what an earlier attempt said is kept, of its end.
+const EARLIER_SAID_MAX: usize = 32 << 10;
+/// More attempts than a run makes; a damaged log may tell of any number.
+const ATTEMPTS_KEPT: usize = 64;
+/// How many uses of tools are kept of an attempt, and how much of each input.
+const TOOLS_MAX: usize = 50;
+const TOOL_INPUT_MAX: usize = 400;
 
 /// Where in its life a run is.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -53,6 +61,36 @@ pub struct Before {
     pub usage: Usage,
 }
 
+/// An attempt to carry out the run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Attempted {
+    /// 0: the agent's own backend and model; others count its fallbacks from 1.
+    pub choice: u32,
+    pub backend: String,
+    pub conversation: Conversation,
+    pub asked: Asked,
+    /// The vendor's name for the conversation.
+    pub native: Option<SessionId>,
+    /// A tool was used that may have changed something, or another run was started.
+    pub acted: bool,
+    /// What it said until the next attempt began; that of the last one is the state's own.
+    pub said: String,
+    /// The first tools that it used.
+    pub tools: Vec<ToolUse>,
+    pub usage: Usage,
+}
+
+/// The use of a tool, as far as a later attempt is told of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolUse {
+    pub id: String,
+    pub name: String,
+    /// The beginning of its input.
+    pub input: String,
+    /// `None` while it is not known whether it worked.
+    pub ok: Option<bool>,
+}
+
 /// A child run as its parent knows it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChildRun {
@@ -87,6 +125,7 @@ pub struct State {
     pub warnings: Vec<String>,
     pub cancelled_by: Option<String>,
     pub session: Option<SessionId>,
+    pub attempts: Vec<Attempted>,
     /// The model that answers, by the agent's own word.
     pub model: Option<String>,
     pub tools_called: u64,
@@ -155,16 +194,25 @@ impl State {
             Event::Ended { ending } => self.phase = Phase::Ended(ending.clone()),
             Event::StopAsked { .. } => self.phase = Phase::Stopping,
             Event::CancelAsked { by, .. } => self.cancelled_by = Some(by.clone()),
-            Event::SessionNamed { session } => self.session = Some(session.clone()),
-            Event::Used { usage } => self.usage.add(*usage),
+            Event::Used { usage } => {
+                self.usage.add(*usage);
+                if let Some(attempt) = self.attempts.last_mut() {
+                    attempt.usage.add(*usage);
+                }
+            }
+            Event::AttemptBegan { .. }
+            | Event::SessionNamed { .. }
+            | Event::ToolCalled { .. }
+            | Event::ToolReturned { .. } => self.apply_attempt(&envelope.event),
             Event::Said { text } => self.say(text),
             Event::ModelNamed { model } => self.model = Some(model.clone()),
-            Event::ToolCalled { .. } => self.tools_called = self.tools_called.saturating_add(1),
-            Event::Fallback { because, .. } => self.warn(because),
             Event::Warned { message } => self.warn(message),
             Event::LimitPassed { detail, .. } => self.warn(detail),
             Event::ChildStarted { run, agent } => {
                 self.children.insert(*run, ChildRun { agent: agent.clone(), outcome: None });
+                if let Some(attempt) = self.attempts.last_mut() {
+                    attempt.acted = true;
+                }
             }
             Event::ChildEnded { run, outcome } => {
                 if let Some(child) = self.children.get_mut(run) {
@@ -190,7 +238,58 @@ impl State {
                 let kept = crate::size::display_bytes(*kept_bytes);
                 self.warn(&format!("{name} was longer than the {kept} that are kept: its middle is missing"));
             }
-            Event::ToolReturned { .. } | Event::DoorLeft { policy: OnDisconnect::Continue } => {}
+            Event::DoorLeft { policy: OnDisconnect::Continue } => {}
+        }
+    }
+
+    fn apply_attempt(&mut self, event: &Event) {
+        match event {
+            Event::AttemptBegan { choice, backend, conversation, asked, because, model: _ } => {
+                // An answer is that of its own attempt. Only where a worker was lost it is the same one that goes on.
+                if *asked != Asked::Resume {
+                    let said = std::mem::take(&mut self.said);
+                    self.said_dropped_bytes = 0;
+                    if let Some(before) = self.attempts.last_mut() {
+                        before.said = crate::size::tail(&said, EARLIER_SAID_MAX).to_owned();
+                    }
+                }
+                self.model = None;
+                if !because.is_empty() {
+                    self.warn(because);
+                }
+                if self.attempts.len() < ATTEMPTS_KEPT {
+                    self.attempts.push(Attempted {
+                        choice: *choice,
+                        backend: backend.clone(),
+                        conversation: *conversation,
+                        asked: *asked,
+                        native: None,
+                        acted: false,
+                        said: String::new(),
+                        tools: Vec::new(),
+                        usage: Usage::default(),
+                    });
+                }
+            }
+            Event::SessionNamed { session, native } => {
+                self.session = Some(session.clone());
+                if let Some(attempt) = self.attempts.last_mut() {
+                    attempt.native = Some(native.as_ref().unwrap_or(session).clone());
+                }
+            }
+            Event::ToolCalled { id, name, input } => {
+                self.tools_called = self.tools_called.saturating_add(1);
+                if let Some(attempt) = self.attempts.last_mut() {
+                    attempt.use_tool(id, name, input);
+                }
+            }
+            Event::ToolReturned { id, ok, .. } => {
+                let tools = self.attempts.last_mut().map(|attempt| &mut attempt.tools);
+                if let Some(tool) = tools.and_then(|tools| tools.iter_mut().rfind(|tool| tool.id == *id)) {
+                    tool.ok = Some(*ok);
+                }
+            }
+            _ => {}
         }
     }
 
@@ -273,6 +372,24 @@ impl State {
     fn warn(&mut self, message: &str) {
         if self.warnings.len() < WARNINGS_MAX {
             self.warnings.push(message.to_owned());
+        }
+    }
+}
+
+impl Attempted {
+    fn use_tool(&mut self, id: &str, name: &str, input: &serde_json::Value) {
+        self.acted |= match ToolKind::named(name) {
+            ToolKind::Read | ToolKind::Search | ToolKind::Fetch | ToolKind::WebSearch => false,
+            ToolKind::Edit
+            | ToolKind::Shell
+            | ToolKind::Delegate
+            | ToolKind::Mcp { .. }
+            | ToolKind::Everything
+            | ToolKind::Other(_) => true,
+        };
+        if self.tools.len() < TOOLS_MAX {
+            let input = crate::size::head(&input.to_string(), TOOL_INPUT_MAX).to_owned();
+            self.tools.push(ToolUse { id: id.to_owned(), name: name.to_owned(), input, ok: None });
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Event, Failure, LimitName, OnDisconnect, Outcome, Stream, TimeLimit};
+use super::{Event, Failure, LimitName, Lost, OnDisconnect, Outcome, Stream, TimeLimit};
 use crate::budget::Limits;
 
 /// The limits that the machine itself watches.
@@ -44,12 +44,18 @@ pub enum AgentEnd {
     OverBudget(LimitName),
     /// It was never started, because what was demanded cannot be had here.
     Refused(String),
+    /// It ended in good order and left no answer.
+    Unanswered,
+    /// It went with an earlier worker, and cannot be continued.
+    Lost,
 }
 
 /// What the worker saw.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
     Started,
+    /// Another attempt of the same run: its time goes on.
+    StartedAgain,
     Output(Stream),
     Ended(AgentEnd),
     Cancel(CancelOrder),
@@ -121,6 +127,11 @@ impl Supervision {
         self.stage == Stage::Finished
     }
 
+    /// Tells whether nothing has asked the run to stop: only then may there be another attempt.
+    pub fn is_going(&self) -> bool {
+        self.stage == Stage::Going
+    }
+
     /// Returns when the machine wants its next `Tick`.
     pub fn next_deadline(&self) -> Option<u64> {
         match &self.stage {
@@ -165,7 +176,7 @@ impl Supervision {
                 self.restart_clocks(now);
                 Vec::new()
             }
-            Input::Output(_) => {
+            Input::StartedAgain | Input::Output(_) => {
                 self.idle_at = self.limits.idle_timeout_ms.map(|idle| now.saturating_add(idle));
                 Vec::new()
             }
@@ -219,6 +230,10 @@ impl Supervision {
                 AgentEnd::Failed(failure) => Outcome::Failed { failure },
                 AgentEnd::OverBudget(limit) => Outcome::OverBudget { limit },
                 AgentEnd::Refused(reason) => Outcome::Refused { reason },
+                AgentEnd::Unanswered => {
+                    Outcome::Failed { failure: Failure::Output { reason: "there is no answer".to_owned() } }
+                }
+                AgentEnd::Lost => Outcome::Interrupted { lost: Lost::Worker },
             },
         };
         vec![Effect::Finish(outcome)]

@@ -283,3 +283,47 @@ fn what_an_interrupted_try_of_a_call_said_and_used_does_not_count_twice() {
     let state = State::fold(&log);
     assert_eq!((state.said.as_str(), state.usage.output_tokens), ("one\ntwo\n", 4));
 }
+
+#[test]
+fn an_answer_is_that_of_its_own_attempt_and_usage_is_that_of_all() {
+    let began = |choice, asked| Event::AttemptBegan {
+        choice,
+        backend: "b".to_owned(),
+        model: None,
+        conversation: super::Conversation::New,
+        asked,
+        because: "no room".to_owned(),
+    };
+    let said = |text: &str| Event::Said { text: text.to_owned() };
+    let used = || Event::Used { usage: Usage { input_tokens: 2, output_tokens: 1, cost: None } };
+    let tool = |name: &str| Event::ToolCalled { id: "1".to_owned(), name: name.to_owned(), input: json!({}) };
+    let events = [
+        began(0, super::Asked::Prompt),
+        said("one"),
+        used(),
+        tool("Read"),
+        began(1, super::Asked::Prompt),
+        said("two"),
+        used(),
+        tool("Bash"),
+        Event::ToolReturned { id: "1".to_owned(), ok: false, output: String::new() },
+    ];
+    let mut events: Vec<Event> = events.into();
+    let fold = |events: &[Event]| {
+        let envelope = |(seq, event): (usize, &Event)| Envelope {
+            seq: seq as u64,
+            epoch: 1,
+            at: Timestamp::UNIX_EPOCH,
+            event: event.clone(),
+        };
+        let all: Vec<Envelope> = events.iter().enumerate().map(envelope).collect();
+        State::fold(&all)
+    };
+    let state = fold(&events);
+    assert_eq!((state.said.as_str(), state.usage.input_tokens), ("two", 4));
+    let acted: Vec<bool> = state.attempts.iter().map(|attempt| attempt.acted).collect();
+    assert_eq!((acted, state.attempts[0].said.as_str()), (vec![false, true], "one"));
+    assert_eq!(state.attempts[1].tools[0].ok, Some(false));
+    events.extend([began(1, super::Asked::Resume), said(" and more")]);
+    assert_eq!(fold(&events).said, "two and more", "a lost worker's attempt goes on");
+}

@@ -1,5 +1,6 @@
 //! Goes through the days, oldest first, and does what the policy says, within limits.
 
+use std::collections::HashSet;
 use std::fs::{File, FileTimes, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -15,6 +16,7 @@ use rustix::fs::{AtFlags, FlockOperation};
 
 use super::policy::{self, Action, Policy};
 use super::{run, trash};
+use crate::sessions;
 
 /// How often the automatic sweep works.
 const INTERVAL: SignedDuration = SignedDuration::from_hours(1);
@@ -152,6 +154,8 @@ pub(super) struct Broom<'a> {
     mode: Mode,
     started: Instant,
     acted: u64,
+    /// The runs of sessions in use, once they were looked for.
+    needed: Option<HashSet<RunId>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -173,7 +177,14 @@ enum Visit {
 
 impl<'a> Broom<'a> {
     fn new(request: &'a Sweep<'a>, mode: Mode) -> Self {
-        Self { request, report: SweepReport::default(), mode, started: Instant::now(), acted: 0 }
+        Self {
+            request,
+            report: SweepReport::default(),
+            mode,
+            started: Instant::now(),
+            acted: 0,
+            needed: None,
+        }
     }
 
     pub(super) fn fail(&self, path: &Path, source: io::Error) -> RetentionError {
@@ -280,8 +291,20 @@ impl<'a> Broom<'a> {
         match policy::decide(self.request.policy, self.request.now, ended_at) {
             Action::Keep => Ok(Visit::Pending),
             Action::DropOutput => self.drop_output(directory),
+            Action::Delete if self.is_needed(id) => self.drop_output(directory),
             Action::Delete => self.delete(home, day, directory, id),
         }
+    }
+
+    /// Tells whether a session that is in use has the run: what it said may have to be told again.
+    fn is_needed(&mut self, id: RunId) -> bool {
+        let Sweep { home, policy, now, .. } = self.request;
+        let needed = self.needed.get_or_insert_with(|| {
+            let then = now.as_millisecond().saturating_sub_unsigned(policy.record_ms);
+            let then = Timestamp::from_millisecond(then).unwrap_or(Timestamp::MIN);
+            sessions::runs_used_since(home, then)
+        });
+        needed.contains(&id)
     }
 
     fn drop_output(&mut self, run: BorrowedFd<'_>) -> io::Result<Visit> {

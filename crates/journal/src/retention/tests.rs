@@ -11,6 +11,7 @@ use jiff::SignedDuration;
 use rustix::fs::FlockOperation;
 
 use super::*;
+use crate::sessions::{Kept, Session};
 
 const DAY: SignedDuration = SignedDuration::from_hours(24);
 const HOUR: SignedDuration = SignedDuration::from_hours(1);
@@ -423,4 +424,30 @@ fn the_files_an_agent_was_given_go_with_its_output_and_a_link_is_not_followed() 
     assert!(!env.names(stale).contains(&"work".to_owned()));
     assert_eq!((report.outputs_dropped, report.bytes_freed), (2, 40 + 40 + 10));
     assert!(elsewhere.join("precious").exists());
+}
+
+#[test]
+fn what_a_session_in_use_may_have_to_tell_again_stays_without_its_output() {
+    let env = Env::new();
+    let (needed, other) = (env.ended(DAY * 9, 1), env.ended(DAY * 9, 2));
+    let write = |used_at: Timestamp| {
+        let session = Session {
+            session: "s-1".parse().unwrap(),
+            agent: "coder".parse().unwrap(),
+            backend: "claude".parse().unwrap(),
+            directory: "/p".to_owned(),
+            kept: Kept::Nowhere,
+            runs: vec![needed],
+            used: None,
+            used_at,
+        };
+        fs::create_dir_all(env.home().join("sessions")).unwrap();
+        fs::write(env.home().join("sessions/x"), serde_json::to_vec(&session).unwrap()).unwrap();
+    };
+    write(env.now - DAY);
+    let report = env.sweep();
+    assert_eq!((report.deleted, report.run_ids), (1, vec![other]));
+    assert!(!env.has_output(needed) && env.dir(needed).join("spec.json").exists());
+    write(env.now - DAY * 8);
+    assert_eq!(env.sweep().run_ids, vec![needed], "nobody has used the session for a week");
 }

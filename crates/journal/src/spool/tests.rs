@@ -250,3 +250,16 @@ fn whatever_is_written_the_spool_is_bounded_and_true() {
         }
     });
 }
+
+#[test]
+fn what_an_earlier_attempt_wrote_is_no_part_of_the_next_ones_stream() {
+    let test = TestHome::new();
+    let dir = test.run().dir;
+    SpoolWriter::create(&dir, Stream::Stdout, MAX).unwrap().write(b"first").unwrap();
+    SpoolWriter::set_aside(&dir, Stream::Stdout, 1).unwrap();
+    SpoolWriter::set_aside(&dir, Stream::Stderr, 1).unwrap();
+    assert_eq!(SpoolReader::new(&dir, Stream::Stdout).tail(99).unwrap(), b"");
+    SpoolWriter::create(&dir, Stream::Stdout, MAX).unwrap().write(b"second").unwrap();
+    assert_eq!(SpoolReader::new(&dir, Stream::Stdout).tail(99).unwrap(), b"second");
+    assert_eq!(fs::read(dir.path().join("stdout.attempt1")).unwrap(), b"first");
+}

@@ -52,6 +52,21 @@ impl SpoolWriter {
         Ok(Self::at(dir, stream, bytes_max, file))
     }
 
+    /// Puts the spool of an earlier attempt aside, so that the next one begins empty; the names tell the attempt.
+    pub fn set_aside(dir: &RunDir, stream: Stream, attempt: usize) -> Result<(), StoreError> {
+        for path in [head_path(dir, stream), tail_path(dir, stream, 0), tail_path(dir, stream, 1)] {
+            let mut name = path.file_name().unwrap_or_default().to_owned();
+            name.push(format!(".attempt{attempt}"));
+            match fs::rename(&path, path.with_file_name(name)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(failed("rename", &path)(error));
+                }
+                Ok(()) | Err(_) => {}
+            }
+        }
+        Ok(())
+    }
+
     /// Goes on with the spool of an earlier epoch, or begins one.
     pub fn open_append(dir: &RunDir, stream: Stream, bytes_max: u64) -> Result<Self, StoreError> {
         let segments = segment::open_all(dir, stream)?;

@@ -50,6 +50,7 @@ impl Engine {
         let (warnings, invocation) = match self.configured_backend(&catalogue, &agent) {
             Ok(backend) if agent.source.format != Format::Directive => {
                 let mut warnings = honour::unhonoured(&Wishes::of_agent(&agent), &backend);
+                warnings.extend(self.fallback_warnings(&catalogue, &agent));
                 let invocation = self.invocation(&catalogue, &agent, backend, directory);
                 let invocation = invocation.unwrap_or_else(|error| {
                     warnings.push(error.to_string());
@@ -133,6 +134,7 @@ impl Engine {
             context: None,
             inputs: domain::inputs::Inputs::new(),
             session: None,
+            fork: false,
             model: None,
             limits: domain::budget::AskedLimits::default(),
             on_disconnect: None,
@@ -146,6 +148,7 @@ impl Engine {
             project: catalogue.project.clone(),
             caller: Caller { door: self.door, name: self.caller() },
             backend,
+            alternatives: Vec::new(),
             configured_limits: vec![catalogue.config.limits.asked()],
             on_disconnect: catalogue.config.on_disconnect(),
             parent: None,

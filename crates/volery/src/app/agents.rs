@@ -24,7 +24,12 @@ impl Engine {
     fn unhonoured(&self, catalogue: &Catalogue, agent: &Agent) -> Vec<Diagnostic> {
         let Ok(backend) = self.configured_backend(catalogue, agent) else { return Vec::new() };
         let sentences = honour::unhonoured(&Wishes::of_agent(agent), &backend);
-        sentences.into_iter().map(|text| Diagnostic::warning(&agent.source.file, text)).collect()
+        let of_fallbacks = self.fallback_warnings(catalogue, agent);
+        sentences
+            .into_iter()
+            .chain(of_fallbacks)
+            .map(|text| Diagnostic::warning(&agent.source.file, text))
+            .collect()
     }
 
     pub(super) fn agent_view(&self, catalogue: &Catalogue, agent: &Agent) -> AgentView {
@@ -51,7 +56,11 @@ impl Engine {
             return Some(Refusal::Directive { agent: agent.name.clone() }.to_string());
         }
         match self.backend_of(catalogue, agent) {
-            Ok(backend) => honour::refusal(&agent.setup, &backend),
+            Ok(backend) => {
+                let of_fallbacks =
+                    || self.alternatives(catalogue, agent).err().map(|error| error.to_string());
+                honour::refusal(&agent.setup, &backend).or_else(of_fallbacks)
+            }
             Err(error) => Some(error.to_string()),
         }
     }

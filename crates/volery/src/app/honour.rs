@@ -11,7 +11,6 @@ use domain::setup::{Context, Isolation, OutputFormat, PromptMode, Setup};
 pub(super) struct Wishes<'a> {
     system_prompt: bool,
     model: bool,
-    session: bool,
     resume: bool,
     setup: &'a Setup,
 }
@@ -21,7 +20,6 @@ impl<'a> Wishes<'a> {
         Self {
             system_prompt: !spec.system_prompt.is_empty(),
             model: spec.model.is_some(),
-            session: spec.session.is_some(),
             resume: spec.on_interrupt == OnInterrupt::Resume,
             setup: &spec.setup,
         }
@@ -31,7 +29,6 @@ impl<'a> Wishes<'a> {
         Self {
             system_prompt: !agent.system_prompt.is_empty(),
             model: agent.model.is_some(),
-            session: false,
             resume: agent.on_interrupt == OnInterrupt::Resume,
             setup: &agent.setup,
         }
@@ -40,13 +37,24 @@ impl<'a> Wishes<'a> {
 
 /// Tells whether a run of this backend can be continued by another worker.
 pub(super) fn can_resume(spec: &BackendSpec) -> bool {
-    backend::registry::by_kind(&spec.kind).is_some_and(|backend| backend.capabilities(&spec.options).resume)
+    let can = capabilities(spec);
+    can.resume || can.names_sessions
 }
 
-/// Tells whether the sessions of this backend are named by its vendor.
-pub fn names_sessions(spec: &BackendSpec) -> bool {
+/// Tells whether callers choose the sessions of this backend, which are passed on as they are.
+pub fn chooses_sessions(spec: &BackendSpec) -> bool {
+    let can = capabilities(spec);
+    can.session && !can.names_sessions
+}
+
+/// Tells whether the program of this backend keeps conversations.
+pub(super) fn keeps_sessions(spec: &BackendSpec) -> bool {
+    capabilities(spec).session
+}
+
+fn capabilities(spec: &BackendSpec) -> Capabilities {
     let backend = backend::registry::by_kind(&spec.kind);
-    backend.is_some_and(|backend| backend.capabilities(&spec.options).names_sessions)
+    backend.map(|backend| backend.capabilities(&spec.options)).unwrap_or_default()
 }
 
 /// Returns a sentence for each wish that the backend cannot honour.
@@ -62,9 +70,7 @@ pub(super) fn unhonoured(wishes: &Wishes<'_>, spec: &BackendSpec) -> Vec<String>
         }),
         (wishes.model && !can.model)
             .then(|| format!("the model is not passed on: the command of {name} has no {{model}}")),
-        (wishes.session && !can.session)
-            .then(|| format!("the session is not passed on: the command of {name} has no {{session_id}}")),
-        (wishes.resume && !can.resume).then(|| {
+        (wishes.resume && !can_resume(spec)).then(|| {
             format!("on_interrupt: resume is not possible with {name}; an interrupted run would end")
         }),
     ];
@@ -109,13 +115,10 @@ fn unhonoured_setup(setup: &Setup, can: Capabilities, name: &str) -> Vec<String>
         (!setup.extra_directories.is_empty() && !can.extra_directories, "extra_directories"),
         (setup.max_turns.is_some() && !can.max_turns, "max_turns"),
         (setup.response_file.is_some() && !can.response_file, "the response file"),
+        (setup.keeps_session && can.session && !can.names_sessions, "session: true"),
     ];
     // These are the program's own work, whatever the backend.
-    let of_nobody = [
-        (setup.keeps_session && !can.names_sessions, "session: true"),
-        (!setup.fallback.is_empty(), "fallback"),
-        (setup.isolation == Isolation::Worktree, "isolation: worktree"),
-    ];
+    let of_nobody = [(setup.isolation == Isolation::Worktree, "isolation: worktree")];
     let honoured_by_backend = of_backend.into_iter().filter(|(wanted, _)| *wanted);
     let sentences = honoured_by_backend.map(|(_, what)| format!("{what} is not honoured by {name}"));
     let missing = of_nobody.into_iter().filter(|(wanted, _)| *wanted);

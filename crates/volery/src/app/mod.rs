@@ -3,8 +3,10 @@
 
 mod agent_page;
 mod agents;
+mod conversation;
 mod engine;
 mod error;
+mod fallbacks;
 mod honour;
 mod housekeeping;
 mod leashes;
@@ -27,7 +29,7 @@ use domain::id::RunId;
 
 pub use engine::{AppContext, Engine};
 pub use error::{AppError, ErrorKind};
-pub use honour::names_sessions;
+pub use honour::chooses_sessions;
 pub use look::order_cancel;
 pub use machine::*;
 pub use request::*;

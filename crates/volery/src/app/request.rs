@@ -64,6 +64,9 @@ pub struct Start {
     #[serde(default)]
     pub inputs: domain::inputs::Inputs,
     pub session: Option<String>,
+    /// The session is copied and not continued.
+    #[serde(default)]
+    pub fork: bool,
     pub model: Option<String>,
     pub limits: AskedLimits,
     pub idempotency_key: Option<String>,

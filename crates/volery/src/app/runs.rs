@@ -9,6 +9,7 @@ use journal::result::read_result;
 use journal::{RunDir, SpoolReader};
 
 use super::engine::{Engine, Scope, store_error};
+use super::honour;
 use super::{
     Answer, Answered, AppError, Cancel, CancelTarget, Cancelled, CancelledRun, ChildView, GetRun, OutputPage,
     ReadOutput, RunDetail, RunView, WaitingView,
@@ -76,7 +77,7 @@ impl Engine {
             run_id: spec.id,
             short_id: spec.id.short(),
             agent: spec.agent.to_string(),
-            backend: spec.backend.name.to_string(),
+            backend: backend_of(spec, state),
             status,
             ended: state.ending().is_some(),
             outcome: state.ending().map(|ending| ending.outcome.clone()),
@@ -99,7 +100,7 @@ impl Engine {
             caller: spec.caller.name.clone(),
             model: state.model.clone(),
             structured: state.ending().and_then(|ending| ending.structured.clone()),
-            session: state.session.as_ref().or(spec.session.as_ref()).map(ToString::to_string),
+            session: session_of(spec, state),
             parent: spec.parent,
             children: state.children.iter().map(child).collect(),
             warnings: spec.warnings.iter().chain(&state.warnings).cloned().collect(),
@@ -225,6 +226,18 @@ impl Engine {
         let complete = ended && page.next_offset >= spool.total_bytes().map_err(store_error)?;
         Ok(OutputPage { text: lossy(&page.render()), next_offset: page.next_offset, complete })
     }
+}
+
+/// Returns the backend that carries out the run, or did so last.
+fn backend_of(spec: &RunSpec, state: &State) -> String {
+    state.attempts.last().map_or_else(|| spec.backend.name.to_string(), |attempt| attempt.backend.clone())
+}
+
+/// Returns the session that a later run can continue: a backend that keeps none begins one with the run's own id.
+fn session_of(spec: &RunSpec, state: &State) -> Option<String> {
+    let continued = spec.session.as_ref().filter(|_| !spec.fork);
+    let named = state.session.as_ref().or(continued).map(ToString::to_string);
+    named.or_else(|| (!honour::keeps_sessions(&spec.backend)).then(|| spec.id.to_string()))
 }
 
 fn add_ending(view: &mut RunView, dir: &RunDir, ending: &Ending, page: (u64, u64)) -> Result<(), AppError> {

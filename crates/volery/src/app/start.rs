@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use backend::process::{self, KeeperRequest, ProcessHandle};
 use domain::agent::{Agent, Format, Layer, ScriptSource};
-use domain::id::{AgentName, IdError, IdempotencyKey, RunId, SessionId};
+use domain::id::{AgentName, IdError, IdempotencyKey, RunId};
 use domain::nearest::nearest;
 use domain::plan::{Order, Parent, Place, Refusal, plan};
 use domain::run::{
@@ -16,11 +16,11 @@ use domain::run::{
     RunSpec,
 };
 use journal::keys::{self, Claim, KeyScope};
-use journal::sessions;
 use journal::{NewRun, RunDir};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
+use super::conversation::Wanted;
 use super::engine::{Engine, store_error};
 use super::honour::{self, Wishes};
 use super::leashes;
@@ -81,6 +81,7 @@ impl Engine {
             return Err(refusal_error(Refusal::Directive { agent: agent.name.clone() }));
         }
         let backend = self.backend_of(&catalogue, agent)?;
+        let (alternatives, said_of_fallbacks) = self.alternatives(&catalogue, agent)?;
         let fingerprint = fingerprint(&ask, &directory);
         let attachment = ask.attachment;
         let order = order_of(ask, fingerprint)?;
@@ -92,6 +93,7 @@ impl Engine {
             project: catalogue.project.clone(),
             caller: Caller { door: self.door, name: self.caller() },
             backend,
+            alternatives,
             configured_limits: vec![catalogue.config.limits.asked()],
             on_disconnect: catalogue.config.on_disconnect(),
             parent,
@@ -100,11 +102,9 @@ impl Engine {
         if let Some(known) = self.known_run(&catalogue.project, agent, order.idempotency.as_ref())? {
             return Ok(known);
         }
-        let names_sessions = honour::names_sessions(&place.backend);
         let mut order = order;
-        if names_sessions {
-            order.session = self.session_of(agent, order.session, &place.directory)?;
-        }
+        let wanted = Wanted { session: order.session.take(), fork: order.fork };
+        order.session = self.session_of(agent, &place.backend, wanted, &place.directory)?;
         let mut spec = plan(agent, order, place).map_err(refusal_error)?;
         if spec.containment == ContainmentDemand::Auto {
             spec.containment = catalogue.config.containment.value;
@@ -114,41 +114,12 @@ impl Engine {
             return Err(AppError::denied(format!("agent {}: {refusal}", agent.name)).hint(hint));
         }
         spec.warnings = honour::unhonoured(&Wishes::of_run(&spec), &spec.backend);
+        spec.warnings.extend(said_of_fallbacks);
         if !honour::can_resume(&spec.backend) {
             spec.on_interrupt = OnInterrupt::End;
         }
         self.take_place_in_tree(&spec)?;
         self.launch(spec, &catalogue, attachment, herald)
-    }
-
-    /// Returns the session that a run continues: the one that was named, if it is this agent's in this directory, or
-    /// the last one of an agent that keeps its session.
-    fn session_of(
-        &self,
-        agent: &Agent,
-        named: Option<SessionId>,
-        directory: &str,
-    ) -> Result<Option<SessionId>, AppError> {
-        let Some(session) = named else {
-            let last = || sessions::last_of(&self.home, &agent.name, directory).map_err(store_error);
-            return if agent.setup.keeps_session { last() } else { Ok(None) };
-        };
-        let known = sessions::read(&self.home, &session).map_err(store_error)?;
-        let Some(known) = known else {
-            let hint = "a session has the id that an earlier run of the agent tells; begin without one";
-            return Err(AppError::not_found(format!("there is no session {session}")).hint(hint));
-        };
-        let wrong = [
-            (known.agent != agent.name, format!("agent {}", known.agent)),
-            (known.backend != agent.backend, format!("the backend {}", known.backend)),
-            (known.directory != directory, format!("the directory {}", known.directory)),
-        ];
-        match wrong.into_iter().find(|(differs, _)| *differs) {
-            Some((_, whose)) => Err(AppError::usage(format!(
-                "the session {session} belongs to {whose} and continues only there"
-            ))),
-            None => Ok(Some(session)),
-        }
     }
 
     /// Returns the run that this request already made, if its key is known.
@@ -358,7 +329,7 @@ impl Engine {
 }
 
 /// A vendor's program that is not there is told before anything starts.
-fn check_installed(agent: &Agent) -> Result<(), AppError> {
+pub(super) fn check_installed(agent: &Agent) -> Result<(), AppError> {
     let name = agent.backend.as_str();
     let Some(program) = backend::registry::by_kind(name).and_then(|backend| backend.program()) else {
         return Ok(());
@@ -382,6 +353,7 @@ fn order_of(ask: Start, fingerprint: String) -> Result<Order, AppError> {
         context: ask.context,
         inputs: ask.inputs,
         session: session.map_err(|error: domain::id::IdError| AppError::usage(error.to_string()))?,
+        fork: ask.fork,
         model: ask.model,
         limits: ask.limits,
         on_disconnect: ask.on_disconnect,
@@ -436,6 +408,7 @@ fn fingerprint(ask: &Start, directory: &str) -> String {
         ask.context,
         directory,
         ask.session,
+        ask.fork,
         ask.model,
         ask.limits,
         ask.inputs

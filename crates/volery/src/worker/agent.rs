@@ -5,6 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 
 use backend::contract::{Feed, ProcessDrive, SECRET_PREFIX, Setting, WorkFile};
 use backend::process::{self, AgentRequest, CgroupUse, ResourceLimits, SpawnError, Started, Stdin};
@@ -16,8 +17,16 @@ use journal::RunDir;
 use crate::env;
 
 /// Starts the process of a run.
-pub(super) fn start(dir: &RunDir, spec: &RunSpec, drive: &ProcessDrive) -> Result<Started, SpawnError> {
+pub(super) fn start(
+    dir: &RunDir,
+    spec: &RunSpec,
+    drive: &ProcessDrive,
+    directory: PathBuf,
+) -> Result<Started, SpawnError> {
     write_files(dir, drive)?;
+    if directory.starts_with(dir.work_dir()) {
+        private_folder(&directory)?;
+    }
     let names = reaching(spec, drive);
     let mut variables = environment(&names, drive);
     if let Some((name, folder)) = super::temporary::make(dir, spec)? {
@@ -34,7 +43,7 @@ pub(super) fn start(dir: &RunDir, spec: &RunSpec, drive: &ProcessDrive) -> Resul
     let request = AgentRequest {
         argv: drive.argv.iter().map(Into::into).collect(),
         env: variables,
-        directory: spec.directory.clone().into(),
+        directory,
         stdin: if drive.feed == Feed::Nothing { Stdin::Null } else { Stdin::Pipe },
         tag: spec.tag,
         limits,
@@ -66,9 +75,9 @@ pub(super) fn started(drive: &ProcessDrive, started: &Started) -> Event {
     }
 }
 
-/// Returns the masks for this run: the values of named variables whose names say that they are secret, and what the
+/// Returns what is masked: the values of named variables whose names say that they are secret, and what the
 /// agent's MCP servers are handed under such a name.
-pub(super) fn redactor(spec: &RunSpec, drive: Option<&ProcessDrive>) -> Redactor {
+pub(super) fn secrets(spec: &RunSpec, drive: Option<&ProcessDrive>) -> Vec<Secret> {
     let value_of = |name: &str| env::get(name).and_then(|value| value.into_string().ok());
     let names = drive.map_or_else(|| spec.env.clone(), |drive| secret_names(spec, drive));
     let named = names.iter().filter(|name| Redactor::names_secret(name)).filter_map(|name| value_of(name));
@@ -77,7 +86,7 @@ pub(super) fn redactor(spec: &RunSpec, drive: Option<&ProcessDrive>) -> Redactor
         Piece::Literal(text) => Some(text.trim_start_matches("Bearer ").to_owned()),
         Piece::Variable { name, default: _ } => value_of(name),
     });
-    Redactor::new(named.chain(handed).map(Secret::new).collect())
+    named.chain(handed).map(Secret::new).collect()
 }
 
 /// Returns the named variables that are not set.
@@ -126,21 +135,23 @@ fn shown(word: &str) -> String {
     }
 }
 
+fn private_folder(path: &Path) -> std::io::Result<()> {
+    DirBuilder::new().mode(0o700).recursive(true).create(path)
+}
+
 fn write_files(dir: &RunDir, drive: &ProcessDrive) -> std::io::Result<()> {
     if drive.files.is_empty() {
         return Ok(());
     }
     let work = dir.work_dir();
-    let mut private = DirBuilder::new();
-    private.mode(0o700).recursive(true);
-    private.create(&work)?;
+    private_folder(&work)?;
     for file in &drive.files {
         let content = filled(file)?;
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(0o600);
         let path = work.join(&file.name);
         if let Some(folder) = path.parent() {
-            private.create(folder)?;
+            private_folder(folder)?;
         }
         options.open(path)?.write_all(&content)?;
     }

@@ -124,7 +124,7 @@ pub fn end_lost(
     cancel_children(dir, spec, &state);
     let answer = if !state.said.trim().is_empty() {
         Answer::Text(state.answer())
-    } else if writes_for_people(dir, spec) && !tail(dir, Stream::Stdout, 4 << 10)?.trim().is_empty() {
+    } else if writes_for_people(dir, spec, &state) && !tail(dir, Stream::Stdout, 4 << 10)?.trim().is_empty() {
         Answer::Stdout
     } else {
         Answer::Nothing
@@ -145,8 +145,11 @@ pub fn end_lost(
 }
 
 /// Tells whether what the agent writes may be taken as its answer: a protocol between programs is none.
-fn writes_for_people(dir: &RunDir, spec: &RunSpec) -> bool {
-    match super::desk::prepare(dir, spec) {
+fn writes_for_people(dir: &RunDir, spec: &RunSpec, state: &State) -> bool {
+    let choice = state.attempts.last().map_or(0, |attempt| attempt.choice as usize);
+    let (backend, _) = super::attempts::chosen(spec, choice);
+    let attempt = RunSpec { backend: backend.clone(), ..spec.clone() };
+    match super::begin::prepare(dir, &attempt, None) {
         Ok(Drive::Process(drive)) => drive.reader.is_plain(),
         Ok(Drive::Loop(_)) | Err(_) => false,
     }

@@ -7,26 +7,24 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use backend::contract::{Answer, Ask, Conclusion, Drive, Exit, Feed, Loop, Place, ProcessDrive};
-use backend::process::{Agent, SpawnError, Started};
+use backend::contract::{Answer, Ask, Exit, Loop};
+use backend::process::Agent;
 use domain::id::RunId;
 use domain::run::{
-    AgentEnd, Effect, Event, Failure, Input, OnDisconnect, OutcomeKind, RunSpec, StopHow, Stream,
-    Supervision, SupervisionLimits,
+    AgentEnd, Effect, Event, Input, OutcomeKind, RunSpec, StopHow, Stream, Supervision, SupervisionLimits,
 };
+use domain::secret::{Redactor, Secret};
 use journal::{LogWriter, RunDir, RunLock, StoreError};
 use tokio::sync::{mpsc, oneshot};
 
 use super::audience::Audience;
-use super::output::{self, Heard, Output};
+use super::output::{Heard, Output};
 use super::questions::OpenQuestion;
-use super::talk::WRITES_MAX;
 use super::{agent, peers};
 use crate::app::{Engine, Progress, Request};
 use crate::causes::explain;
 use crate::clock;
 use crate::point;
-use crate::readable::readable;
 use crate::wire::{self, Inbound, Saying, Tell, Word};
 
 /// What a keeper gives its worker.
@@ -45,21 +43,33 @@ pub struct Assignment<'a> {
 
 /// What the tasks of a worker see.
 pub(super) enum Seen {
-    Output(Stream, Vec<u8>),
-    OutputClosed(Stream),
-    AgentExited,
+    /// Of the process of this attempt, as the next three are.
+    Output(usize, Stream, Vec<u8>),
+    OutputClosed(usize, Stream),
+    AgentExited(usize),
     Word(Word),
     Look,
     Watcher(Saying),
-    Ask { request: Box<Request>, reply: oneshot::Sender<Tell>, signs: mpsc::Sender<Progress> },
-    ChildEnded { run: RunId, outcome: OutcomeKind },
-    CallDone { call: u32, ok: bool, output: String },
+    Ask {
+        request: Box<Request>,
+        reply: oneshot::Sender<Tell>,
+        signs: mpsc::Sender<Progress>,
+    },
+    ChildEnded {
+        run: RunId,
+        outcome: OutcomeKind,
+    },
+    CallDone {
+        call: u32,
+        ok: bool,
+        output: String,
+    },
 }
 
 /// Between the agent's exit and giving up on the rest of its output.
 const DRAIN_MS: u64 = 1_000;
 /// How often the use of resources is sampled, where nothing else enforces it.
-const SAMPLE_EVERY_MS: u64 = 250;
+pub(super) const SAMPLE_EVERY_MS: u64 = 250;
 /// How many things seen may wait for the desk.
 const SEEN_MAX: usize = 8;
 
@@ -116,6 +126,12 @@ pub(super) enum Driven {
 pub(super) struct Desk {
     pub(super) dir: RunDir,
     pub(super) spec: RunSpec,
+    /// What the attempt under way is started with: as the run, but for backend, conversation and prompt.
+    pub(super) attempt: RunSpec,
+    /// How many attempts this worker has begun.
+    pub(super) attempts_here: usize,
+    /// What is masked, of all attempts.
+    pub(super) secrets: Vec<Secret>,
     pub(super) log: LogWriter,
     pub(super) machine: Supervision,
     pub(super) driven: Driven,
@@ -160,11 +176,8 @@ impl Desk {
             worker_pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
         };
-        let prepared = prepare(&dir, &spec);
-        log.redact_with(match &prepared {
-            Ok(Drive::Process(drive)) => agent::redactor(&spec, Some(drive)),
-            Ok(Drive::Loop(_)) | Err(_) => agent::redactor(&spec, None),
-        });
+        let secrets = agent::secrets(&spec, None);
+        log.redact_with(Redactor::new(secrets.clone()));
         let mut desk = Desk {
             engine: Engine::for_run(dir.home(), &spec),
             dir,
@@ -185,6 +198,9 @@ impl Desk {
             next_look: 0,
             leave_by: None,
             next_sample: None,
+            attempt: spec.clone(),
+            attempts_here: 0,
+            secrets,
             spec,
         };
         desk.append(claimed)?;
@@ -203,107 +219,9 @@ impl Desk {
         });
         tokio::task::spawn_local(peers::accept(listener, desk.spec.tag, desk.to_desk.clone()));
         point::reach("worker_claimed");
-        let begun = desk.begin(prepared, resumed).await;
+        let begun = if resumed { desk.take_over().await } else { desk.begin_first().await };
         desk.or_end(begun).await?;
         desk.attend().await
-    }
-
-    /// Starts the agent, or the first call of a loop.
-    async fn begin(&mut self, prepared: Result<Drive, String>, resumed: bool) -> Result<(), StoreError> {
-        self.tell_deadline();
-        match prepared {
-            Err(reason) => self.give_up(reason).await,
-            Ok(Drive::Loop(steps)) => {
-                self.driven = Driven::Loop { steps, question: None, under_way: None };
-                self.step(Input::Started).await?;
-                if resumed {
-                    self.remember_orders();
-                    self.settle_doubts()?;
-                }
-                self.next_turn().await
-            }
-            Ok(Drive::Process(drive)) => match agent::start(&self.dir, &self.spec, &drive) {
-                Err(SpawnError::ContainmentRefused { reason }) => {
-                    let reason =
-                        format!("containment: strict needs a pid namespace, which cannot be had: {reason}");
-                    self.step(Input::Ended(AgentEnd::Refused(reason))).await
-                }
-                Err(error) => self.give_up(explain(&error)).await,
-                Ok(started) => {
-                    point::reach("worker_spawned_agent");
-                    for name in agent::missing(&self.spec, &drive) {
-                        let message =
-                            format!("the environment variable {name} is not set, so the agent has none");
-                        self.append(Event::Warned { message })?;
-                    }
-                    self.append(agent::started(&drive, &started))?;
-                    self.hold(started, drive).await
-                }
-            },
-        }
-    }
-
-    /// Takes up what was ordered while an earlier worker lived.
-    fn remember_orders(&mut self) {
-        if let Some(at) = self.log.state().cancel_at {
-            let left_ms = at.as_millisecond().saturating_sub(clock::now().as_millisecond());
-            let grace_ms = u64::try_from(left_ms).unwrap_or(0);
-            // It is in the journal already, so what the machine wants recorded is not.
-            self.machine.step(clock::monotonic_ms(), Input::DoorLeft(OnDisconnect::Cancel { grace_ms }));
-        }
-    }
-
-    async fn give_up(&mut self, reason: String) -> Result<(), StoreError> {
-        self.step(Input::Ended(AgentEnd::Failed(Failure::Spawn { reason }))).await
-    }
-
-    /// Begins to read and feed the agent's process.
-    async fn hold(&mut self, started: Started, drive: ProcessDrive) -> Result<(), StoreError> {
-        let Started { agent, stdin, stdout, stderr } = started;
-        let path = self.dir.path().to_owned();
-        let io = |error| StoreError::Io {
-            attempt: "read the agent's output for",
-            path: path.clone(),
-            source: error,
-        };
-        let redactor = agent::redactor(&self.spec, Some(&drive));
-        let output = Box::new(Output::create(&self.dir, &self.spec, &redactor, drive.reader)?);
-        let stdout = tokio::net::unix::pipe::Receiver::from_owned_fd(stdout).map_err(io)?;
-        let stderr = tokio::net::unix::pipe::Receiver::from_owned_fd(stderr).map_err(io)?;
-        tokio::task::spawn_local(output::pump(Stream::Stdout, stdout, self.to_desk.clone()));
-        tokio::task::spawn_local(output::pump(Stream::Stderr, stderr, self.to_desk.clone()));
-        let (first, stays_open) = match drive.feed {
-            Feed::Nothing => (Vec::new(), false),
-            Feed::Whole(all) => (all, false),
-            Feed::Open(first) => (first, true),
-        };
-        let (to_agent, more) = mpsc::channel(WRITES_MAX);
-        if let Some(stdin) = stdin {
-            let stdin = tokio::net::unix::pipe::Sender::from_owned_fd(stdin).map_err(io)?;
-            tokio::task::spawn_local(output::feed(stdin, first, more));
-        }
-        let exit = agent.exit_fd().try_clone_to_owned().map_err(io)?;
-        let to_desk = self.to_desk.clone();
-        tokio::task::spawn_local(async move {
-            // An error here is found by `try_exit`, which the desk calls in any case.
-            let _ = readable(exit).await;
-            let _ = to_desk.send(Seen::AgentExited).await;
-        });
-        if agent.is_watched() {
-            self.next_sample = Some(clock::monotonic_ms() + SAMPLE_EVERY_MS);
-        }
-        self.driven = Driven::Process {
-            agent: Box::new(agent),
-            output,
-            exit: None,
-            open_streams: 2,
-            drained_by: u64::MAX,
-            input: stays_open.then_some(to_agent),
-            asks: VecDeque::new(),
-            question: None,
-        };
-        self.started_ms = clock::monotonic_ms();
-        self.step(Input::Started).await
     }
 
     /// The loop.
@@ -385,9 +303,15 @@ impl Desk {
 
     async fn take(&mut self, seen: Seen) -> Result<(), StoreError> {
         match seen {
-            Seen::Output(stream, bytes) => self.take_output(stream, &bytes).await,
-            Seen::OutputClosed(stream) => self.take_close(stream).await,
-            Seen::AgentExited => self.take_exit().await,
+            // What comes late from an attempt that is over belongs to nobody.
+            Seen::Output(attempt, ..) | Seen::OutputClosed(attempt, _) | Seen::AgentExited(attempt)
+                if attempt != self.attempts_here =>
+            {
+                Ok(())
+            }
+            Seen::Output(_, stream, bytes) => self.take_output(stream, &bytes).await,
+            Seen::OutputClosed(_, stream) => self.take_close(stream).await,
+            Seen::AgentExited(_) => self.take_exit().await,
             Seen::Word(word) => match word {
                 Word::Left { policy } => self.step(Input::DoorLeft(policy)).await,
                 Word::Look => self.look().await,
@@ -462,17 +386,6 @@ impl Desk {
         self.answer_with(conclusion).await
     }
 
-    async fn answer_with(&mut self, conclusion: Conclusion) -> Result<(), StoreError> {
-        let Conclusion { end, answer, session, structured, reports } = conclusion;
-        self.hear(reports)?;
-        if let Some(session) = session {
-            self.name_session(&session)?;
-        }
-        self.structured = structured;
-        let effects = self.machine.step(clock::monotonic_ms(), Input::Ended(end));
-        self.perform(effects, answer).await
-    }
-
     pub(super) async fn step(&mut self, input: Input) -> Result<(), StoreError> {
         let effects = self.machine.step(clock::monotonic_ms(), input);
         let answer = match &self.driven {
@@ -487,7 +400,7 @@ impl Desk {
         self.perform(effects, answer).await
     }
 
-    async fn perform(&mut self, effects: Vec<Effect>, answer: Answer) -> Result<(), StoreError> {
+    pub(super) async fn perform(&mut self, effects: Vec<Effect>, answer: Answer) -> Result<(), StoreError> {
         for effect in effects {
             match effect {
                 Effect::Append(event) => self.append(event)?,
@@ -504,20 +417,4 @@ impl Desk {
         }
         Ok(())
     }
-}
-
-/// Asks the run's backend how to carry it out.
-pub(super) fn prepare(dir: &RunDir, spec: &RunSpec) -> Result<Drive, String> {
-    let kind = &spec.backend.kind;
-    let backend =
-        backend::registry::by_kind(kind).ok_or_else(|| format!("there is no backend of the kind {kind}"))?;
-    let own_program = crate::own_program::path().map_err(|error| error.to_string())?;
-    let found = backend.program().and_then(|program| program.find(&crate::env::get("PATH")?));
-    let place = Place {
-        work: &dir.work_dir(),
-        own_program: &own_program,
-        found: found.as_ref(),
-        session_used: super::session::used_before(dir.home(), spec),
-    };
-    backend.prepare(spec, &place).map_err(|error| error.to_string())
 }

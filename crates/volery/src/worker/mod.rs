@@ -3,7 +3,9 @@
 
 mod actions;
 mod agent;
+mod attempts;
 mod audience;
+mod begin;
 mod calls;
 mod conclude;
 mod desk;

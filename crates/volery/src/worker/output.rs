@@ -116,7 +116,7 @@ pub(super) fn is_usable(answer: &Answer, stdout_usable: bool) -> bool {
 }
 
 /// Reads a stream to its end and hands the pieces to the desk, which takes them at its own pace.
-pub(super) async fn pump(stream: Stream, pipe: pipe::Receiver, desk: mpsc::Sender<Seen>) {
+pub(super) async fn pump((attempt, stream): (usize, Stream), pipe: pipe::Receiver, desk: mpsc::Sender<Seen>) {
     let mut chunk = vec![0; CHUNK_BYTES];
     loop {
         if pipe.readable().await.is_err() {
@@ -125,7 +125,7 @@ pub(super) async fn pump(stream: Stream, pipe: pipe::Receiver, desk: mpsc::Sende
         match pipe.try_read(&mut chunk) {
             Ok(0) => break,
             Ok(read) => {
-                if desk.send(Seen::Output(stream, chunk[..read].to_vec())).await.is_err() {
+                if desk.send(Seen::Output(attempt, stream, chunk[..read].to_vec())).await.is_err() {
                     return;
                 }
             }
@@ -134,7 +134,7 @@ pub(super) async fn pump(stream: Stream, pipe: pipe::Receiver, desk: mpsc::Sende
         }
     }
     // A desk that is gone no longer needs to know.
-    let _ = desk.send(Seen::OutputClosed(stream)).await;
+    let _ = desk.send(Seen::OutputClosed(attempt, stream)).await;
 }
 
 /// Writes to the agent's input: this first, then what comes, and then the end. An agent that does not read is its own

@@ -1,7 +1,11 @@
-//! The run's part in its session: known as soon as the agent names it, and settled when the run has ended.
+//! The run's part in its session: which one it is, known as soon as the agent names it, what was said in it before, and
+//! its sums when the run has ended.
 
-use domain::run::{Cost, CostBasis, Event, RunSpec, Usage};
-use journal::sessions::{self, Session};
+use domain::id::SessionId;
+use domain::run::replay::Exchange;
+use domain::run::{Asked, Cost, CostBasis, Event, RunSpec, Usage};
+use journal::result::read_result;
+use journal::sessions::{self, Kept, Session};
 use journal::{Home, StoreError};
 
 use super::desk::Desk;
@@ -10,37 +14,135 @@ use crate::clock;
 /// A session whose first run begins has used nothing.
 const NOTHING: Usage =
     Usage { input_tokens: 0, output_tokens: 0, cost: Some(Cost { microusd: 0, basis: CostBasis::Reported }) };
+/// The most of an earlier answer that is read to be told again.
+const ANSWER_BYTES_MAX: usize = 64 << 10;
 
-/// Returns what the earlier runs of a run's session used, if that is known.
-pub(super) fn used_before(home: &Home, spec: &RunSpec) -> Option<Usage> {
-    let session = spec.session.as_ref()?;
-    sessions::read(home, session).ok().flatten()?.used
+/// Returns the id of a session that no vendor names: that of its first run.
+pub(super) fn own_id(spec: &RunSpec) -> SessionId {
+    spec.id.to_string().parse().expect("the id of a run has only letters, digits and dashes")
 }
 
 impl Desk {
+    /// Returns what is known about the session that the run continues or copies.
+    pub(super) fn session_record(&self) -> Option<Session> {
+        let session = self.spec.session.as_ref()?;
+        // What cannot be read is like a vendor that has forgotten: the run says so.
+        sessions::known(self.dir.home(), session).ok().flatten()
+    }
+
+    /// Returns what the conversation of this attempt had used when it began, if that is known.
+    pub(super) fn used_before(&self) -> Option<Usage> {
+        let wanted = self.attempt.session.as_ref()?;
+        let state = self.log.state();
+        let (last, earlier) = state.attempts.split_last()?;
+        if last.asked == Asked::Resume {
+            return None;
+        }
+        let before = earlier.iter().filter(|attempt| attempt.native.as_ref() == Some(wanted));
+        let record =
+            self.session_record().filter(|known| known.native().is_some_and(|(_, id)| id == *wanted));
+        let mut used = match record {
+            Some(known) => known.used?,
+            None => NOTHING,
+        };
+        for attempt in before {
+            if attempt.usage.input_tokens + attempt.usage.output_tokens == 0 {
+                return None;
+            }
+            used.add(attempt.usage);
+        }
+        Some(used)
+    }
+
+    /// Returns what was said in the session before this run.
+    pub(super) fn earlier_exchanges(&self) -> Vec<Exchange> {
+        let Some(known) = self.session_record() else { return Vec::new() };
+        let runs = known.runs.into_iter().filter(|run| *run != self.spec.id);
+        runs.filter_map(|run| exchange(self.dir.home(), run)).collect()
+    }
+
+    /// Records the session that a later run can continue, by the vendor's name for it.
+    pub(super) fn name_session(&mut self, native: &str) -> Result<(), StoreError> {
+        let native: SessionId = match native.parse() {
+            Ok(native) => native,
+            Err(error) => {
+                let error: domain::id::IdError = error;
+                return self.append(Event::Warned { message: error.to_string() });
+            }
+        };
+        let state = self.log.state();
+        let named = state.attempts.last().and_then(|attempt| attempt.native.as_ref());
+        if state.session.is_some() && named == Some(&native) {
+            return Ok(());
+        }
+        let chosen = crate::app::chooses_sessions(&self.attempt.backend);
+        let continued = self.spec.session.clone().filter(|_| !self.spec.fork && !chosen);
+        // One id for the whole conversation, whatever vendors call it since.
+        let session = continued.or_else(|| state.session.clone()).unwrap_or_else(|| native.clone());
+        let kept = if native == session { Kept::AsNamed } else { Kept::As(native.clone()) };
+        let native = Some(native).filter(|native| *native != session);
+        self.append(Event::SessionNamed { session, native })?;
+        self.keep_session(kept)
+    }
+
+    /// Names the session of a backend that keeps none, where somebody wants it continued.
+    pub(super) fn name_own_session(&mut self) -> Result<(), StoreError> {
+        let wanted = self.spec.session.is_some() || self.spec.setup.keeps_session;
+        if !wanted || crate::app::chooses_sessions(&self.spec.backend) {
+            return Ok(());
+        }
+        let state = self.log.state();
+        let continued = self.spec.session.clone().filter(|_| !self.spec.fork);
+        let session = continued.or_else(|| state.session.clone()).unwrap_or_else(|| own_id(&self.spec));
+        if state.session.as_ref() != Some(&session) {
+            self.append(Event::SessionNamed { session, native: None })?;
+        }
+        self.keep_session(Kept::Nowhere)
+    }
+
     /// Writes down that the session is this agent's, so that a later run may continue it.
-    pub(super) fn keep_session(&mut self) -> Result<(), StoreError> {
-        let kept = self.change_session(|session, run| session.add(run, clock::now()));
-        self.tell_if_lost(kept)
+    fn keep_session(&mut self, kept: Kept) -> Result<(), StoreError> {
+        let backend = self.attempt.backend.name.clone();
+        let changed = self.change_session(|session, run| {
+            if session.kept != kept || session.backend != backend {
+                // Another conversation at the vendor, which has used nothing yet.
+                (session.kept, session.backend, session.used) = (kept, backend, Some(NOTHING));
+            }
+            session.add(run, clock::now());
+        });
+        self.tell_if_lost(changed)
     }
 
     /// Adds what the run used, when nothing more comes.
     pub(super) fn settle_session(&mut self) {
-        let usage = self.log.state().usage;
+        let state = self.log.state();
+        let usage = state.usage;
+        let mut natives = state.attempts.iter().map(|attempt| &attempt.native);
+        let first = natives.next();
+        let one = natives.all(|native| Some(native) == first);
         // The outcome of the run matters more than the sums of its session.
-        let _ = self.change_session(|session, _| session.settle(usage));
+        let _ = self.change_session(|session, _| match one {
+            true => session.settle(usage),
+            // Which part belongs to the conversation as it is now, nobody has told.
+            false => session.used = None,
+        });
     }
 
     fn change_session(&self, change: impl FnOnce(&mut Session, domain::id::RunId)) -> Result<(), StoreError> {
         let Some(id) = self.log.state().session.clone() else { return Ok(()) };
         let home = self.dir.home();
-        let known = sessions::read(home, &id)?;
+        let known = match id == own_id(&self.spec) {
+            true => sessions::read(home, &id)?,
+            false => sessions::known(home, &id)?,
+        };
+        let before = if self.spec.fork { self.session_record() } else { None };
         let mut session = known.unwrap_or_else(|| Session {
             session: id,
             agent: self.spec.agent.clone(),
-            backend: self.spec.backend.name.clone(),
+            backend: self.attempt.backend.name.clone(),
             directory: self.spec.directory.clone(),
-            runs: Vec::new(),
+            kept: Kept::AsNamed,
+            runs: before.map(|before| before.runs).unwrap_or_default(),
             used: Some(NOTHING),
             used_at: clock::now(),
         });
@@ -58,4 +160,17 @@ impl Desk {
             }
         }
     }
+}
+
+/// Returns what a run was asked and what it answered; nothing if its record is gone.
+fn exchange(home: &Home, run: domain::id::RunId) -> Option<Exchange> {
+    let dir = home.run_dir(run);
+    let request = dir.read_spec().ok()?.prompt;
+    let ending = dir.ending().ok()??;
+    let answer = read_result(&dir, &ending.result, 0, ANSWER_BYTES_MAX).ok()?.text;
+    let response = match answer.trim() {
+        "" => format!("[no answer: {}]", ending.outcome),
+        answer => answer.to_owned(),
+    };
+    Some(Exchange { request, response })
 }

@@ -60,23 +60,6 @@ impl Desk {
         Ok(())
     }
 
-    /// Records the session that a later run can continue.
-    pub(super) fn name_session(&mut self, session: &str) -> Result<(), StoreError> {
-        if self.log.state().session.as_ref().is_some_and(|known| known.as_str() == session) {
-            return Ok(());
-        }
-        match session.parse() {
-            Ok(session) => {
-                self.append(Event::SessionNamed { session })?;
-                self.keep_session()
-            }
-            Err(error) => {
-                let error: domain::id::IdError = error;
-                self.append(Event::Warned { message: error.to_string() })
-            }
-        }
-    }
-
     fn write_to_agent(&mut self, bytes: Vec<u8>) -> Result<(), StoreError> {
         let Driven::Process { input: Some(input), .. } = &self.driven else { return Ok(()) };
         match input.try_send(bytes) {

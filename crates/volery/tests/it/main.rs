@@ -41,4 +41,5 @@ mod short_lived_grandchildren;
 mod shows_and_writes_agents;
 mod stopped_worker;
 mod tells_how_an_agent_ended;
+mod tries_again;
 mod vendors;

@@ -224,7 +224,8 @@ fn everything_in_it_is_readable_by_its_owner_only() {
     stage.agent("reader", "backend: reader");
     stage.rehearsal("top", "- delegate: {agent: greeter, prompt: moon}\n- ask: more?", "delegates: anyone");
     stage.volery(["trust", "--yes"]).ok();
-    stage.volery(["run", "reader", "x", "--session", "s", "--idempotency-key", "k"]).ok();
+    let first = stage.json(["run", "reader", "x"])["session"].as_str().unwrap().to_owned();
+    stage.volery(["run", "reader", "x", "--session", &first, "--idempotency-key", "k"]).ok();
     let id = stage.start("top", "x");
     stage.event(&id, "asked");
     stage.volery(["ps"]).ok();

@@ -65,6 +65,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SESSION")]
     pub(crate) session: Option<String>,
 
+    /// Begin a copy of this conversation and leave the conversation itself as it is
+    #[arg(long, value_name = "SESSION", conflicts_with = "session")]
+    pub(crate) fork: Option<String>,
+
     /// Ask for this model instead of the agent's own
     #[arg(long, value_name = "MODEL")]
     pub(crate) model: Option<String>,
@@ -140,7 +144,8 @@ fn into_start(args: Args, context: &Context, out: &mut Out) -> Result<Start, Com
         directory: context.absolute(args.dir.as_ref())?,
         context: args.context,
         inputs: collect_inputs(args.inputs)?,
-        session: args.session,
+        fork: args.fork.is_some(),
+        session: args.session.or(args.fork),
         model: args.model,
         limits,
         idempotency_key: args.idempotency_key,

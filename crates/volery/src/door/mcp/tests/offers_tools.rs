@@ -265,7 +265,7 @@ async fn what_the_engine_refuses_is_said_with_its_hint() {
 async fn every_argument_of_a_run_reaches_the_engine() {
     let mut session = Session::begin(Era::Legacy, "x", json!({})).await;
     let arguments = json!({
-        "agent": "quick", "prompt": "p", "directory": "/d", "context": "c", "session_id": "s", "model": "m",
+        "agent": "quick", "prompt": "p", "directory": "/d", "context": "c", "session_id": "s", "fork": true, "model": "m",
         "limits": { "timeout_s": 2, "idle_timeout_s": 3, "memory_mib": 4, "cpu_s": 5, "processes": 6 },
         "idempotency_key": "k", "on_disconnect": "cancel", "inputs": { "n": 1 },
     });
@@ -274,7 +274,7 @@ async fn every_argument_of_a_run_reaches_the_engine() {
     assert_eq!(
         start,
         json!({
-            "agent": "quick", "prompt": "p", "directory": "/d", "context": "c", "session": "s", "model": "m",
+            "agent": "quick", "prompt": "p", "directory": "/d", "context": "c", "session": "s", "fork": true, "model": "m",
             "limits": { "timeout_ms": 2_000, "idle_timeout_ms": 3_000, "memory_bytes": 4 << 20, "cpu_ms": 5_000, "processes": 6 },
             "idempotency_key": "k", "on_disconnect": { "cancel": { "grace_ms": 30_000 } }, "attachment": "attached", "inputs": { "n": 1 },
         })

@@ -49,9 +49,11 @@ pub(super) struct RunRequest {
     context: Option<String>,
     /// Values that the agent asks for beside the prompt, by name, as list_agents shows them. Only for agents with inputs.
     inputs: Option<domain::inputs::Inputs>,
-    /// Continues the conversation of earlier runs of the same agent with this session_id, or begins one. Letters,
-    /// digits, _ and -.
+    /// Continues the conversation of the earlier run of the same agent that told this session_id. Letters, digits, _
+    /// and -.
     session_id: Option<String>,
+    /// true: begins a copy of that conversation with a new session_id and leaves the conversation itself as it is.
+    fork: Option<bool>,
     /// Another model than the agent's own.
     model: Option<String>,
     /// Tighter limits than the agent's own.
@@ -119,6 +121,7 @@ impl RunRequest {
             context: self.context,
             inputs: self.inputs.unwrap_or_default(),
             session: self.session_id,
+            fork: self.fork.unwrap_or_default(),
             model: self.model,
             limits: self.limits.unwrap_or_default().into(),
             idempotency_key: self.idempotency_key,

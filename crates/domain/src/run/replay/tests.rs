@@ -1,0 +1,66 @@
+//! What a replayed prompt looks like, and that no content can break out of it.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn exchange(request: &str, response: &str) -> Exchange {
+    Exchange { request: request.to_owned(), response: response.to_owned() }
+}
+
+fn agent() -> AgentName {
+    "coder".parse().unwrap()
+}
+
+#[test]
+fn a_history_has_the_form_that_agents_of_sub_agents_mcp_know() {
+    let said = [exchange("Remember the heron.", "I do."), exchange("And {{PROMPT}}?", "Yes.")];
+    let replayed = replay(&agent(), &said, "What was it?");
+    assert_eq!((replayed.told, replayed.left_out), (2, 0));
+    assert_eq!(
+        replayed.prompt,
+        "Previous conversation history:\n\n# Session History: coder\n\n## 1. User Request\n\nRemember the heron.\n\n\
+         ## 1. Agent Response\n\nI do.\n\n## 2. User Request\n\nAnd {{PROMPT}}?\n\n## 2. Agent Response\n\nYes.\n\n\
+         ---\n\nCurrent request:\nWhat was it?"
+    );
+}
+
+#[test]
+fn the_oldest_are_left_out_and_that_is_said() {
+    let said: Vec<Exchange> =
+        (0..40).map(|number| exchange(&format!("request {number}"), &"x".repeat(5_000))).collect();
+    let replayed = replay(&agent(), &said, "Now?");
+    assert!(replayed.left_out > 0 && replayed.told > 10, "{replayed:?}");
+    assert!(replayed.prompt.len() <= REPLAY_BYTES_MAX);
+    assert!(replayed.prompt.contains("request 39") && !replayed.prompt.contains("request 0\n"));
+    let told = format!("(The oldest exchanges are left out: {} of 40.)", replayed.left_out);
+    assert!(replayed.prompt.contains(&told));
+}
+
+#[test]
+fn a_note_holds_the_request_and_the_reason() {
+    assert!(go_on("Count.", "no room").contains("cut short: no room."));
+    for note in [go_on("Count {{REASON}}.", "no room"), resume("Count {{REASON}}.")] {
+        assert!(note.ends_with("\n\nCount {{REASON}}."), "{note}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_content_looks_like_the_frame_and_none_makes_it_too_long(
+        texts in proptest::collection::vec(
+            ("(---\n|Current request:\n|## 1. User Request\n|\\{\\{PROMPT\\}\\}|é|[a-z ]{0,40}\n| ){0,40}", 0_usize..30_000),
+            0..12,
+        ),
+    ) {
+        let said: Vec<Exchange> =
+            texts.iter().map(|(text, more)| exchange(text, &format!("{text}{}", "y".repeat(*more)))).collect();
+        let replayed = replay(&agent(), &said, "P");
+        prop_assert!(replayed.prompt.len() <= REPLAY_BYTES_MAX);
+        let count = |wanted: &str| replayed.prompt.lines().filter(|line| line.trim() == wanted).count();
+        prop_assert_eq!(count("---"), 1);
+        prop_assert_eq!(count("Current request:"), 1);
+        prop_assert!(count("## 1. User Request") <= 1);
+        prop_assert_eq!(replayed.told + replayed.left_out, said.len());
+    }
+}

@@ -1,0 +1,70 @@
+//! An agent's fallbacks: each is resolved, trusted and weighed like the agent's own backend, before anything starts.
+
+use domain::agent::Agent;
+use domain::run::Alternative;
+use domain::setup::Fallback;
+
+use super::AppError;
+use super::engine::Engine;
+use super::honour::{self, Wishes};
+use super::start::check_installed;
+use crate::registry::Catalogue;
+
+impl Engine {
+    /// Returns the fallbacks of an agent, resolved, and what is to be said about them.
+    pub(super) fn alternatives(
+        &self,
+        catalogue: &Catalogue,
+        agent: &Agent,
+    ) -> Result<(Vec<Alternative>, Vec<String>), AppError> {
+        let (mut alternatives, mut warnings) = (Vec::new(), Vec::new());
+        for other in agent.setup.fallback.iter().map(|fallback| with(agent, fallback)) {
+            // The agent's own backend may never need it.
+            if let Err(error) = check_installed(&other) {
+                warnings.push(format!("the fallback to {} is left out: {}", other.backend, error.message));
+                continue;
+            }
+            let backend = self.backend_of(catalogue, &other)?;
+            if let Some(refusal) = honour::refusal(&other.setup, &backend) {
+                let hint = "choose another fallback, or write unenforceable: warn into the agent's file";
+                let message = format!("agent {}: as a fallback, {refusal}", agent.name);
+                return Err(AppError::denied(message).hint(hint));
+            }
+            warnings.extend(self.said_about(agent, &other, catalogue));
+            alternatives.push(Alternative { backend, model: other.model });
+        }
+        Ok((alternatives, warnings))
+    }
+
+    /// Returns a sentence for each wish that a fallback of the agent cannot honour.
+    pub(super) fn fallback_warnings(&self, catalogue: &Catalogue, agent: &Agent) -> Vec<String> {
+        let others = agent.setup.fallback.iter().map(|fallback| with(agent, fallback));
+        others.flat_map(|other| self.said_about(agent, &other, catalogue)).collect()
+    }
+
+    fn said_about(&self, agent: &Agent, other: &Agent, catalogue: &Catalogue) -> Vec<String> {
+        if other.backend == agent.backend {
+            return Vec::new();
+        }
+        let backend = match self.configured_backend(catalogue, other) {
+            Ok(backend) => backend,
+            Err(error) => return vec![format!("the fallback to {} cannot be used: {error}", other.backend)],
+        };
+        let mut sentences = honour::unhonoured(&Wishes::of_agent(other), &backend);
+        if !agent.setup.extra_args.is_empty() {
+            sentences.push(format!("extra_args are not passed on to {}", other.backend));
+        }
+        sentences.into_iter().map(|sentence| format!("as a fallback: {sentence}")).collect()
+    }
+}
+
+/// Returns the agent as a fallback would carry it out.
+fn with(agent: &Agent, fallback: &Fallback) -> Agent {
+    let backend = fallback.backend.clone().unwrap_or_else(|| agent.backend.clone());
+    let mut other = Agent { backend, model: fallback.model.clone(), ..agent.clone() };
+    if other.backend != agent.backend {
+        // Words of the other program; the run leaves them out.
+        other.setup.extra_args = Vec::new();
+    }
+    other
+}

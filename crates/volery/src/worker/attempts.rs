@@ -1,0 +1,287 @@
+//! The attempts of a run: `domain::run::attempt` says whether there is another one, and here it is recorded, put into
+//! words and begun.
+
+use backend::contract::{Answer, Capabilities, Conclusion};
+use domain::run::attempt::{self, Attempt, Choice, Circumstances, Next, Past, Thread, Tried};
+use domain::run::replay::{self, Exchange};
+use domain::run::{
+    AgentEnd, Asked, BackendSpec, Event, Failure, Input, OnDisconnect, OnInterrupt, RunSpec, State, Stream,
+};
+use journal::inbox::{self, Letter};
+use journal::{SpoolReader, StoreError};
+
+use super::desk::{Desk, Driven};
+use super::session;
+use crate::clock;
+use crate::point;
+
+impl Desk {
+    /// Begins the run.
+    pub(super) async fn begin_first(&mut self) -> Result<(), StoreError> {
+        let attempt = attempt::first(&self.circumstances());
+        self.begin_attempt(attempt, String::new()).await
+    }
+
+    /// Goes on with a run whose earlier worker was lost.
+    pub(super) async fn take_over(&mut self) -> Result<(), StoreError> {
+        self.remember_orders();
+        let circumstances = self.circumstances();
+        let tried = tried(self.log.state());
+        let choice = tried.last().map_or(0, |last| last.choice);
+        if !tried.is_empty() && capabilities(backend_of(&self.spec, choice)).resume {
+            // A loop knows by its calls how far it is.
+            let first = attempt::first(&circumstances);
+            self.attempt = self.words_of(&Attempt { choice, ..first }, "").0;
+            return self.begin().await;
+        }
+        match attempt::resume(&circumstances, &tried) {
+            Some(attempt) if attempt.asked == Asked::Resume => {
+                let because = "its worker was lost; the conversation goes on in a new process".to_owned();
+                self.begin_attempt(attempt, because).await
+            }
+            Some(attempt) => self.begin_attempt(attempt, String::new()).await,
+            None => {
+                let effects = self.machine.step(clock::monotonic_ms(), Input::Ended(AgentEnd::Lost));
+                let answer = self.answer_so_far()?;
+                self.perform(effects, answer).await
+            }
+        }
+    }
+
+    /// Takes up what was ordered while an earlier worker lived.
+    fn remember_orders(&mut self) {
+        if let Some(at) = self.log.state().cancel_at {
+            let left_ms = at.as_millisecond().saturating_sub(clock::now().as_millisecond());
+            let grace_ms = u64::try_from(left_ms).unwrap_or(0);
+            // It is in the journal already, so what the machine wants recorded is not.
+            self.machine.step(clock::monotonic_ms(), Input::DoorLeft(OnDisconnect::Cancel { grace_ms }));
+        }
+    }
+
+    fn answer_so_far(&self) -> Result<Answer, StoreError> {
+        let state = self.log.state();
+        if !state.said.trim().is_empty() {
+            return Ok(Answer::Text(state.answer()));
+        }
+        let written = SpoolReader::new(&self.dir, Stream::Stdout).tail(4 << 10)?;
+        let text = String::from_utf8_lossy(&written);
+        Ok(if text.trim().is_empty() { Answer::Nothing } else { Answer::Text(text.into_owned()) })
+    }
+
+    /// Takes the end of an attempt: another one follows, or it is the end of the run.
+    pub(super) async fn answer_with(&mut self, conclusion: Conclusion) -> Result<(), StoreError> {
+        let Conclusion { end, answer, session, structured, reports } = conclusion;
+        self.hear(reports)?;
+        if let Some(session) = session {
+            self.name_session(&session)?;
+        }
+        if let Some((attempt, because)) = self.another(&end) {
+            self.leave_attempt().await?;
+            if self.finished {
+                return Ok(());
+            }
+            if self.machine.is_going() {
+                return Box::pin(self.begin_attempt(attempt, because)).await;
+            }
+            // What asked it to stop is its outcome, and what the attempt said is no answer.
+            return self.step(Input::Ended(end)).await;
+        }
+        self.structured = structured;
+        let effects = self.machine.step(clock::monotonic_ms(), Input::Ended(end));
+        self.perform(effects, answer).await
+    }
+
+    /// Returns the next attempt, if there is one, and why.
+    fn another(&self, end: &AgentEnd) -> Option<(Attempt, String)> {
+        let waits = match &self.driven {
+            Driven::Loop { question, .. } | Driven::Process { question, .. } => question.is_some(),
+            Driven::Nothing => false,
+        };
+        if waits || !self.machine.is_going() {
+            return None;
+        }
+        let tried = tried(self.log.state());
+        match attempt::next(&self.circumstances(), &tried, end) {
+            Next::Finish => None,
+            Next::Again(attempt) => {
+                let name = named(&self.attempt.backend, self.attempt.model.as_deref());
+                let reason = match end {
+                    AgentEnd::Failed(failure) => failure.to_string(),
+                    AgentEnd::Unanswered => "there is no answer".to_owned(),
+                    AgentEnd::Done | AgentEnd::OverBudget(_) | AgentEnd::Refused(_) | AgentEnd::Lost => {
+                        String::new()
+                    }
+                };
+                Some((attempt, format!("{name}: {reason}")))
+            }
+        }
+    }
+
+    /// Ends what is left of an attempt, and looks whether the run shall end too.
+    async fn leave_attempt(&mut self) -> Result<(), StoreError> {
+        self.sweep()?;
+        self.driven = Driven::Nothing;
+        (self.leave_by, self.next_sample) = (None, None);
+        super::agent::remove_secrets(&self.dir);
+        point::reach("worker_between_attempts");
+        if let Letter::Valid(order) = inbox::read_cancel(&self.dir) {
+            self.cancel_seen = Some(order.now);
+            self.step(Input::Cancel(order)).await?;
+        }
+        if self.machine.next_deadline().is_some_and(|at| at <= clock::monotonic_ms()) {
+            self.step(Input::Tick).await?;
+        }
+        Ok(())
+    }
+
+    async fn begin_attempt(&mut self, attempt: Attempt, because: String) -> Result<(), StoreError> {
+        let Attempt { choice, thread, asked } = &attempt;
+        let (backend, model) = chosen(&self.spec, *choice);
+        let event = Event::AttemptBegan {
+            choice: u32::try_from(*choice).unwrap_or(u32::MAX),
+            backend: backend.name.to_string(),
+            model,
+            conversation: thread.conversation(),
+            asked: *asked,
+            because: because.clone(),
+        };
+        self.append(event)?;
+        if self.spec.on_interrupt == OnInterrupt::Resume {
+            // Whoever finds the run interrupted must know that something was begun.
+            self.log.sync()?;
+        }
+        let (words, told) = self.words_of(&attempt, &because);
+        self.attempt = words;
+        if *thread == Thread::Replay && *asked == Asked::Prompt && self.earlier_exchanges().is_empty() {
+            let reason = "nothing of what was said in it is on record any more".to_owned();
+            let end = AgentEnd::Failed(Failure::Session { reason });
+            return Box::pin(self.answer_with(Conclusion::new(end, Answer::Nothing))).await;
+        }
+        if let Some(message) = told {
+            self.append(Event::Warned { message })?;
+        }
+        if !capabilities(&self.attempt.backend).session {
+            self.name_own_session()?;
+        }
+        Box::pin(self.begin()).await
+    }
+
+    /// Returns what an attempt is started with, and what there is to say about it.
+    fn words_of(&self, attempt: &Attempt, because: &str) -> (RunSpec, Option<String>) {
+        let mut spec = self.spec.clone();
+        let (backend, model) = chosen(&self.spec, attempt.choice);
+        if backend.kind != spec.backend.kind {
+            // These are words of the other program.
+            spec.setup.extra_args = Vec::new();
+            spec.setup.vendor_agent = None;
+        }
+        (spec.backend, spec.model) = (backend.clone(), model);
+        spec.fork = false;
+        spec.session = match &attempt.thread {
+            Thread::New | Thread::Replay => None,
+            Thread::Continue(session) => Some(session.clone()),
+            Thread::Fork(session) => {
+                spec.fork = true;
+                Some(session.clone())
+            }
+            Thread::Last => Some(session::own_id(&self.spec)),
+        };
+        let summary = self.spec.setup.response_file.as_ref().and_then(|file| file.summary_template.clone());
+        spec.prompt = match attempt.asked {
+            Asked::Prompt => spec.prompt,
+            Asked::GoOn => replay::go_on(&spec.prompt, because),
+            Asked::Resume => replay::resume(&spec.prompt),
+            Asked::Summary => summary.unwrap_or_default(),
+        };
+        match (&attempt.thread, &self.spec.session) {
+            (Thread::Replay, _) => {
+                let replayed = replay::replay(&spec.agent, &self.exchanges(attempt.asked), &spec.prompt);
+                spec.prompt = replayed.prompt;
+                let left_out = match replayed.left_out {
+                    0 => String::new(),
+                    left_out => format!("; {left_out} older ones are left out"),
+                };
+                let told = format!(
+                    "continued by replay: {} was told what was said before ({} exchanges{left_out})",
+                    spec.backend.name, replayed.told
+                );
+                (spec, Some(told))
+            }
+            (Thread::New, Some(session)) => {
+                let told =
+                    format!("{} does not know what was said in the session {session}", spec.backend.name);
+                (spec, Some(told))
+            }
+            _ => (spec, None),
+        }
+    }
+
+    /// Returns what was said before this attempt: in earlier runs, and by earlier attempts where they are continued.
+    fn exchanges(&self, asked: Asked) -> Vec<Exchange> {
+        let mut all = self.earlier_exchanges();
+        let request = &self.spec.prompt;
+        if asked != Asked::Prompt {
+            let attempts = &self.log.state().attempts;
+            let earlier = &attempts[..attempts.len().saturating_sub(1)];
+            let accounts = earlier.iter().map(replay::account).filter(|account| !account.is_empty());
+            all.extend(accounts.map(|response| Exchange { request: request.clone(), response }));
+        }
+        all
+    }
+
+    fn circumstances(&self) -> Circumstances {
+        let alternatives = self.spec.alternatives.iter().map(|alternative| &alternative.backend);
+        let choices = std::iter::once(&self.spec.backend).chain(alternatives).map(|backend| {
+            let can = capabilities(backend);
+            let Capabilities { session: sessions, forks, tells_tools, .. } = can;
+            Choice { backend: backend.name.clone(), sessions, forks, tells_tools }
+        });
+        let summary =
+            self.spec.setup.response_file.as_ref().is_some_and(|file| file.summary_template.is_some());
+        Circumstances { choices: choices.collect(), past: self.past(), summary }
+    }
+
+    fn past(&self) -> Past {
+        let Some(session) = &self.spec.session else { return Past::Nothing };
+        if crate::app::chooses_sessions(&self.spec.backend) {
+            return Past::Chosen(session.clone());
+        }
+        match self.session_record() {
+            Some(known) => Past::Known { native: known.native(), fork: self.spec.fork },
+            // What was said is not on record here, so only the vendor can go on.
+            None => Past::Chosen(session.clone()),
+        }
+    }
+}
+
+/// Returns the attempts that a log tells of.
+fn tried(state: &State) -> Vec<Tried> {
+    let tried = |attempt: &domain::run::Attempted| Tried {
+        choice: usize::try_from(attempt.choice).unwrap_or(usize::MAX),
+        conversation: attempt.conversation,
+        asked: attempt.asked,
+        native: attempt.native.clone(),
+        acted: attempt.acted,
+    };
+    state.attempts.iter().map(tried).collect()
+}
+
+pub(super) fn chosen(spec: &RunSpec, choice: usize) -> (&BackendSpec, Option<String>) {
+    match choice.checked_sub(1).and_then(|number| spec.alternatives.get(number)) {
+        Some(alternative) => (&alternative.backend, alternative.model.clone()),
+        None => (&spec.backend, spec.model.clone()),
+    }
+}
+
+fn backend_of(spec: &RunSpec, choice: usize) -> &BackendSpec {
+    chosen(spec, choice).0
+}
+
+fn named(backend: &BackendSpec, model: Option<&str>) -> String {
+    model.map_or_else(|| backend.name.to_string(), |model| format!("{} with {model}", backend.name))
+}
+
+fn capabilities(spec: &BackendSpec) -> Capabilities {
+    let backend = backend::registry::by_kind(&spec.kind);
+    backend.map(|backend| backend.capabilities(&spec.options)).unwrap_or_default()
+}

@@ -1,0 +1,181 @@
+//! A run that needs more than one process of its agent: another backend or model where the first has no room, within the
+//! one time, the one cancel and the one answer of the run.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::stage::{PATIENCE, Stage, fake_agent, tagged, wait_for};
+
+/// The exit code by which the programs here say that their model has no room.
+const NO_ROOM: &str = "exit:75";
+
+/// Defines a backend that is the fake agent with these steps.
+fn backend(stage: &Stage, name: &str, steps: &[&str]) {
+    let program = fake_agent();
+    let mut command = vec![program.to_str().unwrap()];
+    command.extend(steps);
+    stage.configure(&format!("[backends.{name}]\ncommand = {}\nshortage_codes = [75]\n", json!(command)));
+}
+
+fn attempts(stage: &Stage, id: &str) -> Vec<Value> {
+    stage.events(id).into_iter().filter(|event| event["type"] == "attempt_began").collect()
+}
+
+fn run(stage: &Stage, prompt: &str, more: &[&str]) -> Value {
+    let mut arguments = vec!["run", "worker", prompt];
+    arguments.extend(more);
+    stage.json(arguments)
+}
+
+#[test]
+fn a_fallback_answers_and_what_the_first_one_said_is_no_part_of_it() {
+    let stage = Stage::new();
+    backend(&stage, "busy", &["say:half an answer", "err:no room", NO_ROOM]);
+    backend(&stage, "spare", &["say:a whole answer"]);
+    stage.agent("worker", "backend: busy\nfallback: [{backend: spare}]");
+    let run = run(&stage, "x", &[]);
+    assert_eq!((&run["status"], &run["result"]), (&json!("succeeded"), &json!("a whole answer\n")), "{run}");
+    assert_eq!(run["backend"], json!("spare"), "the one that answered");
+    let warnings = run["warnings"].to_string();
+    assert!(warnings.contains("busy: the model's service limits its use"), "{warnings}");
+    let id = run["run_id"].as_str().unwrap();
+    let attempts = attempts(&stage, id);
+    assert_eq!(attempts.len(), 2);
+    assert_eq!((&attempts[0]["choice"], &attempts[0]["backend"]), (&json!(0), &json!("busy")));
+    assert_eq!((&attempts[1]["choice"], &attempts[1]["backend"]), (&json!(1), &json!("spare")));
+    assert_eq!(fs::read_to_string(stage.run_dir(id).join("stdout.attempt1")).unwrap(), "half an answer\n");
+    assert_eq!(tagged(stage.tag(id)), Vec::<u32>::new());
+}
+
+#[test]
+fn where_nobody_can_know_what_was_done_the_next_one_is_told() {
+    let stage = Stage::new();
+    backend(&stage, "busy", &["say:I began", NO_ROOM]);
+    backend(&stage, "spare", &["read-stdin"]);
+    stage.agent("worker", "backend: busy\nfallback: [{backend: spare}]");
+    let result = run(&stage, "Count the herons.", &[])["result"].as_str().unwrap().to_owned();
+    assert!(result.contains("was cut short: busy: the model's service limits its use"), "{result}");
+    assert!(result.ends_with("Count the herons."), "{result}");
+}
+
+#[test]
+fn when_none_has_room_the_last_error_stands_and_all_attempts_are_told() {
+    let stage = Stage::new();
+    for name in ["one", "two", "three"] {
+        backend(&stage, name, &[&format!("say:I am {name}"), NO_ROOM]);
+    }
+    stage.agent("worker", "backend: one\nfallback: [{backend: two}, {backend: three, model: m}]");
+    let run = run(&stage, "x", &[]);
+    assert_eq!((&run["status"], &run["outcome"]["error"]), (&json!("failed"), &json!("rate_limit")), "{run}");
+    assert_eq!((&run["backend"], &run["result"]), (&json!("three"), &json!("I am three\n")), "{run}");
+    let warnings = run["warnings"].to_string();
+    assert!(warnings.contains("one: the model's") && warnings.contains("two: the model's"), "{warnings}");
+    assert_eq!(attempts(&stage, run["run_id"].as_str().unwrap()).len(), 3);
+}
+
+#[test]
+fn any_other_failure_is_the_end() {
+    let stage = Stage::new();
+    backend(&stage, "broken", &["exit:7"]);
+    backend(&stage, "spare", &["say:never"]);
+    stage.agent("worker", "backend: broken\nfallback: [{backend: spare}]");
+    let run = run(&stage, "x", &[]);
+    assert_eq!(run["outcome"], json!({"outcome": "failed", "kind": "exit", "code": 7}), "{run}");
+    assert_eq!(attempts(&stage, run["run_id"].as_str().unwrap()).len(), 1);
+}
+
+#[test]
+fn the_time_out_counts_over_all_attempts() {
+    let stage = Stage::new();
+    backend(&stage, "busy", &["sleep:2500", NO_ROOM]);
+    backend(&stage, "slow", &["say:begun", "sleep:60000"]);
+    stage.agent("worker", "backend: busy\nfallback: [{backend: slow}]\ntimeout: 4s\ngrace: 1s");
+    let run = run(&stage, "x", &[]);
+    assert_eq!(run["status"], json!("partial"), "{run}");
+    assert_eq!(run["result"], json!("begun\n"), "{run}");
+    let took = run["duration_ms"].as_u64().unwrap();
+    // A time-out of its own would have given the second attempt 4 s more.
+    assert!((4_000..6_300).contains(&took), "{took}");
+}
+
+#[test]
+fn a_cancel_between_two_attempts_is_the_end() {
+    let stage = Stage::new();
+    backend(&stage, "busy", &["say:half", NO_ROOM]);
+    backend(&stage, "spare", &["say:never"]);
+    stage.agent("worker", "backend: busy\nfallback: [{backend: spare}]");
+    stage.hold("worker_between_attempts");
+    let id = stage.start("worker", "x");
+    stage.held("worker_between_attempts");
+    // Whoever cancels does not wait for the worker, which stands still.
+    let mut cancel = stage.command(["cancel", &id]).spawn().unwrap();
+    let letter = stage.run_dir(&id).join("inbox/cancel");
+    wait_for(PATIENCE, "the letter", || letter.exists().then_some(()));
+    stage.release("worker_between_attempts");
+    let run = stage.ended(&id);
+    cancel.wait().unwrap();
+    assert_eq!(run["status"], json!("cancelled"), "{run}");
+    assert_eq!(attempts(&stage, &id).len(), 1);
+    assert_eq!(stage.times_ended(&id), 1);
+}
+
+#[test]
+fn a_worker_that_is_killed_between_two_attempts_repeats_nothing() {
+    let stage = Stage::new();
+    backend(&stage, "busy", &["say:half", NO_ROOM]);
+    backend(&stage, "spare", &["say:never"]);
+    stage.agent("worker", "backend: busy\nfallback: [{backend: spare}]");
+    stage.hold("worker_between_attempts");
+    let id = stage.start("worker", "x");
+    crate::stage::kill(stage.held("worker_between_attempts"), rustix::process::Signal::KILL);
+    let ending = stage.outcome_by_itself(&id, PATIENCE);
+    assert_eq!(ending["cause"], json!({"cause": "interrupted", "lost": "worker"}), "{ending}");
+}
+
+#[test]
+fn a_fallback_is_weighed_before_anything_starts() {
+    let stage = Stage::new();
+    backend(&stage, "busy", &[NO_ROOM]);
+    stage.agent("worker", "backend: rehearsal\nfallback: [{backend: nowhere}]\nsteps: [{say: hi}]");
+    let unknown = stage.volery(["run", "worker", "x"]).exits(2);
+    assert!(unknown.stderr.contains("nowhere, which is not configured"), "{unknown:?}");
+    let allowed =
+        "backend: rehearsal\npermission: read-only\nunenforceable: warn\nfallback: [{backend: busy}]";
+    stage.agent("worker", &format!("{allowed}\nsteps: [{{say: hi}}]"));
+    let warned = run(&stage, "x", &[]);
+    let told = "as a fallback: the level read-only is not enforced by busy";
+    assert!(warned["warnings"].to_string().contains(told), "{warned}");
+    // Not installed: left out, and said.
+    stage.agent("worker", "backend: rehearsal\nfallback: [{backend: kiro}]\nsteps: [{say: hi}]");
+    let run = run(&stage, "x", &[]);
+    assert_eq!(run["status"], json!("succeeded"), "{run}");
+    let told = "the fallback to kiro is left out: agent worker needs kiro-cli, which is not on the PATH";
+    assert!(run["warnings"].to_string().contains(told), "{run}");
+}
+
+#[test]
+fn a_fallback_that_cannot_enforce_the_permission_is_refused_by_name() {
+    let stage = Stage::new();
+    backend(&stage, "busy", &[NO_ROOM]);
+    let bin = stage.path("bin");
+    fs::create_dir(&bin).unwrap();
+    std::os::unix::fs::symlink(fake_agent(), bin.join("claude")).unwrap();
+    stage.agent("worker", "backend: claude\npermission: read-only\nfallback: [{backend: busy}]");
+    let mut command = stage.command(["run", "worker", "x"]);
+    command.env("PATH", format!("{}:{}", bin.display(), std::env::var("PATH").unwrap()));
+    let refused = crate::stage::said(command.stdin(std::process::Stdio::null()).output().unwrap()).exits(3);
+    let told = "agent worker: as a fallback, the backend busy cannot enforce the level read-only";
+    assert!(refused.stderr.contains(told), "{refused:?}");
+    assert_eq!(stage.runs(), Vec::<String>::new());
+}
+
+#[test]
+fn a_projects_own_program_is_no_fallback_until_it_is_trusted() {
+    let stage = Stage::new();
+    let config = stage.project().join(".volery/config.toml");
+    fs::write(config, "[backends.own]\ncommand = [\"echo\", \"hi\"]\n").unwrap();
+    stage.agent("worker", "backend: rehearsal\nfallback: [{backend: own}]\nsteps: [{say: hi}]");
+    let refused = stage.volery(["run", "worker", "x"]).exits(3);
+    assert!(refused.stderr.contains("that you have not trusted"), "{refused:?}");
+}
