@@ -93,6 +93,7 @@ impl Backend for Claude {
             extra_args: true,
             extra_directories: true,
             delegates: true,
+            forks: true,
             ..Capabilities::default()
         }
     }
@@ -137,6 +138,7 @@ impl Backend for Claude {
         for directory in &setup.extra_directories {
             option("--add-dir", Some(directory.clone()));
         }
+        argv.extend(spec.fork.then(|| "--fork-session".to_owned()));
         argv.extend(permitted_args(&setup.extra_args, EXTRA_ARGS).map_err(wrong)?);
         let mut set = Vec::new();
         if let Some((address, key)) = self.service {

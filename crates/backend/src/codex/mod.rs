@@ -77,6 +77,7 @@ impl Backend for Codex {
             extra_args: true,
             extra_directories: true,
             delegates: true,
+            forks: true,
             ..Capabilities::default()
         }
     }
@@ -99,6 +100,7 @@ impl Backend for Codex {
             thread: thread(spec, &servers),
             turn: turn(spec),
             session: spec.session.as_ref().map(|session| session.as_str().to_owned()),
+            fork: spec.fork,
             servers: servers.entries.clone(),
             structured: spec.setup.output_schema.is_some(),
         };

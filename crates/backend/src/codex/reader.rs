@@ -37,6 +37,8 @@ pub(super) struct Order {
     pub(super) turn: Value,
     /// The conversation to be continued.
     pub(super) session: Option<String>,
+    /// It is copied and not continued.
+    pub(super) fork: bool,
     /// The only MCP servers that the agent shall have.
     pub(super) servers: Map<String, Value>,
     pub(super) structured: bool,
@@ -126,7 +128,7 @@ impl AppServer {
             Some(session) => {
                 thread["threadId"] = json!(session);
                 thread["excludeTurns"] = json!(true);
-                "thread/resume"
+                if self.order.fork { "thread/fork" } else { "thread/resume" }
             }
             None => "thread/start",
         };
@@ -145,7 +147,8 @@ impl AppServer {
                 _ => Failure::Agent { message: reason },
             });
         };
-        if self.order.session.as_deref().is_some_and(|wanted| wanted != thread) {
+        let wanted = self.order.session.as_deref().filter(|_| !self.order.fork);
+        if wanted.is_some_and(|wanted| wanted != thread) {
             let reason = format!("codex continued {thread} instead");
             return self.give_up(Failure::Session { reason });
         }

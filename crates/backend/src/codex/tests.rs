@@ -25,6 +25,7 @@ fn reader(session: Option<&str>, structured: bool) -> AppServer {
         thread: json!({"cwd": "/p", "config": {}}),
         turn: json!({"input": []}),
         session: session.map(ToOwned::to_owned),
+        fork: false,
         servers,
         structured,
     })

@@ -1,7 +1,10 @@
 //! Kiro's program, after its documentation: it could not be installed where this was written. It writes a transcript
-//! for people and names no session, so that a conversation cannot be continued by it.
+//! for people and names no session, so that a later run cannot continue a conversation by it. It finds its last
+//! conversation by the directory it works in: a run that may have to ask once more gets one of its own.
 
 mod reader;
+
+use std::path::PathBuf;
 
 use domain::permission::{Level, Permission, Rule, ToolKind};
 use domain::run::RunSpec;
@@ -9,13 +12,15 @@ use serde_json::Value;
 
 use crate::combined_prompt::{self, ARGUMENT_BYTES_MAX};
 use crate::contract::{
-    Backend, Capabilities, Drive, Feed, Place, PrepareError, ProcessDrive, Setting, permitted_args,
+    Backend, Capabilities, Drive, Feed, Place, PrepareError, ProcessDrive, Setting, WorkFile, permitted_args,
 };
 use crate::program::Program;
 use crate::worded_schema;
 
 const KIND: &str = "kiro";
 const RESPONSE_FILE: &str = "response.txt";
+/// The directory of a run whose conversation may have to be found again.
+const SESSION_FOLDER: &str = "session";
 /// Where Kiro itself finds agents, below a project or a home.
 const OWN_AGENTS: &str = "/.kiro/agents/";
 
@@ -81,13 +86,24 @@ impl Backend for Kiro {
         gaps
     }
 
+    fn works_in(&self, spec: &RunSpec, place: &Place<'_>) -> Option<PathBuf> {
+        let asks_again =
+            spec.setup.response_file.as_ref().is_some_and(|file| file.summary_template.is_some());
+        // It looks for a project's own agents below the directory it works in.
+        let at_home = !own_agent(spec) || !spec.source.starts_with(&spec.project);
+        (asks_again && at_home).then(|| place.work.join(SESSION_FOLDER))
+    }
+
     fn prepare(&self, spec: &RunSpec, place: &Place<'_>) -> Result<Drive, PrepareError> {
         let wrong = |reason: String| PrepareError { kind: KIND, reason };
         let found = place.found.ok_or_else(|| wrong("kiro-cli was not found on the PATH".to_owned()))?;
         let setup = &spec.setup;
         let mut argv = found.argv.clone();
         argv.extend(["chat", "--no-interactive", "--wrap", "never"].map(ToOwned::to_owned));
-        let own_agent = spec.source.contains(OWN_AGENTS) && spec.source.ends_with(".json");
+        // Only an attempt that asks the same conversation once more has one.
+        let once_more = spec.session.is_some();
+        argv.extend(once_more.then(|| "--resume".to_owned()));
+        let own_agent = own_agent(spec);
         if own_agent {
             argv.extend(["--agent".to_owned(), spec.agent.to_string()]);
         }
@@ -102,12 +118,21 @@ impl Backend for Kiro {
         let response_file = place.work.join(RESPONSE_FILE);
         let mut prompt =
             if own_agent { worded_schema::prompt(spec) } else { combined_prompt::combined(spec) };
+        let mut files = Vec::new();
         if let Some(protocol) = &setup.response_file {
-            let template = protocol
-                .template
-                .replace("{{RESPONSE_FILE}}", &response_file.display().to_string())
-                .replace("{{WORKING_DIRECTORY}}", &spec.directory);
-            prompt = format!("In directory {}, {prompt}\n\n{template}", spec.directory);
+            let filled = |template: &str| {
+                template
+                    .replace("{{RESPONSE_FILE}}", &response_file.display().to_string())
+                    .replace("{{WORKING_DIRECTORY}}", &spec.directory)
+            };
+            prompt = match once_more {
+                true => filled(&spec.prompt),
+                false => {
+                    format!("In directory {}, {prompt}\n\n{}", spec.directory, filled(&protocol.template))
+                }
+            };
+            // What an earlier attempt left there is no answer of this one.
+            files.push(WorkFile::plain(RESPONSE_FILE, ""));
         }
         // Only newer versions read their prompt from a pipe.
         let feed = if prompt.len() > ARGUMENT_BYTES_MAX {
@@ -122,13 +147,19 @@ impl Backend for Kiro {
             known_env: VARIABLES.iter().map(|name| (*name).to_owned()).collect(),
             set: vec![("NO_COLOR".to_owned(), Setting::Plain("1".to_owned()))],
             feed,
-            files: Vec::new(),
+            files,
             reader: Box::new(reader::Transcript::new(
                 setup.output_schema.is_some(),
                 setup.response_file.as_ref().map(|_| response_file),
+                self.works_in(spec, place).is_some(),
             )),
         }))
     }
+}
+
+/// Tells whether Kiro knows the agent from its own file.
+fn own_agent(spec: &RunSpec) -> bool {
+    spec.source.contains(OWN_AGENTS) && spec.source.ends_with(".json")
 }
 
 /// Returns the tools that need no question; `None` stands for all. What is not among them is refused.

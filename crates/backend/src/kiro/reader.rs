@@ -16,6 +16,8 @@ const TEXT_BYTES_MAX: usize = 4 << 20;
 const TAIL_BYTES_MAX: usize = 4 << 10;
 /// How the line begins that shows that a model answered.
 const CREDITS: &str = "Credits:";
+/// What stands before it.
+const TRAILER: char = '\u{25b8}';
 /// Words of somebody who is not logged in, or is asked to log in, in lower case.
 const LOGIN: [&str; 7] = [
     "not logged in",
@@ -34,6 +36,8 @@ const NO_AGENT: i32 = 4;
 pub(super) struct Transcript {
     structured: bool,
     response_file: Option<PathBuf>,
+    /// The conversation can be asked once more.
+    asked_again: bool,
     held: Vec<u8>,
     tail: Vec<u8>,
     kept: Kept,
@@ -41,10 +45,11 @@ pub(super) struct Transcript {
 }
 
 impl Transcript {
-    pub(super) fn new(structured: bool, response_file: Option<PathBuf>) -> Self {
+    pub(super) fn new(structured: bool, response_file: Option<PathBuf>, asked_again: bool) -> Self {
         Self {
             structured,
             response_file,
+            asked_again,
             held: Vec::new(),
             tail: Vec::new(),
             kept: Kept::default(),
@@ -63,7 +68,13 @@ impl Transcript {
     /// Returns the transcript without what belongs to a terminal.
     fn transcript(&self) -> String {
         let plain = kept::plain(&String::from_utf8_lossy(&self.held));
-        let text = plain.trim();
+        let mut text = plain.trim();
+        // Some versions write the line about credits here too.
+        while let Some((rest, last)) = text.rsplit_once('\n').or(Some(("", text)))
+            && last.trim_start().trim_start_matches(TRAILER).trim_start().starts_with(CREDITS)
+        {
+            text = rest.trim_end();
+        }
         text.strip_prefix("> ").unwrap_or(text).trim().to_owned()
     }
 
@@ -85,6 +96,7 @@ impl Transcript {
             }
             Exit::Signal(signal) => Failure::Signal { signal },
             Exit::Code(0) if proven && answered => return AgentEnd::Done,
+            Exit::Code(0) if proven && self.asked_again => return AgentEnd::Unanswered,
             Exit::Code(0) if proven => Failure::Output { reason: "there is no answer".to_owned() },
             Exit::Code(0) => Failure::Output { reason: "nothing shows that a model answered".to_owned() },
             Exit::Code(NO_SERVER) => told("an MCP server did not start"),

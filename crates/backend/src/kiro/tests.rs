@@ -15,7 +15,7 @@ use crate::sample;
 const CREDITS: &str = "\x1b[0m\n \u{25b8} Credits: 0.39 \u{2022} Time: 15s\n";
 
 fn read(stdout: &str, stderr: &str, exit: Exit) -> Conclusion {
-    let mut reader = Transcript::new(false, None);
+    let mut reader = Transcript::new(false, None, false);
     reader.feed(Pipe::Stdout, stdout.as_bytes());
     reader.feed(Pipe::Stderr, stderr.as_bytes());
     reader.conclude(exit)
@@ -58,7 +58,7 @@ fn codes_have_their_meaning_and_text_is_kept() {
 
 #[test]
 fn a_login_that_is_waited_for_ends_the_run() {
-    let mut reader = Transcript::new(false, None);
+    let mut reader = Transcript::new(false, None, false);
     assert_eq!(
         reader.feed(Pipe::Stderr, b"Open this URL: https://example.invalid/device\n"),
         [Report::Finished]
@@ -76,7 +76,7 @@ fn an_answer_in_its_file_counts_first() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("response.txt");
     let conclude = || {
-        let mut reader = Transcript::new(false, Some(file.clone()));
+        let mut reader = Transcript::new(false, Some(file.clone()), false);
         reader.feed(Pipe::Stdout, b"> I wrote it.");
         reader.feed(Pipe::Stderr, CREDITS.as_bytes());
         reader.conclude(Exit::Code(0)).answer
@@ -140,6 +140,48 @@ fn the_protocol_of_the_response_file_stands_around_the_prompt() {
 }
 
 #[test]
+fn an_attempt_that_asks_once_more_resumes_in_a_directory_of_its_own() {
+    let protocol = |spec: &mut domain::run::RunSpec| {
+        let summary_template = Some("Sum up, or write {{RESPONSE_FILE}}.".to_owned());
+        spec.setup.response_file = Some(ResponseFile { template: "Write.".to_owned(), summary_template });
+    };
+    let again = drive(|spec| {
+        protocol(spec);
+        spec.session = Some("x".parse().unwrap());
+        spec.prompt = "Sum up, or write {{RESPONSE_FILE}}.".to_owned();
+    });
+    assert!(again.argv.contains(&"--resume".to_owned()));
+    assert_eq!(again.argv.last().unwrap(), "Sum up, or write /w/response.txt.");
+    assert_eq!(again.files, [WorkFile::plain("response.txt", "")]);
+    let folder = |source: &str, with_protocol: bool| {
+        let mut spec = sample::spec("kiro");
+        spec.source = source.to_owned();
+        if with_protocol {
+            protocol(&mut spec);
+        }
+        let place =
+            Place { work: Path::new("/w"), own_program: Path::new("/v"), found: None, session_used: None };
+        Kiro.works_in(&spec, &place)
+    };
+    assert_eq!(folder("/home/me/.kiro/agents/coder.json", true), Some("/w/session".into()));
+    assert_eq!(folder("/home/me/.kiro/agents/coder.json", false), None);
+    assert_eq!(folder("/p/.kiro/agents/coder.json", true), None, "it would not find its agent");
+}
+
+#[test]
+fn silence_can_be_asked_again_and_a_trailer_is_no_answer() {
+    for stdout in ["", "\x1b[0m\n \u{25b8} Credits: 0.39 \u{2022} Time: 15s\n"] {
+        let mut reader = Transcript::new(false, None, true);
+        reader.feed(Pipe::Stdout, stdout.as_bytes());
+        reader.feed(Pipe::Stderr, CREDITS.as_bytes());
+        let conclusion = reader.conclude(Exit::Code(0));
+        assert_eq!((conclusion.end, conclusion.answer), (AgentEnd::Unanswered, Answer::Nothing));
+    }
+    let with_trailer = read(&format!("> Hello{CREDITS}"), CREDITS, Exit::Code(0));
+    assert_eq!(with_trailer.answer, Answer::Text("Hello".to_owned()));
+}
+
+#[test]
 fn levels_and_rules_become_trusted_tools() {
     let tools = |text: &str| trusted(&serde_json::from_str(text).unwrap()).map(|tools| tools.join(","));
     assert_eq!(tools(r#"{"level": "read-only"}"#).as_deref(), Some("fs_read"));
@@ -168,7 +210,7 @@ fn what_it_cannot_limit_is_named() {
 proptest! {
     #[test]
     fn no_bytes_make_it_panic_or_succeed(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        let mut reader = Transcript::new(true, None);
+        let mut reader = Transcript::new(true, None, false);
         reader.feed(Pipe::Stdout, &bytes);
         reader.feed(Pipe::Stderr, &bytes);
         prop_assert!(matches!(reader.conclude(Exit::Code(0)).end, AgentEnd::Failed(_)));

@@ -82,6 +82,7 @@ impl Backend for Opencode {
             output_schema: true,
             extra_args: true,
             delegates: true,
+            forks: true,
             ..Capabilities::default()
         }
     }
@@ -102,6 +103,7 @@ impl Backend for Opencode {
         argv.extend(spec.model.iter().map(|model| format!("--model={model}")));
         argv.extend(setup.effort.iter().map(|effort| format!("--variant={effort}")));
         argv.extend(spec.session.iter().map(|session| format!("--session={}", session.as_str())));
+        argv.extend(spec.fork.then(|| "--fork".to_owned()));
         argv.extend(permitted_args(&setup.extra_args, EXTRA_ARGS).map_err(wrong)?);
         let mut files = Vec::new();
         if !spec.system_prompt.trim().is_empty() {

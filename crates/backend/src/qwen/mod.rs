@@ -93,6 +93,7 @@ impl Backend for Qwen {
             extra_args: true,
             extra_directories: true,
             delegates: true,
+            forks: true,
             ..Capabilities::default()
         }
     }
@@ -191,6 +192,7 @@ fn options(spec: &RunSpec) -> Vec<String> {
     for directory in &setup.extra_directories {
         option("--add-dir", Some(directory.clone()));
     }
+    argv.extend(spec.fork.then(|| "--fork-session".to_owned()));
     argv.extend((setup.context == Context::None).then(|| "--bare".to_owned()));
     argv
 }

@@ -197,13 +197,17 @@ impl Desk {
             (Thread::Replay, _) => {
                 let replayed = replay::replay(&spec.agent, &self.exchanges(attempt.asked), &spec.prompt);
                 spec.prompt = replayed.prompt;
+                let told = match replayed.told {
+                    1 => "1 exchange".to_owned(),
+                    told => format!("{told} exchanges"),
+                };
                 let left_out = match replayed.left_out {
                     0 => String::new(),
                     left_out => format!("; {left_out} older ones are left out"),
                 };
                 let told = format!(
-                    "continued by replay: {} was told what was said before ({} exchanges{left_out})",
-                    spec.backend.name, replayed.told
+                    "continued by replay: {} was told what was said before ({told}{left_out})",
+                    spec.backend.name
                 );
                 (spec, Some(told))
             }

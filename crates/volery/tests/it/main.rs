@@ -10,6 +10,7 @@ mod stage;
 
 mod a_task_outlives_its_server;
 mod a_wait_is_not_a_run;
+mod answers_into_a_file;
 mod asks_for_trust;
 mod asks_people;
 mod bounds_what_an_agent_writes;

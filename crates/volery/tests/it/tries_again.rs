@@ -179,3 +179,52 @@ fn a_projects_own_program_is_no_fallback_until_it_is_trusted() {
     let refused = stage.volery(["run", "worker", "x"]).exits(3);
     assert!(refused.stderr.contains("that you have not trusted"), "{refused:?}");
 }
+
+/// A place with a stand-in for Claude Code that only notes that it was started, and then hangs.
+fn with_silent_claude() -> Stage {
+    let stage = Stage::new();
+    let bin = stage.path("bin");
+    fs::create_dir(&bin).unwrap();
+    let script = format!("#!/bin/sh\necho x >> '{}'\nexec sleep 60\n", stage.path("started").display());
+    fs::write(bin.join("claude"), script).unwrap();
+    fs::set_permissions(bin.join("claude"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    stage.agent("worker", "backend: claude\non_interrupt: resume");
+    stage
+}
+
+fn start_with_claude(stage: &Stage) -> String {
+    let mut command = stage.command(["run", "worker", "x", "--background"]);
+    command.env("PATH", format!("{}:{}", stage.path("bin").display(), std::env::var("PATH").unwrap()));
+    let output = command.stdin(std::process::Stdio::null()).output().unwrap();
+    crate::stage::said(output).ok().stdout.trim().to_owned()
+}
+
+#[test]
+fn a_lost_agent_that_had_named_no_session_is_not_started_again() {
+    let stage = with_silent_claude();
+    stage.hold("worker_spawned_agent");
+    let id = start_with_claude(&stage);
+    let worker = stage.held("worker_spawned_agent");
+    wait_for(PATIENCE, "the agent", || stage.path("started").exists().then_some(()));
+    crate::stage::kill(worker, rustix::process::Signal::KILL);
+    let ending = stage.outcome_by_itself(&id, PATIENCE);
+    assert_eq!((&ending["outcome"], &ending["lost"]), (&json!("interrupted"), &json!("worker")), "{ending}");
+    assert_eq!(fs::read_to_string(stage.path("started")).unwrap(), "x\n", "once");
+    assert_eq!(tagged(stage.tag(&id)), Vec::<u32>::new());
+}
+
+#[test]
+fn a_worker_that_was_lost_before_it_began_is_followed_by_one_that_begins() {
+    let stage = with_silent_claude();
+    stage.hold("worker_claimed");
+    let id = start_with_claude(&stage);
+    let first = stage.held("worker_claimed");
+    crate::stage::kill(first, rustix::process::Signal::KILL);
+    wait_for(PATIENCE, "the next worker", || Some(stage.held("worker_claimed")).filter(|pid| *pid != first));
+    assert!(!stage.path("started").exists());
+    stage.release("worker_claimed");
+    wait_for(PATIENCE, "the agent", || stage.path("started").exists().then_some(()));
+    assert_eq!(stage.volery(["cancel", "--now", &id]).code, 0);
+    assert_eq!(stage.ended(&id)["status"], json!("cancelled"));
+    assert_eq!(attempts(&stage, &id).len(), 1);
+}

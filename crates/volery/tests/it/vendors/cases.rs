@@ -59,6 +59,31 @@ pub(super) fn resume(vendor: &Vendor) {
     tell(vendor, "resume", &Cell::Works);
 }
 
+pub(super) fn fork(vendor: &Vendor) {
+    let script = vec![Reply::say("I am one."), Reply::say("I am a copy."), Reply::say("I am two.")];
+    let Some(place) = Place::make(vendor, "fork", script) else { return };
+    place.agent(vendor, "timeout: 100s");
+    let first = place.run("Remember the heron.", &[]);
+    let session = first["session"].as_str().unwrap_or_else(|| panic!("no session: {first}"));
+    let copy = place.run("In the copy: what was it?", &["--fork", session]);
+    assert_eq!(copy["result"].as_str().unwrap_or_default().trim(), "I am a copy.", "{copy}");
+    assert!(copy["session"].is_string() && copy["session"] != first["session"], "{copy}");
+    let tokens = |run: &Value| (run["usage"]["input_tokens"].clone(), run["usage"]["output_tokens"].clone());
+    let none = (json!(0), json!(0));
+    // A copy has used what it used itself, whatever its program counts.
+    assert!(tokens(&copy) == tokens(&first) || tokens(&copy) == none, "{first} {copy}");
+    if copy["usage"]["cost"].is_object() {
+        assert_eq!(copy["usage"]["cost"], first["usage"]["cost"], "{copy}");
+    }
+    let asked = |place: &Place| place.offline.server().seen().last().unwrap().body.to_string();
+    assert!(asked(&place).contains("Remember the heron."), "the first run is not there");
+    let second = place.run("What was it?", &["--session", session]);
+    assert_eq!(second["result"].as_str().unwrap_or_default().trim(), "I am two.", "{second}");
+    assert!(!asked(&place).contains("In the copy"), "the copy is in the original");
+    let replayed = copy["warnings"].to_string().contains("continued by replay");
+    tell(vendor, "fork", &if replayed { Cell::Limited("by replay") } else { Cell::Works });
+}
+
 pub(super) fn deny(vendor: &Vendor) {
     let Some(place) = Place::make(vendor, "deny", Vec::new()) else { return };
     let made = place.stage.project().join("forbidden.txt");

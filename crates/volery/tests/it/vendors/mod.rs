@@ -2,6 +2,7 @@
 //! only the scripted model can be reached. Every cell of the table backend × case is a test; what a vendor's program
 //! cannot do is a cell with the reason.
 
+mod attempts;
 mod cases;
 mod delegates;
 mod killed;
@@ -28,6 +29,11 @@ macro_rules! vendors {
             #[test]
             fn continues_a_session() {
                 cases::resume(&VENDOR);
+            }
+
+            #[test]
+            fn copies_a_session() {
+                cases::fork(&VENDOR);
             }
 
             #[test]
