@@ -248,6 +248,12 @@ pub enum Report {
     Asks(Ask),
     /// To be written to the agent's input.
     Write(Vec<u8>),
+    /// As `Write`, with `${NAME}` of these variables replaced by their values, as inside a JSON string: what the worker
+    /// alone may know.
+    WriteFilled {
+        content: Vec<u8>,
+        variables: Vec<String>,
+    },
     /// The agent's input is to be closed.
     CloseInput,
     /// The agent has said its last word. It is given a moment to leave, and then ended: what it said counts.

@@ -2,6 +2,7 @@
 //!
 //! A backend sees neither the journal nor a door: it says what to start or do, and reads what comes back.
 
+pub mod acp;
 pub mod claude;
 pub mod codex;
 pub mod combined_prompt;
@@ -14,6 +15,7 @@ pub mod gemini;
 pub mod goose;
 pub mod grok;
 pub mod kept;
+pub mod kimi;
 pub mod kiro;
 pub mod lines;
 pub mod mcp_config;

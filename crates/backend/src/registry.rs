@@ -1,5 +1,6 @@
 //! All backends. A new one is a folder, and a line here.
 
+use crate::acp::{self, Acp};
 use crate::claude::Claude;
 use crate::codex::Codex;
 use crate::command::Command;
@@ -20,6 +21,7 @@ const GLM: (&str, &str) = ("https://api.z.ai/api/anthropic", "ZAI_API_KEY");
 
 static ALL: &[&dyn Backend] = &[
     &Command,
+    &Acp,
     &Rehearsal,
     &Claude { name: "claude", service: None },
     &Claude { name: "glm", service: Some(GLM) },
@@ -34,17 +36,28 @@ static ALL: &[&dyn Backend] = &[
     &Grok,
 ];
 
-/// Returns the backend that understands runs of this kind.
-pub fn by_kind(kind: &str) -> Option<&'static dyn Backend> {
-    ALL.iter().copied().find(|backend| backend.kind() == kind)
+fn all() -> impl Iterator<Item = &'static dyn Backend> {
+    ALL.iter().copied().chain(acp::KNOWN.iter().map(|known| known as &dyn Backend))
 }
 
-/// Returns the backends that have a vendor's program, by name.
+/// Returns the backend that understands runs of this kind.
+pub fn by_kind(kind: &str) -> Option<&'static dyn Backend> {
+    all().find(|backend| backend.kind() == kind)
+}
+
+/// Returns the backends that have a vendor's program, by name; of several with the same program the first.
 pub fn vendors() -> impl Iterator<Item = (&'static str, &'static Program)> {
-    ALL.iter().filter_map(|backend| Some((backend.kind(), backend.program()?)))
+    let of = |backend: &dyn Backend| Some((backend.kind(), backend.program()?));
+    let first = move |known: &(&str, &'static Program)| {
+        !ALL.iter().filter_map(|backend| of(*backend)).any(|(_, program)| std::ptr::eq(program, known.1))
+    };
+    ALL.iter()
+        .filter_map(move |backend| of(*backend))
+        .chain(acp::KNOWN.iter().filter_map(move |known| of(known)).filter(first))
 }
 
 /// Returns the names that a configuration cannot define anew: every backend that needs no configuration.
 pub fn built_in() -> Vec<&'static str> {
-    ALL.iter().map(|backend| backend.kind()).filter(|kind| *kind != Command.kind()).collect()
+    let configured = [Command.kind(), Acp.kind()];
+    all().map(|backend| backend.kind()).filter(|kind| !configured.contains(kind)).collect()
 }

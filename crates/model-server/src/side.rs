@@ -11,15 +11,16 @@ pub struct SideRule {
 }
 
 /// What agents were seen to ask beside their work: the text, and an answer that satisfies them.
-const KNOWN: [(&str, &str); 7] = [
+const KNOWN: [(&str, &str); 8] = [
     // claude: quota check, title of a conversation, what the user turned to.
     ("Write the title", "A title"),
     ("Please write a 5-10 word title", "A title"),
     ("isNewTopic", "{\"isNewTopic\":false,\"title\":null}"),
     // opencode.
     ("You are a title generator", "A title"),
-    // goose: the name of a session.
+    // goose: the name of a session; over ACP also that of each use of a tool.
     ("four words or less", "A short name"),
+    ("Summarize this tool call", "using a tool"),
     // gemini with `auto` as model: which model shall answer.
     ("complexity_reasoning", "{\"complexity_reasoning\":\"easy\",\"complexity_score\":1}"),
     ("Task Routing AI", "{\"reasoning\":\"easy\",\"model_choice\":\"flash\"}"),

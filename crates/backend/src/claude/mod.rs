@@ -19,7 +19,7 @@ use crate::program::Program;
 const SYSTEM_FILE: &str = "system.md";
 
 /// Variables that Claude Code needs to know its user, its service and its place.
-const VARIABLES: &[&str] = &[
+pub(crate) const VARIABLES: &[&str] = &[
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_AUTH_TOKEN",
     "ANTHROPIC_BASE_URL",

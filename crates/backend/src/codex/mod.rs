@@ -26,7 +26,7 @@ use reader::{AppServer, Order};
 use servers::Servers;
 
 /// Variables that Codex needs to know its user, its service and its place.
-const VARIABLES: &[&str] = &[
+pub(crate) const VARIABLES: &[&str] = &[
     "AZURE_OPENAI_API_KEY",
     "CODEX_ACCESS_TOKEN",
     "CODEX_API_KEY",

@@ -3,7 +3,7 @@
 
 mod permission;
 mod reader;
-mod versions;
+pub(crate) mod versions;
 
 use domain::agent::Delegates;
 use domain::permission::Permission;
@@ -28,7 +28,7 @@ const AGENT_FILE: &str = "agent/.github/agents/volery.agent.md";
 const USAGE_FILE: &str = "usage.json";
 
 /// Variables that Copilot needs to know its user, its service and its place.
-const VARIABLES: &[&str] = &[
+pub(crate) const VARIABLES: &[&str] = &[
     "COPILOT_GH_HOST",
     "COPILOT_GITHUB_TOKEN",
     "COPILOT_HOME",
@@ -147,7 +147,7 @@ impl Backend for Copilot {
 }
 
 /// Returns the file with the servers, each with the tools that the agent sees of it.
-fn servers(spec: &RunSpec, place: &Place<'_>) -> WorkFile {
+pub(crate) fn servers(spec: &RunSpec, place: &Place<'_>) -> WorkFile {
     let mut servers = mcp_config::servers(spec, place);
     for (name, server) in &mut servers {
         let own = spec.setup.mcp_servers.iter().find(|server| server.name == *name);

@@ -2,7 +2,7 @@
 
 mod policy;
 mod reader;
-mod versions;
+pub(crate) mod versions;
 
 use domain::permission::Permission;
 use domain::run::RunSpec;
@@ -25,7 +25,7 @@ const SYSTEM_FILE: &str = "system.md";
 const NO_SERVER: &str = "volery-allows-none";
 
 /// Variables that Gemini CLI needs to know its user, its service and its place.
-const VARIABLES: &[&str] = &[
+pub(crate) const VARIABLES: &[&str] = &[
     "GEMINI_API_KEY",
     "GEMINI_CLI_HOME",
     "GEMINI_MODEL",

@@ -4,7 +4,7 @@ use domain::permission::ToolKind;
 
 use crate::program::Program;
 
-pub(super) static PROGRAM: Program =
+pub(crate) static PROGRAM: Program =
     Program { names: &["gemini"], natives: &[], tried: ("0.61.0", "0.61.0") };
 
 /// What its tools do.

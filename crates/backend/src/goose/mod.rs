@@ -4,7 +4,7 @@
 
 mod reader;
 mod tools;
-mod versions;
+pub(crate) mod versions;
 
 use domain::agent::Delegates;
 use domain::mcp_server::{McpServer, Piece, Transport, VariableText};
@@ -27,7 +27,7 @@ const RECIPE_FILE: &str = "recipe.json";
 const TOOL_TIMEOUT_S: u64 = 3_600;
 
 /// Variables that goose needs to know its services and its place.
-const VARIABLES: &[&str] = &[
+pub(crate) const VARIABLES: &[&str] = &[
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_HOST",
     "AWS_ACCESS_KEY_ID",

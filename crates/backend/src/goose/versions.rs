@@ -5,7 +5,7 @@ use domain::run::ModelError;
 use crate::program::Program;
 
 /// The version is that of the package; the program calls the same one 1.34.0.
-pub(super) static PROGRAM: Program = Program {
+pub(crate) static PROGRAM: Program = Program {
     names: &["goose"],
     natives: &["@aaif/goose-binary-linux-x64/bin/goose", "@aaif/goose-binary-linux-arm64/bin/goose"],
     tried: ("0.20.1", "0.20.1"),

@@ -25,9 +25,9 @@ const SESSION_FOLDER: &str = "session";
 const OWN_AGENTS: &str = "/.kiro/agents/";
 
 /// No version was tried.
-static PROGRAM: Program = Program { names: &["kiro-cli"], natives: &[], tried: ("0", "9999") };
+pub(crate) static PROGRAM: Program = Program { names: &["kiro-cli"], natives: &[], tried: ("0", "9999") };
 
-const VARIABLES: &[&str] = &[
+pub(crate) const VARIABLES: &[&str] = &[
     "AWS_ACCESS_KEY_ID",
     "AWS_PROFILE",
     "AWS_REGION",

@@ -3,7 +3,7 @@
 
 mod permission;
 mod reader;
-mod versions;
+pub(crate) mod versions;
 
 use domain::agent::Delegates;
 use domain::mcp_server::VariableText;
@@ -24,7 +24,7 @@ const KIND: &str = "opencode";
 const SYSTEM_FILE: &str = "system.md";
 
 /// Variables that opencode needs to know its user's keys, its services and its place.
-const VARIABLES: &[&str] = &[
+pub(crate) const VARIABLES: &[&str] = &[
     "ANTHROPIC_API_KEY",
     "AWS_ACCESS_KEY_ID",
     "AWS_PROFILE",

@@ -2,7 +2,7 @@
 
 use crate::program::Program;
 
-pub(super) static PROGRAM: Program = Program {
+pub(crate) static PROGRAM: Program = Program {
     names: &["opencode"],
     natives: &[
         "opencode-linux-x64/bin/opencode",

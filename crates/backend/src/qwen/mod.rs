@@ -3,7 +3,7 @@
 
 mod reader;
 mod rules;
-mod versions;
+pub(crate) mod versions;
 
 use domain::agent::Delegates;
 use domain::permission::Permission;
@@ -31,7 +31,7 @@ const OWN_SERVER_TIMEOUT_MS: u64 = 24 * 60 * 60 * 1_000;
 const ARGUMENT_BYTES_MAX: usize = 120_000;
 
 /// Variables that Qwen Code needs to know its user, its service and its place.
-const VARIABLES: &[&str] = &[
+pub(crate) const VARIABLES: &[&str] = &[
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_BASE_URL",
     "ANTHROPIC_MODEL",

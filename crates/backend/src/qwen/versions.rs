@@ -4,7 +4,7 @@ use domain::permission::ToolKind;
 
 use crate::program::Program;
 
-pub(super) static PROGRAM: Program = Program {
+pub(crate) static PROGRAM: Program = Program {
     names: &["qwen"],
     // What is on the search path starts this in another process, and leaves it behind when it is killed.
     natives: &["@qwen-code/qwen-code/cli.js"],

@@ -10,6 +10,8 @@ use crate::text::{
 /// A custom command, ready to be used: every combination that makes no sense has been refused.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Backend {
+    #[serde(skip)]
+    pub protocol: Protocol,
     /// Program and arguments, never a shell. With `PromptBy::Arg` exactly as written if `{prompt}` is in it,
     /// else with `{prompt}` appended.
     pub command: Vec<String>,
@@ -22,6 +24,25 @@ pub struct Backend {
     /// Exit codes that say: the model has no room now.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub shortage_codes: Vec<u8>,
+}
+
+/// How one talks with the command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// A prompt in, an answer out.
+    Command,
+    /// The Agent Client Protocol over its standard streams.
+    Acp,
+}
+
+impl Protocol {
+    /// Returns the kind of backend that speaks it.
+    pub fn kind(self) -> &'static str {
+        match self {
+            Self::Command => "command",
+            Self::Acp => "acp",
+        }
+    }
 }
 
 /// How the prompt reaches the command.
@@ -76,6 +97,14 @@ enum OutputWord {
 /// Reads one backend; `None` if it cannot be used.
 pub(super) fn read(node: &Node, within: &str, findings: &mut Findings<'_>) -> Option<Backend> {
     let mut fields = Fields::open(node, within, findings)?;
+    let protocols = [("command", Protocol::Command), ("acp", Protocol::Acp)];
+    let protocol = match fields.take("protocol") {
+        None => Some(Protocol::Command),
+        Some(node) => choice(node, &fields.name("protocol"), &protocols, findings),
+    };
+    if protocol == Some(Protocol::Acp) {
+        return read_acp(fields, findings);
+    }
     let command = take_command(&mut fields, findings);
     let prompts = [("stdin", PromptBy::Stdin), ("arg", PromptBy::Arg), ("file", PromptBy::File)];
     let prompt_node = fields.take("prompt");
@@ -97,12 +126,55 @@ pub(super) fn read(node: &Node, within: &str, findings: &mut Findings<'_>) -> Op
     };
     let (command, prompt) = agree(written, prompt, Spot { name: &name, place }, findings)?;
     Some(Backend {
+        protocol: protocol?,
         command,
         prompt,
         output: output?,
         env,
         success_codes: success_codes?,
         shortage_codes: shortage_codes?.unwrap_or_default(),
+    })
+}
+
+/// Reads a command that speaks ACP: prompt, answer and session have their places in the protocol.
+fn read_acp(mut fields: Fields<'_>, findings: &mut Findings<'_>) -> Option<Backend> {
+    let command = take_command(&mut fields, findings);
+    let env = fields
+        .take("env")
+        .map(|node| environment_names(node, &fields.name("env"), findings))
+        .unwrap_or_default();
+    for key in [
+        "prompt",
+        "output",
+        "result",
+        "terminal",
+        "error",
+        "text",
+        "session",
+        "success_codes",
+        "shortage_codes",
+    ] {
+        if let Some(node) = fields.take(key) {
+            let message = format!("{} has no effect with protocol = \"acp\"", fields.name(key));
+            findings.warning(node.place, message);
+        }
+    }
+    let (name, place) = (fields.name("command"), fields.place);
+    fields.close(findings);
+    let command = command?;
+    let written = command.iter().flat_map(|word| placeholder::words(word));
+    if written.into_iter().any(|word| placeholder::PLACEHOLDERS.contains(&word)) {
+        findings.error(place, format!("{name}: with protocol = \"acp\" there are no placeholders"));
+        return None;
+    }
+    Some(Backend {
+        protocol: Protocol::Acp,
+        command,
+        prompt: PromptBy::Stdin,
+        output: Output::Text,
+        env,
+        success_codes: vec![0],
+        shortage_codes: Vec::new(),
     })
 }
 

@@ -1,6 +1,6 @@
 //! What a layer would execute, as text that trust is given to: shown to a person, and hashed.
 
-use super::ConfigLayer;
+use super::{ConfigLayer, Protocol};
 
 /// Returns a line for each program that the layer names, in the order of the backends' names; empty if it names none.
 /// The text depends only on what would run and what it would be handed, not on the file's layout.
@@ -8,6 +8,9 @@ pub fn executables(layer: &ConfigLayer) -> String {
     let mut lines = String::new();
     for (name, backend) in &layer.backends {
         lines.push_str(&format!("backend {name}: {}", argv(&backend.command)));
+        if backend.protocol == Protocol::Acp {
+            lines.push_str(" by acp");
+        }
         if !backend.env.is_empty() {
             let mut names = backend.env.clone();
             names.sort();

@@ -9,7 +9,7 @@ mod merge;
 mod placeholder;
 mod read;
 
-pub use backend::{Backend, Match, Output, PromptBy};
+pub use backend::{Backend, Match, Output, PromptBy, Protocol};
 pub use effective::{Config, Row, Setting};
 pub(crate) use executables::argv;
 pub use executables::executables;

@@ -6,8 +6,8 @@ use domain::run::{ContainmentDemand, OnDisconnect};
 use serde_json::json;
 
 use super::{
-    Backend, Client, ConfigFile, ConfigLayer, DisconnectChoice, Match, Output, PromptBy, Retention, Row, Run,
-    Serve, Slots, defaults, executables, merge, read,
+    Backend, Client, ConfigFile, ConfigLayer, DisconnectChoice, Match, Output, PromptBy, Protocol, Retention,
+    Row, Run, Serve, Slots, defaults, executables, merge, read,
 };
 
 fn file(text: &str) -> ConfigFile<'_> {
@@ -24,6 +24,7 @@ fn check(text: &str, expected: &[&str]) -> ConfigLayer {
 
 fn upper() -> Backend {
     Backend {
+        protocol: Protocol::Command,
         command: strings(&["tr", "a-z", "A-Z"]),
         prompt: PromptBy::Stdin,
         output: Output::Text,
@@ -159,6 +160,26 @@ fn a_backend_is_stored_in_a_stable_shape() {
     });
     assert_eq!(serde_json::to_value(written).unwrap(), expected);
     assert_eq!(serde_json::to_value(Output::Text).unwrap(), json!("text"));
+}
+
+#[test]
+fn a_command_that_speaks_acp_has_no_say_in_prompt_and_output() {
+    let written = backend("protocol = \"acp\"\ncommand = [\"my-agent\", \"--acp\"]\nenv = [\"MY_KEY\"]");
+    assert_eq!((written.protocol, written.protocol.kind()), (Protocol::Acp, "acp"));
+    assert_eq!((written.command, written.env), (strings(&["my-agent", "--acp"]), strings(&["MY_KEY"])));
+    let layer = check(
+        "[backends.x]\nprotocol = \"acp\"\ncommand = [\"a\"]\nsession = \"/s\"\n",
+        &["c.toml:4:11: warning: backends.x.session has no effect with protocol = \"acp\""],
+    );
+    assert_eq!(executables(&layer), "backend x: [\"a\"] by acp\n");
+    refuse_backend(
+        "protocol = \"acp\"\ncommand = [\"a\", \"{model}\"]",
+        &["c.toml:1:1: error: backends.x.command: with protocol = \"acp\" there are no placeholders"],
+    );
+    refuse_backend(
+        "protocol = \"a2a\"\ncommand = [\"a\"]",
+        &["c.toml:2:12: error: backends.x.protocol: expected command or acp, found the text \"a2a\""],
+    );
 }
 
 #[test]
@@ -310,7 +331,7 @@ fn unknown_keys_warn_with_a_suggestion_and_the_rest_counts() {
         &[
             "c.toml:1:2: warning: unknown key \"slot\" is ignored (hint: did you mean slots?)",
             "c.toml:4:1: warning: unknown key \"wiat\" in serve is ignored (hint: did you mean wait?)",
-            "c.toml:8:1: warning: unknown key \"shell\" in backends.x is ignored (hint: known keys: command, prompt, \
+            "c.toml:8:1: warning: unknown key \"shell\" in backends.x is ignored (hint: known keys: protocol, command, prompt, \
              output, result, terminal, error, text, session, env, success_codes, shortage_codes)",
             "c.toml:10:9: error: slots.count: expected a whole number from 1 to 100000, found the number 0",
         ],

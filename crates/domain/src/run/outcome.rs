@@ -121,6 +121,7 @@ pub enum LimitName {
     Children,
     TreeRuns,
     Turns,
+    Tokens,
     Cost,
 }
 
@@ -279,6 +280,7 @@ impl LimitName {
             Self::Children => "children per run",
             Self::TreeRuns => "runs per tree",
             Self::Turns => "turns of the model",
+            Self::Tokens => "tokens of the model",
             Self::Cost => "cost",
         }
     }

@@ -7,7 +7,7 @@ use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use backend::contract::{Feed, ProcessDrive, SECRET_PREFIX, Setting, WorkFile};
+use backend::contract::{Feed, ProcessDrive, SECRET_PREFIX, Setting};
 use backend::process::{self, AgentRequest, CgroupUse, ResourceLimits, SpawnError, Started, Stdin};
 use domain::mcp_server::{McpServer, Piece, VariableText};
 use domain::run::{Event, RunSpec};
@@ -146,7 +146,7 @@ fn write_files(dir: &RunDir, drive: &ProcessDrive) -> std::io::Result<()> {
     let work = dir.work_dir();
     private_folder(&work)?;
     for file in &drive.files {
-        let content = filled(file)?;
+        let content = filled(&file.content, &file.variables)?;
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(0o600);
         let path = work.join(&file.name);
@@ -158,15 +158,15 @@ fn write_files(dir: &RunDir, drive: &ProcessDrive) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Returns the content of a file with the values of its variables.
-fn filled(file: &WorkFile) -> std::io::Result<Cow<'_, [u8]>> {
-    if file.variables.is_empty() {
-        return Ok(Cow::Borrowed(&file.content));
+/// Returns what an agent is given with the values of its variables.
+pub(super) fn filled<'a>(content: &'a [u8], variables: &[String]) -> std::io::Result<Cow<'a, [u8]>> {
+    if variables.is_empty() {
+        return Ok(Cow::Borrowed(content));
     }
     let wrong = |reason: String| std::io::Error::new(std::io::ErrorKind::InvalidInput, reason);
-    let text = std::str::from_utf8(&file.content).map_err(|error| wrong(error.to_string()))?;
+    let text = std::str::from_utf8(content).map_err(|error| wrong(error.to_string()))?;
     let filled = VariableText::from(text).resolve(|name| {
-        let known = file.variables.iter().any(|variable| variable == name);
+        let known = variables.iter().any(|variable| variable == name);
         // What only looks like a reference stays as it is.
         if !known {
             return Some(format!("${{{name}}}"));

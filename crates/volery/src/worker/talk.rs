@@ -28,6 +28,16 @@ impl Desk {
         for report in reports {
             match report {
                 Report::Write(bytes) => self.write_to_agent(bytes)?,
+                Report::WriteFilled { content, variables } => {
+                    match super::agent::filled(&content, &variables) {
+                        Ok(bytes) => self.write_to_agent(bytes.into_owned())?,
+                        Err(error) => {
+                            self.append(Event::Warned { message: error.to_string() })?;
+                            // Without this word the agent would wait for ever.
+                            self.leave_by = Some(crate::clock::monotonic_ms());
+                        }
+                    }
+                }
                 Report::CloseInput => {
                     if let Driven::Process { input, .. } = &mut self.driven {
                         *input = None;

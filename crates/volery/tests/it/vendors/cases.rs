@@ -22,7 +22,9 @@ pub(super) fn say(vendor: &Vendor) {
     assert_eq!(run["result"].as_str().unwrap().trim(), "Hello from the script.", "{run}");
     let asks = place.offline.server().asks();
     assert_eq!(asks.len(), 1);
-    assert!(asks[0].last_user_text().contains("Say hello."), "{:?}", asks[0].last_user_text());
+    // Some programs add a word of their own behind it.
+    let asked = asks[0].messages.iter().any(|message| message.text.contains("Say hello."));
+    assert!(asked, "{:?}", asks[0].messages);
     tell(vendor, "say", &Cell::Works);
 }
 
@@ -169,7 +171,12 @@ pub(super) fn schema(vendor: &Vendor) {
 }
 
 pub(super) fn mcp(vendor: &Vendor) {
-    let Some(place) = Place::make(vendor, "mcp", vec![Reply::say("I see.").always()]) else { return };
+    let mut script = vec![Reply::say("I see.").always()];
+    if vendor.name == "acp-qwen" {
+        // It shows the tools of servers only to a model that looks for them.
+        script.insert(0, Reply::call("tool_search", json!({"query": "delegate to an agent"})));
+    }
+    let Some(place) = Place::make(vendor, "mcp", script) else { return };
     // The project's own server must not be there, the agent's own must.
     let other = json!({"mcpServers": {"strange": {"command": "/nonexistent/strange-server", "args": []}}});
     fs::write(place.stage.project().join(".mcp.json"), other.to_string()).unwrap();

@@ -9,12 +9,12 @@ mod killed;
 mod place;
 
 macro_rules! vendors {
-    ($($vendor:ident),+) => {
+    ($($vendor:ident: $name:literal),+ $(,)?) => {
         $(mod $vendor {
             use super::cases;
             use super::place::Vendor;
 
-            const VENDOR: Vendor = Vendor::named(stringify!($vendor));
+            const VENDOR: Vendor = Vendor::named($name);
 
             #[test]
             fn says() {
@@ -89,4 +89,20 @@ macro_rules! vendors {
     };
 }
 
-vendors!(claude, codex, gemini, copilot, qwen, opencode, goose);
+vendors!(
+    claude: "claude",
+    codex: "codex",
+    gemini: "gemini",
+    copilot: "copilot",
+    qwen: "qwen",
+    opencode: "opencode",
+    goose: "goose",
+    acp_claude: "acp-claude",
+    acp_codex: "acp-codex",
+    acp_copilot: "acp-copilot",
+    acp_goose: "acp-goose",
+    acp_kimi: "acp-kimi",
+    acp_gemini: "acp-gemini",
+    acp_qwen: "acp-qwen",
+    acp_opencode: "acp-opencode",
+);

@@ -1,0 +1,256 @@
+//! The agents that are known to speak ACP: one line each, with what the protocol leaves open and they do differently.
+
+use domain::run::{ModelError, RunSpec};
+
+use crate::contract::{Place, WorkFile};
+use crate::program::Program;
+
+/// An agent that needs no configuration.
+pub struct Known {
+    pub(super) name: &'static str,
+    pub(super) program: &'static Program,
+    /// What makes the program speak ACP.
+    pub(super) arguments: &'static [&'static str],
+    /// Variables that it needs to know its user, its service and its place.
+    pub(super) variables: &'static [&'static [&'static str]],
+    pub(super) set: &'static [(&'static str, &'static str)],
+    /// How it gets its MCP servers, if not with the session.
+    pub(super) servers_by: Option<ServersBy>,
+    pub(super) habits: Habits,
+}
+
+/// A file with the MCP servers, and the argument that ends with its name.
+pub(super) struct ServersBy {
+    pub(super) argument: &'static str,
+    pub(super) file: fn(&RunSpec, &Place<'_>) -> WorkFile,
+}
+
+/// What an agent does where the protocol does not say it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Habits {
+    pub(super) modes: Option<Modes>,
+    pub(super) asks: Asks,
+    pub(super) counts: Counts,
+    /// How a message begins that stands for an error, since the turn ends as any other.
+    pub(super) error_marks: &'static [&'static str],
+    /// An error of its model is a turn that ends without a word.
+    pub(super) silent_errors: bool,
+    /// What it says between the pieces of an answer and is none.
+    pub(super) asides: &'static [&'static str],
+    /// What it says in place of an answer when a tool is denied: it gives up then.
+    pub(super) denial: Option<&'static str>,
+    /// Whether it also starts the MCP servers of its own settings.
+    pub(super) servers: Servers,
+    /// The system prompt can take the place of its own.
+    pub(super) replaces_prompt: bool,
+    /// What the request for a session carries beside what the protocol knows.
+    pub(super) session_meta: Option<&'static str>,
+}
+
+/// The modes that an agent is put in: such that it asks, or is kept from it by its own sandbox.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Modes {
+    pub(super) read_only: &'static str,
+    pub(super) safe_edit: &'static str,
+    /// Where everything is allowed.
+    pub(super) free: &'static str,
+}
+
+impl Modes {
+    const fn one(mode: &'static str) -> Option<Self> {
+        Some(Self { read_only: mode, safe_edit: mode, free: mode })
+    }
+}
+
+/// What an agent asks before it does it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asks {
+    /// Every use of a tool.
+    Everything,
+    /// What changes something: edits, servers' tools, commands that it does not take for harmless.
+    Changes,
+    /// Nobody knows.
+    Unknown,
+}
+
+/// What the tokens count that an agent tells with the end of a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Counts {
+    Turn,
+    /// All turns of the session so far.
+    Session,
+    /// Only the last request to the model.
+    LastStep,
+    /// It tells none.
+    Nothing,
+    Unknown,
+}
+
+/// Which MCP servers an agent starts beside those of its session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Servers {
+    /// None.
+    OfSession,
+    /// Those that its user's settings name.
+    OfUserToo,
+    Unknown,
+}
+
+/// Somebody's own agent, of whom nothing is known.
+pub(super) const STRANGER: Habits = Habits {
+    modes: None,
+    asks: Asks::Unknown,
+    counts: Counts::Unknown,
+    error_marks: &[],
+    silent_errors: false,
+    asides: &[],
+    denial: None,
+    servers: Servers::Unknown,
+    replaces_prompt: false,
+    session_meta: None,
+};
+
+const KNOWN_WELL: Habits = Habits { asks: Asks::Changes, servers: Servers::OfUserToo, ..STRANGER };
+
+static CLAUDE_AGENT_ACP: Program =
+    Program { names: &["claude-agent-acp"], natives: &[], tried: ("0.99.1", "0.99.1") };
+static CODEX_ACP: Program = Program { names: &["codex-acp"], natives: &[], tried: ("2.6.0", "2.6.0") };
+
+/// Those that were tried for real, and kiro by its documentation.
+pub static KNOWN: [Known; 9] = [
+    Known {
+        name: "acp-claude",
+        program: &CLAUDE_AGENT_ACP,
+        arguments: &[],
+        variables: &[crate::claude::VARIABLES, &["CLAUDE_CODE_EXECUTABLE"]],
+        set: &[],
+        servers_by: None,
+        habits: Habits {
+            modes: Modes::one("default"),
+            counts: Counts::Turn,
+            servers: Servers::OfSession,
+            replaces_prompt: true,
+            session_meta: Some(r#"{"claudeCode":{"options":{"strictMcpConfig":true}}}"#),
+            ..KNOWN_WELL
+        },
+    },
+    Known {
+        name: "acp-codex",
+        program: &CODEX_ACP,
+        arguments: &[],
+        variables: &[crate::codex::VARIABLES, &["CODEX_PATH"]],
+        set: &[],
+        servers_by: None,
+        habits: Habits {
+            // Its usual mode lets another model decide.
+            modes: Some(Modes {
+                read_only: "read-only",
+                safe_edit: "workspace-write",
+                free: "agent-full-access",
+            }),
+            counts: Counts::Turn,
+            ..KNOWN_WELL
+        },
+    },
+    Known {
+        name: "acp-gemini",
+        program: &crate::gemini::versions::PROGRAM,
+        arguments: &["--acp"],
+        variables: &[crate::gemini::VARIABLES],
+        set: &[("GEMINI_CLI_TRUST_WORKSPACE", "true"), ("GEMINI_CLI_NO_RELAUNCH", "true")],
+        servers_by: None,
+        habits: Habits { modes: Modes::one("default"), counts: Counts::Turn, ..KNOWN_WELL },
+    },
+    Known {
+        name: "acp-copilot",
+        program: &crate::copilot::versions::PROGRAM,
+        arguments: &["--acp", "--disable-builtin-mcps"],
+        variables: &[crate::copilot::VARIABLES],
+        set: &[],
+        // It takes no servers that are programs with a session.
+        servers_by: Some(ServersBy { argument: "--additional-mcp-config=@", file: crate::copilot::servers }),
+        habits: Habits {
+            modes: Modes::one("https://agentclientprotocol.com/protocol/session-modes#agent"),
+            counts: Counts::Session,
+            error_marks: &["Error: "],
+            asides: &["Info: Request failed due to a transient API error. Retrying..."],
+            denial: Some("Info: Operation cancelled by user"),
+            ..KNOWN_WELL
+        },
+    },
+    Known {
+        name: "acp-opencode",
+        program: &crate::opencode::versions::PROGRAM,
+        arguments: &["acp"],
+        variables: &[crate::opencode::VARIABLES],
+        // It asks about nothing by itself.
+        set: &[("OPENCODE_CONFIG_CONTENT", r#"{"permission":{"edit":"ask","bash":"ask","webfetch":"ask"}}"#)],
+        servers_by: None,
+        habits: Habits { counts: Counts::LastStep, ..KNOWN_WELL },
+    },
+    Known {
+        name: "acp-qwen",
+        program: &crate::qwen::versions::PROGRAM,
+        arguments: &["--acp"],
+        variables: &[crate::qwen::VARIABLES],
+        set: &[("QWEN_CODE_NO_RELAUNCH", "true"), ("QWEN_CODE_SUPPRESS_YOLO_WARNING", "1")],
+        servers_by: None,
+        habits: Habits { modes: Modes::one("default"), counts: Counts::Turn, ..KNOWN_WELL },
+    },
+    Known {
+        name: "acp-goose",
+        program: &crate::goose::versions::PROGRAM,
+        arguments: &["acp"],
+        variables: &[crate::goose::VARIABLES],
+        set: &[],
+        servers_by: None,
+        habits: Habits {
+            modes: Modes::one("approve"),
+            asks: Asks::Everything,
+            counts: Counts::LastStep,
+            error_marks: &["Ran into this error: "],
+            ..KNOWN_WELL
+        },
+    },
+    Known {
+        name: "acp-kimi",
+        program: &crate::kimi::PROGRAM,
+        arguments: &["acp"],
+        variables: &[crate::kimi::VARIABLES],
+        set: &[],
+        servers_by: None,
+        habits: Habits {
+            modes: Modes::one("default"),
+            counts: Counts::Nothing,
+            silent_errors: true,
+            ..KNOWN_WELL
+        },
+    },
+    Known {
+        name: "acp-kiro",
+        program: &crate::kiro::PROGRAM,
+        arguments: &["acp"],
+        variables: &[crate::kiro::VARIABLES],
+        set: &[],
+        servers_by: None,
+        habits: Habits { asks: Asks::Changes, counts: Counts::Nothing, ..KNOWN_WELL },
+    },
+];
+
+/// What the words of an error mean, by the first that occur; agents pass on what their services say.
+pub(super) const ERRORS: [(&str, ModelError); 14] = [
+    ("rate limit", ModelError::RateLimit),
+    ("rate_limit", ModelError::RateLimit),
+    ("quota", ModelError::RateLimit),
+    ("too many requests", ModelError::RateLimit),
+    ("unauthorized", ModelError::Denied),
+    ("authentication", ModelError::Denied),
+    ("api key", ModelError::Denied),
+    ("forbidden", ModelError::Denied),
+    ("context length", ModelError::TooLong),
+    ("prompt is too long", ModelError::TooLong),
+    ("overloaded", ModelError::Overloaded),
+    ("network error", ModelError::Unreachable),
+    ("disconnected", ModelError::Unreachable),
+    ("apierror", ModelError::Other),
+];

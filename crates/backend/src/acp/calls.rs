@@ -1,0 +1,215 @@
+//! The tools that an agent uses, put together from what it tells of each bit by bit, and what rules call them.
+
+use std::collections::BTreeMap;
+
+use agent_client_protocol_schema::v1::{
+    ContentBlock, ToolCallContent, ToolCallStatus, ToolCallUpdate, ToolKind,
+};
+use domain::permission::ToolKind as Rules;
+use serde_json::{Value, json};
+
+use crate::contract::Report;
+
+/// How many uses of tools are remembered while they go on.
+const CALLS_MAX: usize = 512;
+/// How many files one use may touch for each to be asked about.
+const FILES_MAX: usize = 32;
+/// Where agents put the path of a file in what they give a tool.
+const PATHS: [&str; 6] = ["file_path", "path", "filePath", "absolute_path", "abs_path", "target_file"];
+
+/// The uses of tools under way.
+#[derive(Debug)]
+pub(super) struct Calls {
+    known: BTreeMap<String, Call>,
+    /// The MCP servers of the session, by which their tools are recognised.
+    servers: Vec<String>,
+    /// Some tool was used.
+    pub(super) seen: bool,
+}
+
+/// One use of a tool, as far as it is known.
+#[derive(Debug, Clone, Default)]
+struct Call {
+    name: Option<String>,
+    kind: Option<ToolKind>,
+    title: String,
+    input: Option<Value>,
+    paths: Vec<String>,
+    output: String,
+    told: bool,
+}
+
+impl Calls {
+    pub(super) fn new(servers: Vec<String>) -> Self {
+        Self { known: BTreeMap::new(), servers, seen: false }
+    }
+
+    /// Takes what is told of a use: that it begins, what came of it.
+    pub(super) fn take(&mut self, update: ToolCallUpdate) -> Vec<Report> {
+        self.seen = true;
+        let id = update.tool_call_id.0.to_string();
+        let status = update.fields.status;
+        if !self.known.contains_key(&id) && self.known.len() >= CALLS_MAX {
+            return Vec::new();
+        }
+        let call = self.known.entry(id.clone()).or_default();
+        call.learn(update);
+        let ended = matches!(status, Some(ToolCallStatus::Completed | ToolCallStatus::Failed));
+        let mut reports = Vec::new();
+        if ended || call.input.is_some() {
+            reports.extend(self.tell(&id));
+        }
+        if let Some(call) = ended.then(|| self.known.remove(&id)).flatten() {
+            let ok = status == Some(ToolCallStatus::Completed);
+            reports.push(Report::ToolReturned { id, ok, output: call.output });
+        }
+        reports
+    }
+
+    /// Takes the use that permission is asked for, and returns what rules call it: one part for each file.
+    pub(super) fn wanted(&mut self, update: ToolCallUpdate) -> (Vec<Report>, Vec<(String, Value)>) {
+        let id = update.tool_call_id.0.to_string();
+        let mut reports = self.take(update);
+        let Some(call) = self.known.get(&id).cloned() else { return (reports, Vec::new()) };
+        reports.extend(self.tell(&id));
+        (reports, call.parts(&self.servers))
+    }
+
+    /// Reports a use once.
+    fn tell(&mut self, id: &str) -> Option<Report> {
+        let call = self.known.get_mut(id).filter(|call| !call.told)?;
+        call.told = true;
+        let name = call.tool(&self.servers);
+        let input = call.input.clone().unwrap_or_else(|| json!({ "title": call.title }));
+        Some(Report::ToolCalled { id: id.to_owned(), name, input })
+    }
+}
+
+impl Call {
+    fn learn(&mut self, update: ToolCallUpdate) {
+        let fields = update.fields;
+        let ended = matches!(fields.status, Some(ToolCallStatus::Completed | ToolCallStatus::Failed));
+        let named = fields.name.or_else(|| update.meta.as_ref().and_then(tool_name));
+        self.name = named.or_else(|| self.name.take());
+        self.kind = fields.kind.or(self.kind);
+        if let Some(title) = fields.title.filter(|_| self.title.is_empty()) {
+            self.title = title;
+        }
+        let whole = |input: &Value| input.as_object().is_some_and(|object| !object.is_empty());
+        if let Some(input) = fields.raw_input.filter(whole) {
+            self.input = Some(input);
+        }
+        for location in fields.locations.into_iter().flatten() {
+            self.touch(location.path.display().to_string());
+        }
+        let mut texts = Vec::new();
+        for content in fields.content.into_iter().flatten() {
+            match content {
+                ToolCallContent::Diff(diff) => self.touch(diff.path.display().to_string()),
+                ToolCallContent::Content(content) => {
+                    if let ContentBlock::Text(text) = content.content {
+                        texts.push(text.text);
+                    }
+                }
+                _ => {}
+            }
+        }
+        let text = texts.join("\n");
+        if ended {
+            let raw =
+                fields.raw_output.map(|output| output.as_str().map_or(output.to_string(), ToOwned::to_owned));
+            self.output = if text.is_empty() { raw.unwrap_or_default() } else { text };
+        } else if self.input.is_none() {
+            // Some show the input as a text before they tell it.
+            self.input = serde_json::from_str(&text).ok().filter(whole);
+        }
+    }
+
+    fn touch(&mut self, path: String) {
+        if self.paths.len() <= FILES_MAX && !self.paths.contains(&path) {
+            self.paths.push(path);
+        }
+    }
+
+    /// Returns the tool as rules call it: by its name, unless nobody knows that name and the agent says what it does.
+    fn tool(&self, servers: &[String]) -> String {
+        let word = self.kind.and_then(word);
+        let name =
+            self.name.as_deref().map(|name| server_tool(name, servers).unwrap_or_else(|| name.to_owned()));
+        match (name, word) {
+            (Some(name), Some(word)) => match (Rules::named(&name), Rules::named(word)) {
+                // A tool that only looks is so by its own name or not at all.
+                (Rules::Other(_), Rules::Read | Rules::Search) => name,
+                (Rules::Other(_), _) => word.to_owned(),
+                _ => name,
+            },
+            (Some(name), None) => name,
+            (None, Some(word)) => word.to_owned(),
+            (None, None) => self.title.split_whitespace().next().unwrap_or("unknown").to_owned(),
+        }
+    }
+
+    /// Returns what is asked for: once for each file that is changed, else once.
+    fn parts(&self, servers: &[String]) -> Vec<(String, Value)> {
+        let tool = self.tool(servers);
+        let mut input = self.input.clone().unwrap_or_else(|| json!({}));
+        if !self.title.is_empty() && input.get("title").is_none() {
+            input["title"] = json!(self.title);
+        }
+        if Rules::named(&tool) != Rules::Edit {
+            return vec![(tool, input)];
+        }
+        let mut paths: Vec<String> =
+            PATHS.iter().filter_map(|key| input[key].as_str()).map(ToOwned::to_owned).collect();
+        paths.extend(self.paths.iter().filter(|path| !paths.contains(path)).cloned().collect::<Vec<_>>());
+        if paths.is_empty() {
+            return vec![(tool, input)];
+        }
+        paths
+            .into_iter()
+            .take(FILES_MAX + 1)
+            .map(|path| (tool.clone(), json!({"file_path": path, "title": self.title})))
+            .collect()
+    }
+}
+
+/// Tells whether one use touches more files than people can be asked about.
+pub(super) fn is_too_much(parts: &[(String, Value)]) -> bool {
+    parts.len() > FILES_MAX
+}
+
+/// Returns the word of rules for what a tool does.
+fn word(kind: ToolKind) -> Option<&'static str> {
+    Some(match kind {
+        ToolKind::Read => "read",
+        ToolKind::Edit | ToolKind::Delete | ToolKind::Move => "edit",
+        ToolKind::Search => "search",
+        ToolKind::Execute => "execute",
+        ToolKind::Fetch => "fetch",
+        _ => return None,
+    })
+}
+
+/// Returns the name of a tool that an agent keeps beside the protocol.
+fn tool_name(meta: &serde_json::Map<String, Value>) -> Option<String> {
+    let at = |value: &Value| value["toolName"].as_str().map(ToOwned::to_owned);
+    let direct = meta.get("toolName").and_then(Value::as_str).map(ToOwned::to_owned);
+    direct.or_else(|| meta.values().find_map(|own| at(own).or_else(|| at(&own["toolCall"]))))
+}
+
+/// Returns a server's tool as rules spell it, however the agent puts the two names together.
+fn server_tool(name: &str, servers: &[String]) -> Option<String> {
+    servers.iter().find_map(|server| {
+        let rest = [
+            format!("mcp__{server}__"),
+            format!("mcp_{server}_"),
+            format!("mcp.{server}."),
+            format!("{server}__"),
+            format!("{server}_"),
+            format!("{server}-"),
+            format!("{server}/"),
+        ];
+        let tool = rest.iter().find_map(|prefix| name.strip_prefix(prefix.as_str()))?;
+        Some(format!("mcp__{server}__{tool}"))
+    })
+}

@@ -1,0 +1,456 @@
+//! Understands an agent that speaks ACP. Only the answer to the prompt ends a run, and only its reason says how.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use agent_client_protocol_schema::v1::{
+    AgentCapabilities, ContentBlock, ContentChunk, PromptRequest, SessionUpdate, StopReason,
+};
+use domain::run::{AgentEnd, Failure, LimitName, ModelError, Stream as Pipe, Usage};
+use serde_json::Value;
+
+use super::agents::Servers;
+use super::asks::{Free, Requests};
+use super::calls::Calls;
+use super::failure;
+use super::message::{INITIALIZE, PROMPT, SESSION, SETTING, cancel, refusal, request};
+use super::session::{Offer, Order, Purpose, Setting};
+use super::usage::{Meaning, Told};
+use crate::contract::{Answer, Conclusion, Decision, Exit, Reader, Report};
+use crate::kept::{Kept, without_end};
+use crate::lines::{Line, Lines};
+use crate::worded_schema;
+
+/// The version of the protocol that is spoken here.
+const VERSION: u64 = 1;
+/// How many warnings are passed on.
+const WARNINGS_MAX: usize = 50;
+
+/// The conversation with the agent of one run.
+pub(super) struct Conversation {
+    order: Order,
+    used_before: Option<Usage>,
+    lines: Lines,
+    kept: Kept,
+    calls: Calls,
+    requests: Requests,
+    told: Told,
+    warned: BTreeSet<String>,
+    /// How its user logs in, in the agent's own words.
+    login: String,
+    session: Option<String>,
+    /// What has to be set before the turn, the first of it under way.
+    settings: VecDeque<Setting>,
+    /// The system prompt went with the session.
+    instructed: bool,
+    /// The turn is under way: what came before belongs to earlier ones.
+    prompted: bool,
+    stopping: bool,
+    /// The message under way, and what it is called.
+    message: String,
+    message_id: Option<String>,
+    /// The last message that has an end.
+    answer: String,
+    /// The agent says beside its answer that the turn failed.
+    broken: bool,
+    /// Why there was no turn, or how it ended.
+    failure: Option<Failure>,
+    ended: Option<Value>,
+}
+
+impl Conversation {
+    pub(super) fn new(order: Order, free: Free, used_before: Option<Usage>, servers: Vec<String>) -> Self {
+        Self {
+            order,
+            used_before,
+            lines: Lines::default(),
+            kept: Kept::default(),
+            calls: Calls::new(servers),
+            requests: Requests::new(free),
+            told: Told::default(),
+            warned: BTreeSet::new(),
+            login: String::new(),
+            session: None,
+            settings: VecDeque::new(),
+            instructed: false,
+            prompted: false,
+            stopping: false,
+            message: String::new(),
+            message_id: None,
+            answer: String::new(),
+            broken: false,
+            failure: None,
+            ended: None,
+        }
+    }
+
+    /// The agent gets its servers in another way than with the session.
+    pub(super) fn leave_servers_out(&mut self) {
+        self.order.servers.clear();
+        self.order.variables.clear();
+    }
+
+    fn take(&mut self, line: Line) -> Vec<Report> {
+        let Line::Whole(line) = line else {
+            return vec![Report::Warned("a line of output was too long and was passed over".to_owned())];
+        };
+        let Ok(message) = serde_json::from_slice::<Value>(&line) else { return Vec::new() };
+        match (message["method"].as_str(), message.get("id")) {
+            (Some("session/request_permission"), Some(id)) => {
+                let mut reports = self.finish_message();
+                reports.extend(self.requests.take(id, &message["params"], &mut self.calls));
+                reports
+            }
+            (Some(method), Some(id)) => vec![Report::Write(refusal(id, method))],
+            (Some("session/update"), None) => self.update(&message["params"]),
+            (Some(_), None) => Vec::new(),
+            (None, _) => self.answered(&message),
+        }
+    }
+
+    fn answered(&mut self, message: &Value) -> Vec<Report> {
+        if self.ended.is_some() || self.failure.is_some() {
+            return Vec::new();
+        }
+        match message["id"].as_u64() {
+            Some(INITIALIZE) => self.greeted(message),
+            Some(SESSION) => self.opened(message),
+            Some(SETTING) => self.set(message),
+            Some(PROMPT) if self.prompted => self.turn_ended(message),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Begins or continues the session, if the agent speaks the same version.
+    fn greeted(&mut self, message: &Value) -> Vec<Report> {
+        if message.get("error").is_some() {
+            return self.give_up(failure::of_error(&self.order.name, &message["error"], ""));
+        }
+        let result = &message["result"];
+        if result["protocolVersion"] != VERSION {
+            let reason = format!(
+                "{} speaks version {} of ACP, not {VERSION}",
+                self.order.name, result["protocolVersion"]
+            );
+            return self.give_up(Failure::Output { reason });
+        }
+        self.login = login(&result["authMethods"]);
+        let can: AgentCapabilities =
+            serde_json::from_value(result["agentCapabilities"].clone()).unwrap_or_default();
+        match self.order.opening(&can) {
+            Ok(opening) => {
+                self.instructed = opening.instructed;
+                let warnings = opening.warnings.iter().map(|text| Report::Warned(text.clone()));
+                let mut reports: Vec<Report> = self.doubts().into_iter().chain(warnings).collect();
+                reports.push(self.order.open(SESSION, &opening));
+                reports
+            }
+            Err(failure) => self.give_up(failure),
+        }
+    }
+
+    /// Says what of the agent's MCP servers cannot be promised.
+    fn doubts(&self) -> Option<Report> {
+        let name = &self.order.name;
+        let text = match self.order.habits.servers {
+            Servers::OfSession => return None,
+            Servers::OfUserToo => {
+                format!("{name} also starts the MCP servers of its own settings, if there are any")
+            }
+            Servers::Unknown => format!("whether {name} starts MCP servers of its own settings is not known"),
+        };
+        (!self.order.servers.is_empty()).then_some(Report::Warned(text))
+    }
+
+    /// Sets what is to be set, if the session is the one that was asked for.
+    fn opened(&mut self, message: &Value) -> Vec<Report> {
+        let result = &message["result"];
+        let wanted = self.order.session.clone();
+        let Some(session) = wanted
+            .clone()
+            .filter(|_| result.is_object() || result.is_null() && message.get("error").is_none())
+            .or_else(|| result["sessionId"].as_str().map(ToOwned::to_owned))
+        else {
+            let failure = failure::of_error(&self.order.name, &message["error"], &self.login);
+            return self.give_up(match (wanted, failure) {
+                (
+                    Some(_),
+                    Failure::Agent { message } | Failure::Model { error: ModelError::Unknown, message },
+                ) => Failure::Session { reason: message },
+                (_, failure) => failure,
+            });
+        };
+        let offer = Offer { session: &session, result };
+        let mut reports = vec![Report::Session(session.clone())];
+        let mut model = offer.model().map(ToOwned::to_owned);
+        if let Some(mode) = self.order.mode {
+            match offer.mode(mode) {
+                Ok(setting) => self.settings.extend(setting),
+                Err(()) => {
+                    let message =
+                        format!("{} has no mode {mode:?}, in which it asks before it acts", self.order.name);
+                    return self.give_up(Failure::Agent { message });
+                }
+            }
+        }
+        if let Some(wanted) = self.order.model.as_deref().filter(|wanted| model.as_deref() != Some(*wanted)) {
+            match offer.choose_model(wanted) {
+                Some(setting) => {
+                    self.settings.push_back(setting);
+                    model = Some(wanted.to_owned());
+                }
+                None => reports.push(Report::Warned(format!("model is not honoured by {}", self.order.name))),
+            }
+        }
+        if let Some(effort) = self.order.effort.as_deref() {
+            match offer.choose_effort(effort) {
+                Some(setting) => self.settings.push_back(setting),
+                None => reports
+                    .push(Report::Warned(format!("effort {effort} is not honoured by {}", self.order.name))),
+            }
+        }
+        reports.extend(model.map(Report::Model));
+        self.session = Some(session);
+        reports.extend(self.go_on());
+        reports
+    }
+
+    /// Takes the answer to a setting.
+    fn set(&mut self, message: &Value) -> Vec<Report> {
+        let Some(setting) = self.settings.pop_front() else { return Vec::new() };
+        let mut reports = Vec::new();
+        if message.get("error").is_some() {
+            let name = &self.order.name;
+            let reason = message["error"]["message"].as_str().unwrap_or("it does not say why");
+            match setting.purpose {
+                Purpose::Mode => {
+                    let message = format!("{name} cannot be put in the mode in which it asks: {reason}");
+                    return self.give_up(Failure::Agent { message });
+                }
+                Purpose::Model => {
+                    reports.push(Report::Warned(format!("the model is not honoured by {name}: {reason}")))
+                }
+                Purpose::Effort => {
+                    reports.push(Report::Warned(format!("the effort is not honoured by {name}: {reason}")))
+                }
+            }
+        }
+        reports.extend(self.go_on());
+        reports
+    }
+
+    /// Sends the next setting, or the prompt.
+    fn go_on(&mut self) -> Vec<Report> {
+        let Some(session) = self.session.clone().filter(|_| !self.stopping) else { return Vec::new() };
+        if let Some(next) = self.settings.front() {
+            return vec![Report::Write(request(SETTING, next.method, &next.params))];
+        }
+        self.prompted = true;
+        let text = if self.instructed { &self.order.prompt } else { &self.order.combined };
+        let prompt = PromptRequest::new(session, vec![ContentBlock::from(text.as_str())]);
+        vec![Report::Write(request(PROMPT, "session/prompt", &prompt))]
+    }
+
+    fn give_up(&mut self, failure: Failure) -> Vec<Report> {
+        self.failure = Some(failure);
+        vec![Report::CloseInput, Report::Finished]
+    }
+
+    fn update(&mut self, params: &Value) -> Vec<Report> {
+        let own = params["sessionId"].as_str() == self.session.as_deref();
+        if !self.prompted || !own || self.ended.is_some() {
+            return Vec::new();
+        }
+        let update = &params["update"];
+        self.told.piece(&update["_meta"]);
+        self.broken |= update["_meta"]["codex"]["threadStatus"]["type"] == "systemError";
+        // What is of a kind that nobody here knows is passed over.
+        let Ok(update) = serde_json::from_value::<SessionUpdate>(update.clone()) else { return Vec::new() };
+        match update {
+            SessionUpdate::AgentMessageChunk(chunk) => self.say(chunk),
+            SessionUpdate::ToolCall(call) => {
+                let mut reports = self.finish_message();
+                reports.extend(self.calls.take(call.into()));
+                reports
+            }
+            SessionUpdate::ToolCallUpdate(call) => {
+                let mut reports = self.finish_message();
+                reports.extend(self.calls.take(call));
+                reports
+            }
+            SessionUpdate::UsageUpdate(usage) => {
+                if let Some(cost) = usage.cost {
+                    self.told.cost(cost.amount, &cost.currency);
+                }
+                Vec::new()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Takes a piece of a message.
+    fn say(&mut self, chunk: ContentChunk) -> Vec<Report> {
+        let ContentBlock::Text(text) = chunk.content else { return Vec::new() };
+        let habits = &self.order.habits;
+        if habits.asides.contains(&text.text.trim()) {
+            return vec![Report::Warned(text.text)];
+        }
+        let begins = habits.error_marks.iter().any(|mark| text.text.starts_with(mark));
+        let id = chunk.message_id.map(|id| id.0.to_string());
+        let reports = if id == self.message_id && !begins { Vec::new() } else { self.finish_message() };
+        self.message_id = id;
+        self.kept.piece(&text.text);
+        let room = crate::lines::LINE_BYTES_MAX.saturating_sub(self.message.len());
+        self.message.push_str(domain::size::head(&text.text, room));
+        reports
+    }
+
+    /// Ends the message under way.
+    fn finish_message(&mut self) -> Vec<Report> {
+        let message = std::mem::take(&mut self.message);
+        if message.trim().is_empty() {
+            return Vec::new();
+        }
+        self.kept.say(&message);
+        self.answer.clone_from(&message);
+        vec![Report::Said(format!("{message}\n"))]
+    }
+
+    fn turn_ended(&mut self, message: &Value) -> Vec<Report> {
+        let mut reports = self.finish_message();
+        if message.get("error").is_some() {
+            self.failure = Some(failure::of_error(&self.order.name, &message["error"], &self.login));
+            reports.extend([Report::CloseInput, Report::Finished]);
+            return reports;
+        }
+        let result = &message["result"];
+        let meaning = Meaning {
+            counts: self.order.habits.counts,
+            new: self.order.session.is_none(),
+            before: self.used_before,
+            steps: self.calls.seen,
+        };
+        let models = &result["_meta"]["quota"]["model_usage"];
+        reports.extend(models[0]["model"].as_str().map(|model| Report::Model(model.to_owned())));
+        reports.extend(self.told.report(&self.order.name, result, meaning));
+        self.ended = Some(result.clone());
+        reports.extend([Report::CloseInput, Report::Finished]);
+        reports
+    }
+
+    fn end_of(&self, result: &Value) -> AgentEnd {
+        let reason = serde_json::from_value::<StopReason>(result["stopReason"].clone());
+        match reason {
+            Ok(StopReason::EndTurn) => self.judge_answer(),
+            Ok(StopReason::MaxTokens) => AgentEnd::OverBudget(LimitName::Tokens),
+            Ok(StopReason::MaxTurnRequests) => AgentEnd::OverBudget(LimitName::Turns),
+            Ok(StopReason::Refusal) => AgentEnd::Failed(Failure::Model {
+                error: ModelError::Refusal,
+                message: "the agent refuses to go on".to_owned(),
+            }),
+            Ok(StopReason::Cancelled) => {
+                AgentEnd::Failed(Failure::Agent { message: "the turn was cancelled".to_owned() })
+            }
+            _ => {
+                let reason = format!("the turn ended with {}", result["stopReason"]);
+                AgentEnd::Failed(Failure::Output { reason })
+            }
+        }
+    }
+
+    /// Judges a turn that ended as it should by what was said in it.
+    fn judge_answer(&self) -> AgentEnd {
+        let (habits, name) = (&self.order.habits, &self.order.name);
+        let answer = self.answer.trim();
+        if self.broken || habits.error_marks.iter().any(|mark| answer.starts_with(mark)) {
+            return AgentEnd::Failed(failure::of_message(answer));
+        }
+        if self.requests.denied && habits.denial.is_some_and(|denial| answer == denial) {
+            let message = format!("{name} gave up when it was denied a tool");
+            return AgentEnd::Failed(Failure::Agent { message });
+        }
+        if !answer.is_empty() {
+            return AgentEnd::Done;
+        }
+        let reason = format!("{name} ended its turn without a word");
+        match habits.silent_errors && !self.calls.seen {
+            true => AgentEnd::Failed(Failure::Model { error: ModelError::Other, message: reason }),
+            false => AgentEnd::Failed(Failure::Output { reason }),
+        }
+    }
+
+    fn without_turn(&mut self, exit: Exit) -> Failure {
+        if let Some(failure) = self.failure.take() {
+            return failure;
+        }
+        if self.order.session.is_some() && self.session.is_none() {
+            let reason = format!("{} left and did not continue it", self.order.name);
+            return Failure::Session { reason };
+        }
+        let stderr = self.kept.stderr();
+        match (exit, stderr.lines().next()) {
+            (Exit::Code(code), Some(line)) if code != 0 && !self.prompted => {
+                Failure::Agent { message: crate::kept::message(line) }
+            }
+            _ => without_end(exit),
+        }
+    }
+}
+
+/// Returns how the agent wants its user to log in.
+fn login(methods: &Value) -> String {
+    let methods = methods.as_array().into_iter().flatten();
+    let words: Vec<&str> = methods
+        .filter_map(|method| method["description"].as_str().or_else(|| method["name"].as_str()))
+        .take(3)
+        .collect();
+    if words.is_empty() { String::new() } else { format!(": {}", words.join("; ")) }
+}
+
+impl Reader for Conversation {
+    fn feed(&mut self, pipe: Pipe, bytes: &[u8]) -> Vec<Report> {
+        if self.kept.is_complaint(pipe, bytes) {
+            return Vec::new();
+        }
+        let lines = self.lines.feed(bytes);
+        let reports = lines.into_iter().flat_map(|line| self.take(line)).collect::<Vec<_>>();
+        let news = |report: &Report| match report {
+            Report::Warned(text) => self.warned.len() < WARNINGS_MAX && self.warned.insert(text.clone()),
+            _ => true,
+        };
+        reports.into_iter().filter(news).collect()
+    }
+
+    fn decide(&mut self, ask: &str, decision: &Decision) -> Vec<Report> {
+        self.requests.decide(ask, decision)
+    }
+
+    fn ask_to_stop(&mut self) -> Vec<Report> {
+        self.stopping = true;
+        let mut reports = self.requests.give_up();
+        match self.session.as_deref().filter(|_| self.prompted && self.ended.is_none()) {
+            Some(session) => reports.push(Report::Write(cancel(session))),
+            None => reports.push(Report::CloseInput),
+        }
+        reports
+    }
+
+    fn conclude(&mut self, exit: Exit) -> Conclusion {
+        if let Some(rest) = self.lines.finish() {
+            self.take(Line::Whole(rest));
+        }
+        self.finish_message();
+        let end = match self.ended.take() {
+            Some(result) => self.end_of(&result),
+            None => AgentEnd::Failed(self.without_turn(exit)),
+        };
+        let answer = match end {
+            AgentEnd::Done => Answer::Text(std::mem::take(&mut self.answer)),
+            _ => self.kept.answer(),
+        };
+        let mut conclusion = Conclusion { session: self.session.take(), ..Conclusion::new(end, answer) };
+        if self.order.structured {
+            worded_schema::read_value(&mut conclusion);
+        }
+        conclusion
+    }
+}

@@ -1,0 +1,625 @@
+//! Agents that speak ACP: what they are told, and what their words mean.
+
+use std::path::Path;
+
+use domain::agent::Delegates;
+use domain::mcp_server::{McpServer, Transport, VariableText};
+use domain::permission::{Level, Permission};
+use domain::run::{AgentEnd, Cost, CostBasis, Failure, LimitName, ModelError, RunSpec, Stream, Usage};
+use domain::setup::PromptMode;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::{Acp, KNOWN};
+use crate::contract::{
+    Answer, Ask, Backend, Conclusion, Decision, Drive, Exit, Feed, Place, ProcessDrive, Reader, Report,
+    Setting,
+};
+use crate::program::Found;
+use crate::sample;
+
+/// One conversation of a run, with everything that was written to the agent.
+struct Talk {
+    reader: Box<dyn Reader>,
+    written: Vec<Value>,
+}
+
+fn drive(spec: &RunSpec) -> ProcessDrive {
+    let found = Found { argv: vec!["/bin/agent".to_owned()], version: None };
+    let place = Place {
+        work: Path::new("/w"),
+        own_program: Path::new("/bin/volery"),
+        found: Some(&found),
+        session_used: Some(Usage { input_tokens: 1000, output_tokens: 100, cost: None }),
+    };
+    let backend = crate::registry::by_kind(&spec.backend.kind).unwrap();
+    match backend.prepare(spec, &place).unwrap() {
+        Drive::Process(drive) => drive,
+        Drive::Loop(_) => panic!("an agent is a process"),
+    }
+}
+
+fn spec(kind: &str) -> RunSpec {
+    let mut spec = sample::spec(kind);
+    if kind == "acp" {
+        spec.backend.options = json!({"command": ["mine", "--acp"], "env": ["MINE_KEY"]});
+    }
+    spec
+}
+
+fn hello(capabilities: &Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": 1, "result": {"protocolVersion": 1, "agentCapabilities": capabilities}})
+}
+
+fn update(update: &Value) -> Value {
+    json!({"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "s-1", "update": update}})
+}
+
+fn says(text: &str) -> Value {
+    update(&json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}))
+}
+
+fn ends(reason: &str) -> Value {
+    json!({"jsonrpc": "2.0", "id": 4, "result": {"stopReason": reason}})
+}
+
+fn asks(id: u64, call: &Value) -> Value {
+    let options = json!([
+        {"optionId": "always", "name": "Always", "kind": "allow_always"},
+        {"optionId": "yes", "name": "Yes", "kind": "allow_once"},
+        {"optionId": "no", "name": "No", "kind": "reject_once"},
+    ]);
+    let params = json!({"sessionId": "s-1", "toolCall": call, "options": options});
+    json!({"jsonrpc": "2.0", "id": id, "method": "session/request_permission", "params": params})
+}
+
+impl Talk {
+    fn of(spec: &RunSpec) -> Self {
+        Self { reader: drive(spec).reader, written: Vec::new() }
+    }
+
+    /// A conversation whose turn has begun.
+    fn begun(spec: &RunSpec) -> Self {
+        let mut talk = Self::of(spec);
+        talk.hear(&hello(&json!({"loadSession": true})));
+        talk.hear(&json!({"jsonrpc": "2.0", "id": 2, "result": {"sessionId": "s-1", "modes": {
+            "currentModeId": "default", "availableModes": [{"id": "default", "name": "Default"}]}}}));
+        assert_eq!(talk.written.last().unwrap()["method"], "session/prompt");
+        talk
+    }
+
+    fn hear(&mut self, message: &Value) -> Vec<Report> {
+        let reports = self.reader.feed(Stream::Stdout, format!("{message}\n").as_bytes());
+        self.note(reports)
+    }
+
+    fn note(&mut self, reports: Vec<Report>) -> Vec<Report> {
+        for report in &reports {
+            if let Report::Write(bytes) | Report::WriteFilled { content: bytes, .. } = report {
+                let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+                self.written.extend(lines.map(|line| serde_json::from_slice::<Value>(line).unwrap()));
+            }
+        }
+        reports
+    }
+
+    fn decide(&mut self, ask: &str, decision: &Decision) -> Vec<Report> {
+        let reports = self.reader.decide(ask, decision);
+        self.note(reports)
+    }
+
+    fn end(mut self) -> Conclusion {
+        self.reader.conclude(Exit::Code(0))
+    }
+}
+
+fn asked(reports: &[Report]) -> Vec<Ask> {
+    let of = |report: &Report| match report {
+        Report::Asks(ask) => Some(ask.clone()),
+        _ => None,
+    };
+    reports.iter().filter_map(of).collect()
+}
+
+#[test]
+fn a_turn_is_greeting_session_mode_model_and_prompt_in_this_order() {
+    let mut spec = spec("acp-goose");
+    spec.model = Some("large".to_owned());
+    spec.setup.effort = Some("high".to_owned());
+    let ProcessDrive { argv, feed, reader, .. } = drive(&spec);
+    assert_eq!(argv, ["/bin/agent", "acp"]);
+    let Feed::Open(greeting) = feed else { panic!("{feed:?}") };
+    let greeting: Value = serde_json::from_slice(&greeting).unwrap();
+    assert_eq!(
+        (&greeting["method"], &greeting["params"]["protocolVersion"]),
+        (&json!("initialize"), &json!(1))
+    );
+    let offered = &greeting["params"]["clientCapabilities"];
+    assert!(offered["fs"]["readTextFile"] != true && offered["terminal"] != true, "{offered}");
+    let mut talk = Talk { reader, written: Vec::new() };
+    talk.hear(&hello(&json!({"loadSession": true})));
+    let session = &talk.written[0];
+    assert_eq!((&session["method"], &session["params"]["cwd"]), (&json!("session/new"), &json!("/p")));
+    assert_eq!(session["params"]["mcpServers"], json!([]));
+    let reports = talk.hear(&json!({"jsonrpc": "2.0", "id": 2, "result": {"sessionId": "s-1",
+        "modes": {"currentModeId": "auto", "availableModes": [{"id": "auto"}, {"id": "approve"}]},
+        "models": {"currentModelId": "small", "availableModels": []}}}));
+    assert!(reports.contains(&Report::Session("s-1".to_owned())), "{reports:?}");
+    assert!(reports.contains(&Report::Model("large".to_owned())), "{reports:?}");
+    let told = "effort high is not honoured by acp-goose".to_owned();
+    assert!(reports.contains(&Report::Warned(told)), "{reports:?}");
+    assert_eq!(talk.written[1]["params"], json!({"sessionId": "s-1", "modeId": "approve"}));
+    talk.hear(&json!({"jsonrpc": "2.0", "id": 3, "result": {}}));
+    assert_eq!(talk.written[2]["method"], "session/set_model");
+    talk.hear(&json!({"jsonrpc": "2.0", "id": 3, "result": {}}));
+    let prompt = &talk.written[3]["params"]["prompt"][0]["text"];
+    assert_eq!(prompt, "[System Context]\nYou are careful.\n\n[User Prompt]\ndo it");
+    talk.hear(&says("Hel"));
+    talk.hear(&says("lo."));
+    let reports = talk.hear(&ends("end_turn"));
+    let expected = [Report::Said("Hello.\n".to_owned()), Report::CloseInput, Report::Finished];
+    assert_eq!(reports, expected);
+    let conclusion = talk.end();
+    assert_eq!((conclusion.end, conclusion.answer), (AgentEnd::Done, Answer::Text("Hello.".to_owned())));
+    assert_eq!(conclusion.session.as_deref(), Some("s-1"));
+}
+
+#[test]
+fn an_agent_that_cannot_be_made_to_ask_is_not_started_on_its_turn() {
+    let mut talk = Talk::of(&spec("acp-goose"));
+    talk.hear(&hello(&json!({})));
+    talk.hear(&json!({"jsonrpc": "2.0", "id": 2, "result": {"sessionId": "s-1"}}));
+    assert_eq!(talk.written.len(), 1, "no prompt: {:?}", talk.written);
+    assert!(matches!(talk.end().end, AgentEnd::Failed(Failure::Agent { .. })));
+}
+
+#[test]
+fn a_system_prompt_goes_with_the_session_where_that_takes_one() {
+    let mut spec = spec("acp-claude");
+    spec.system_prompt = "Be ${HOME}.".to_owned();
+    spec.setup.prompt_mode = PromptMode::Replace;
+    spec.setup.extra_directories = vec!["/q".to_owned()];
+    let mut talk = Talk::of(&spec);
+    let can = json!({"sessionCapabilities": {"additionalDirectories": {}, "systemPrompt": {"mode": {"override": {}}}}});
+    let reports = talk.hear(&hello(&can));
+    let Some(Report::WriteFilled { content, variables }) = reports.last() else { panic!("{reports:?}") };
+    assert!(variables.is_empty() && !String::from_utf8_lossy(content).contains("${"), "{reports:?}");
+    let params = &talk.written[0]["params"];
+    let system = json!({"mode": "override", "content": [{"type": "text", "text": "Be ${HOME}."}]});
+    assert_eq!((&params["systemPrompt"], &params["additionalDirectories"]), (&system, &json!(["/q"])));
+    assert_eq!(params["_meta"]["claudeCode"]["options"]["strictMcpConfig"], true);
+    talk.hear(&json!({"jsonrpc": "2.0", "id": 2, "result": {"sessionId": "s-1", "modes": {"currentModeId": "default"}}}));
+    assert_eq!(talk.written[1]["params"]["prompt"][0]["text"], "do it");
+}
+
+#[test]
+fn servers_go_with_the_session_and_their_secrets_by_name() {
+    let mut spec = spec("acp-kimi");
+    let env = [("TOKEN".to_owned(), VariableText::from("${MY_TOKEN}".to_owned()))].into();
+    let transport = Transport::Stdio { command: "birds".to_owned(), args: Vec::new(), env };
+    spec.setup.mcp_servers =
+        vec![McpServer { name: "aviary".to_owned(), transport, tools: None, timeout_ms: None }];
+    spec.delegates = Delegates::Anyone;
+    let mut talk = Talk::of(&spec);
+    let reports = talk.hear(&hello(&json!({})));
+    let Some(Report::WriteFilled { variables, .. }) = reports.last() else { panic!("{reports:?}") };
+    assert_eq!(variables, &["MY_TOKEN"]);
+    assert!(matches!(&reports[0], Report::Warned(told) if told.contains("its own settings")), "{reports:?}");
+    let expected = json!([
+        {"name": "aviary", "command": "birds", "args": [], "env": [{"name": "TOKEN", "value": "${MY_TOKEN}"}]},
+        {"name": "volery", "command": "/bin/volery", "args": ["serve"], "env": []},
+    ]);
+    assert_eq!(talk.written[0]["params"]["mcpServers"], expected);
+}
+
+#[test]
+fn a_server_whose_transport_the_agent_does_not_speak_ends_the_run() {
+    let mut spec = spec("acp-kimi");
+    let transport = Transport::Http { url: "http://localhost/".to_owned().into(), headers: [].into() };
+    spec.setup.mcp_servers =
+        vec![McpServer { name: "far".to_owned(), transport, tools: None, timeout_ms: None }];
+    let mut talk = Talk::of(&spec);
+    talk.hear(&hello(&json!({"mcpCapabilities": {"sse": true}})));
+    let message = "acp-kimi does not speak http, as the MCP server far does".to_owned();
+    assert_eq!(talk.end().end, AgentEnd::Failed(Failure::Agent { message }));
+}
+
+#[test]
+fn what_a_loaded_session_repeats_is_no_part_of_this_run() {
+    let mut spec = spec("acp-copilot");
+    spec.session = Some("s-1".parse().unwrap());
+    let mut talk = Talk::of(&spec);
+    talk.hear(&hello(&json!({"loadSession": true})));
+    assert_eq!(talk.written[0]["method"], "session/load");
+    assert_eq!(talk.hear(&says("What I said yesterday.")), []);
+    let agent = "https://agentclientprotocol.com/protocol/session-modes#agent";
+    talk.hear(&json!({"jsonrpc": "2.0", "id": 2, "result": {"modes": {"currentModeId": agent}}}));
+    talk.hear(&says("Today."));
+    let usage = json!({"totalTokens": 1650, "inputTokens": 1500, "outputTokens": 150});
+    let reports =
+        talk.hear(&json!({"jsonrpc": "2.0", "id": 4, "result": {"stopReason": "end_turn", "usage": usage}}));
+    // It counts over the whole session, of which 1000 and 100 were used before.
+    let own = Usage { input_tokens: 500, output_tokens: 50, cost: None };
+    assert!(reports.contains(&Report::Used(own)), "{reports:?}");
+    assert_eq!(talk.end().answer, Answer::Text("Today.".to_owned()));
+}
+
+#[test]
+fn a_session_that_is_not_there_is_told_as_such() {
+    let mut spec = spec("acp-kimi");
+    spec.session = Some("s-1".parse().unwrap());
+    let mut talk = Talk::of(&spec);
+    talk.hear(&hello(&json!({"loadSession": true, "sessionCapabilities": {"resume": {}}})));
+    assert_eq!(talk.written[0]["method"], "session/resume");
+    talk.hear(&json!({"jsonrpc": "2.0", "id": 2, "error": {"code": -32602, "message": "Session not found"}}));
+    let reason = "Session not found".to_owned();
+    assert_eq!(talk.end().end, AgentEnd::Failed(Failure::Session { reason }));
+    let mut left = Talk::of(&spec);
+    left.hear(&hello(&json!({"loadSession": true})));
+    assert!(
+        matches!(left.end().end, AgentEnd::Failed(Failure::Session { .. })),
+        "an agent that leaves instead"
+    );
+    let mut unable = Talk::of(&spec);
+    unable.hear(&hello(&json!({})));
+    assert!(matches!(unable.end().end, AgentEnd::Failed(Failure::Session { .. })));
+}
+
+#[test]
+fn what_is_asked_for_is_put_together_from_all_that_is_known() {
+    let mut talk = Talk::begun(&spec("acp-kimi"));
+    talk.hear(&update(
+        &json!({"sessionUpdate": "tool_call", "toolCallId": "c", "title": "Bash", "kind": "execute",
+        "content": [{"type": "content", "content": {"type": "text", "text": "{\"command\":\"ls\"}"}}]}),
+    ));
+    let reports = talk.hear(&asks(7, &json!({"toolCallId": "c", "title": "Running: ls"})));
+    let input = json!({"command": "ls", "title": "Bash"});
+    assert_eq!(asked(&reports), [Ask { id: "7#0".to_owned(), tool: "execute".to_owned(), input }]);
+    talk.decide("7#0", &Decision::Deny("no".to_owned()));
+    let outcome = json!({"outcome": {"outcome": "selected", "optionId": "no"}});
+    assert_eq!(talk.written.last().unwrap(), &json!({"jsonrpc": "2.0", "id": 7, "result": outcome}));
+}
+
+#[test]
+fn every_file_of_an_edit_is_asked_about_and_all_must_be_allowed() {
+    let mut talk = Talk::begun(&spec("acp-kimi"));
+    let call = json!({"toolCallId": "c", "title": "Edit", "kind": "edit", "rawInput": {"path": "a.txt"},
+        "content": [{"type": "diff", "path": "/p/b.txt", "newText": "x"}], "locations": [{"path": "/etc/passwd"}]});
+    let reports = talk.hear(&asks(7, &call));
+    let paths: Vec<String> =
+        asked(&reports).iter().map(|ask| ask.input["file_path"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(paths, ["a.txt", "/etc/passwd", "/p/b.txt"]);
+    assert_eq!(talk.decide("7#0", &Decision::Allow(json!({}))), []);
+    assert_eq!(talk.decide("7#2", &Decision::Allow(json!({}))), []);
+    talk.decide("7#1", &Decision::Allow(json!({})));
+    assert_eq!(talk.written.last().unwrap()["result"]["outcome"]["optionId"], "yes");
+}
+
+#[test]
+fn tools_are_named_by_what_is_stricter() {
+    let mut spec = spec("acp-kimi");
+    spec.delegates = Delegates::Anyone;
+    let cases = [
+        (json!({"name": "Bash", "kind": "read"}), "Bash"),
+        (json!({"name": "launch", "kind": "read"}), "launch"),
+        (json!({"name": "launch", "kind": "execute"}), "execute"),
+        (json!({"kind": "delete"}), "edit"),
+        (json!({"title": "Frobnicate the bird"}), "Frobnicate"),
+        (json!({"_meta": {"goose": {"toolCall": {"toolName": "shell"}}}}), "shell"),
+        (json!({"_meta": {"toolName": "web_fetch"}}), "web_fetch"),
+    ];
+    for (mut call, tool) in cases {
+        let mut talk = Talk::begun(&spec);
+        call["toolCallId"] = json!("c");
+        let reports = talk.hear(&asks(7, &call));
+        assert_eq!(asked(&reports)[0].tool, tool, "{call}");
+    }
+    let mut talk = Talk::begun(&spec);
+    talk.hear(&asks(7, &json!({"toolCallId": "c", "name": "volery-run_agent", "kind": "other"})));
+    let told = &talk.written.last().unwrap()["result"]["outcome"]["optionId"];
+    assert_eq!(told, "yes", "whoever may delegate is not asked about it");
+}
+
+#[test]
+fn what_could_only_be_allowed_for_good_is_not() {
+    let options = json!([{"optionId": "always", "name": "Always", "kind": "allow_always"}]);
+    let params =
+        json!({"sessionId": "s-1", "toolCall": {"toolCallId": "c", "kind": "execute"}, "options": options});
+    let ask = json!({"jsonrpc": "2.0", "id": 7, "method": "session/request_permission", "params": params});
+    for (level, expected) in [(Some(Level::Yolo), json!("always")), (None, Value::Null)] {
+        let mut spec = spec("acp-kimi");
+        spec.setup.permission.level = level;
+        let mut talk = Talk::begun(&spec);
+        talk.hear(&ask);
+        talk.decide("7#0", &Decision::Allow(json!({})));
+        assert_eq!(talk.written.last().unwrap()["result"]["outcome"]["optionId"], expected);
+    }
+}
+
+#[test]
+fn files_terminals_and_what_nobody_knows_are_refused() {
+    let mut talk = Talk::begun(&spec("acp-kimi"));
+    for method in ["fs/read_text_file", "terminal/create", "craft/drainMidTurnQueue"] {
+        talk.hear(&json!({"jsonrpc": "2.0", "id": "x", "method": method, "params": {}}));
+        let answer = talk.written.last().unwrap();
+        assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!("x"), &json!(-32601)));
+    }
+}
+
+#[test]
+fn a_tool_is_told_when_its_input_is_known_and_once() {
+    let mut talk = Talk::begun(&spec("acp-claude"));
+    let begin = json!({"sessionUpdate": "tool_call", "toolCallId": "c", "title": "Terminal", "name": "Bash",
+        "kind": "execute", "rawInput": {}});
+    assert_eq!(talk.hear(&update(&begin)), []);
+    let known =
+        json!({"sessionUpdate": "tool_call_update", "toolCallId": "c", "rawInput": {"command": "ls"}});
+    let called =
+        Report::ToolCalled { id: "c".to_owned(), name: "Bash".to_owned(), input: json!({"command": "ls"}) };
+    assert_eq!(talk.hear(&update(&known)), [called]);
+    assert_eq!(talk.hear(&update(&known)), []);
+    let done = json!({"sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "failed", "rawOutput": "no"});
+    let returned = Report::ToolReturned { id: "c".to_owned(), ok: false, output: "no".to_owned() };
+    assert_eq!(talk.hear(&update(&done)), [returned]);
+}
+
+#[test]
+fn the_reason_of_the_end_decides() {
+    let model =
+        |error, message: &str| AgentEnd::Failed(Failure::Model { error, message: message.to_owned() });
+    let cases = [
+        ("end_turn", AgentEnd::Done),
+        ("max_tokens", AgentEnd::OverBudget(LimitName::Tokens)),
+        ("max_turn_requests", AgentEnd::OverBudget(LimitName::Turns)),
+        ("refusal", model(ModelError::Refusal, "the agent refuses to go on")),
+        ("cancelled", AgentEnd::Failed(Failure::Agent { message: "the turn was cancelled".to_owned() })),
+        ("bored", AgentEnd::Failed(Failure::Output { reason: "the turn ended with \"bored\"".to_owned() })),
+    ];
+    for (reason, end) in cases {
+        let mut talk = Talk::begun(&spec("acp-kimi"));
+        talk.hear(&says("So far."));
+        talk.hear(&ends(reason));
+        let conclusion = talk.end();
+        assert_eq!(conclusion.end, end);
+        let Answer::Text(text) = conclusion.answer else { panic!("{reason}") };
+        assert_eq!(text.trim(), "So far.");
+    }
+}
+
+#[test]
+fn errors_that_agents_hide_in_a_good_end_are_found() {
+    let said = |kind: &str, text: &str| {
+        let mut talk = Talk::of(&spec(kind));
+        talk.hear(&hello(&json!({})));
+        let mode = KNOWN.iter().find(|known| known.name == kind).and_then(|known| known.habits.modes);
+        let mode = mode.map(|modes| modes.safe_edit);
+        talk.hear(&json!({"jsonrpc": "2.0", "id": 2, "result": {"sessionId": "s-1", "modes": {"currentModeId": mode}}}));
+        talk.hear(&says("Info: Request failed due to a transient API error. Retrying..."));
+        if kind == "acp-codex" {
+            let status = json!({"codex": {"threadStatus": {"type": "systemError"}}});
+            talk.hear(&update(&json!({"sessionUpdate": "session_info_update", "_meta": status})));
+        }
+        talk.hear(&says(text));
+        talk.hear(&ends("end_turn"));
+        match talk.end().end {
+            AgentEnd::Failed(Failure::Model { error, .. }) => error,
+            end => panic!("{kind}: {end:?}"),
+        }
+    };
+    assert_eq!(said("acp-copilot", "Error: Authentication failed (HTTP 401)."), ModelError::Denied);
+    assert_eq!(said("acp-goose", "Ran into this error: Rate limit exceeded"), ModelError::RateLimit);
+    assert_eq!(said("acp-codex", "unexpected status 503"), ModelError::Overloaded);
+    let mut silent = Talk::begun(&spec("acp-kimi"));
+    silent.hear(&ends("end_turn"));
+    assert!(matches!(silent.end().end, AgentEnd::Failed(Failure::Model { error: ModelError::Other, .. })));
+    let mut mute = Talk::begun(&spec("acp"));
+    mute.hear(&ends("end_turn"));
+    assert!(matches!(mute.end().end, AgentEnd::Failed(Failure::Output { .. })));
+}
+
+#[test]
+fn errors_in_answer_to_the_prompt_have_a_meaning() {
+    let cases = [
+        (json!({"code": 429, "message": "slow down"}), Some(ModelError::RateLimit)),
+        (
+            json!({"code": -32603, "message": "Internal error", "data": {"details": "401 wrong key"}}),
+            Some(ModelError::Denied),
+        ),
+        (
+            json!({"code": -32603, "message": "Internal error", "data": {"errorName": "APIError"}}),
+            Some(ModelError::Other),
+        ),
+        (json!({"code": -32000, "message": "Authentication required"}), Some(ModelError::Denied)),
+        (json!({"code": -32603, "message": "out of nuts"}), None),
+    ];
+    for (error, expected) in cases {
+        let mut talk = Talk::begun(&spec("acp-kimi"));
+        talk.hear(&json!({"jsonrpc": "2.0", "id": 4, "error": error}));
+        let got = match talk.end().end {
+            AgentEnd::Failed(Failure::Model { error, .. }) => Some(error),
+            AgentEnd::Failed(Failure::Agent { .. }) => None,
+            end => panic!("{end:?}"),
+        };
+        assert_eq!(got, expected, "{error}");
+    }
+}
+
+#[test]
+fn whoever_has_to_log_in_is_told_how() {
+    let mut talk = Talk::of(&spec("acp-copilot"));
+    let mut hello = hello(&json!({}));
+    hello["result"]["authMethods"] =
+        json!([{"id": "x", "name": "Log in", "description": "Run `copilot login`"}]);
+    talk.hear(&hello);
+    talk.hear(
+        &json!({"jsonrpc": "2.0", "id": 2, "error": {"code": -32000, "message": "Authentication required"}}),
+    );
+    let message = "acp-copilot wants its user to log in first: Run `copilot login` (Authentication required)"
+        .to_owned();
+    assert_eq!(talk.end().end, AgentEnd::Failed(Failure::Model { error: ModelError::Denied, message }));
+}
+
+#[test]
+fn another_version_of_the_protocol_is_not_spoken() {
+    let mut talk = Talk::of(&spec("acp"));
+    talk.hear(&json!({"jsonrpc": "2.0", "id": 1, "result": {"protocolVersion": 2}}));
+    assert_eq!(talk.written, Vec::<Value>::new());
+    assert!(matches!(talk.end().end, AgentEnd::Failed(Failure::Output { .. })));
+}
+
+#[test]
+fn tokens_are_told_as_far_as_they_are_the_runs_own() {
+    let usage = json!({"totalTokens": 165, "inputTokens": 100, "outputTokens": 15, "cachedReadTokens": 50});
+    let told = |kind: &str, tools: bool| {
+        let mut spec = spec(kind);
+        spec.setup.permission.level = None;
+        let mut talk = Talk::of(&spec);
+        talk.hear(&hello(&json!({})));
+        let mode = KNOWN.iter().find(|known| known.name == kind).and_then(|known| known.habits.modes);
+        let mode = mode.map(|modes| modes.safe_edit);
+        talk.hear(&json!({"jsonrpc": "2.0", "id": 2, "result": {"sessionId": "s-1", "modes": {"currentModeId": mode}}}));
+        if tools {
+            talk.hear(&update(&json!({"sessionUpdate": "tool_call", "toolCallId": "c", "title": "t"})));
+        }
+        talk.hear(&update(&json!({"sessionUpdate": "usage_update", "used": 1, "size": 2,
+            "cost": {"amount": 0.5, "currency": "USD"}})));
+        let end = json!({"jsonrpc": "2.0", "id": 4, "result": {"stopReason": "end_turn", "usage": usage}});
+        let reports = talk.hear(&end);
+        reports.into_iter().find(|report| matches!(report, Report::Used(_) | Report::Warned(_)))
+    };
+    let cost = Some(Cost { microusd: 500_000, basis: CostBasis::Reported });
+    // What came from a cache is input too.
+    let whole = Some(Report::Used(Usage { input_tokens: 150, output_tokens: 15, cost }));
+    for kind in ["acp-claude", "acp-copilot", "acp-opencode", "acp"] {
+        assert_eq!(told(kind, false), whole, "{kind}");
+    }
+    assert!(
+        matches!(told("acp-opencode", true), Some(Report::Warned(_))),
+        "only the last request is counted"
+    );
+    assert_eq!(told("acp-kimi", false), None);
+}
+
+#[test]
+fn a_run_is_stopped_by_a_word_and_nothing_is_asked_any_more() {
+    let mut talk = Talk::begun(&spec("acp-kimi"));
+    talk.hear(&asks(7, &json!({"toolCallId": "c", "kind": "execute"})));
+    let reports = talk.reader.ask_to_stop();
+    talk.note(reports);
+    let told: Vec<&Value> = talk.written.iter().rev().take(2).collect();
+    assert_eq!(told[1]["result"]["outcome"], json!({"outcome": "cancelled"}));
+    assert_eq!(
+        (&told[0]["method"], &told[0]["params"]),
+        (&json!("session/cancel"), &json!({"sessionId": "s-1"}))
+    );
+    let mut early = Talk::of(&spec("acp-kimi"));
+    early.hear(&hello(&json!({})));
+    assert_eq!(early.reader.ask_to_stop(), [Report::CloseInput]);
+    let reports = early.hear(&json!({"jsonrpc": "2.0", "id": 2, "result": {"sessionId": "s-1",
+        "modes": {"currentModeId": "default"}}}));
+    assert!(
+        !reports.iter().any(|report| matches!(report, Report::Write(_))),
+        "no turn is begun: {reports:?}"
+    );
+}
+
+#[test]
+fn an_answer_in_a_shape_is_read_as_a_value() {
+    let mut spec = spec("acp-kimi");
+    spec.setup.output_schema = Some(json!({"type": "object"}));
+    let mut talk = Talk::begun(&spec);
+    let prompt = talk.written.last().unwrap()["params"]["prompt"][0]["text"].to_string();
+    assert!(prompt.contains("{\\\"type\\\":\\\"object\\\"}"), "{prompt}");
+    talk.hear(&says("{\"birds\": 3}"));
+    talk.hear(&ends("end_turn"));
+    assert_eq!(talk.end().structured, Some(json!({"birds": 3})));
+}
+
+#[test]
+fn what_cannot_be_held_is_named() {
+    let permission = Permission {
+        level: Some(Level::ReadOnly),
+        allow: vec!["Read".parse().unwrap()],
+        ask: vec!["Edit(src/**)".parse().unwrap()],
+        deny: vec!["Bash(rm:*)".parse().unwrap(), "mcp__x".parse().unwrap()],
+    };
+    let gaps = |kind: &str| crate::registry::by_kind(kind).unwrap().unenforceable(&permission, &Value::Null);
+    assert_eq!(gaps("acp-goose"), Vec::<String>::new(), "it asks about everything");
+    assert_eq!(gaps("acp-claude"), ["the rule deny Bash(rm:*)"], "it lets harmless commands pass");
+    let all = [
+        "the level read-only",
+        "the rule ask Edit(src/**)",
+        "the rule deny Bash(rm:*)",
+        "the rule deny mcp__x",
+    ];
+    assert_eq!(gaps("acp"), all, "nobody knows what it asks");
+    assert_eq!(
+        Acp.unenforceable(&Permission { level: Some(Level::Yolo), ..Permission::default() }, &Value::Null),
+        [""; 0]
+    );
+}
+
+#[test]
+fn a_configured_command_is_started_as_it_is() {
+    let ProcessDrive { argv, env, set, .. } = drive(&spec("acp"));
+    assert_eq!(
+        (argv, env, set),
+        (vec!["mine".to_owned(), "--acp".to_owned()], vec!["MINE_KEY".to_owned()], Vec::new())
+    );
+    let ProcessDrive { argv, set, files, .. } = drive(&spec("acp-copilot"));
+    assert_eq!(argv[1..], ["--acp", "--disable-builtin-mcps", "--additional-mcp-config=@/w/mcp.json"]);
+    assert_eq!((set.len(), files.len()), (0, 1));
+    let ProcessDrive { set, .. } = drive(&spec("acp-gemini"));
+    assert!(set.contains(&("GEMINI_CLI_NO_RELAUNCH".to_owned(), Setting::Plain("true".to_owned()))));
+}
+
+/// The whole of what an agent writes in one good run.
+fn stream() -> Vec<u8> {
+    let call = json!({"sessionUpdate": "tool_call", "toolCallId": "c", "title": "t", "kind": "execute",
+        "rawInput": {"command": "ls"}});
+    let done = json!({"sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "completed"});
+    let messages = [
+        hello(&json!({"loadSession": true})),
+        json!({"jsonrpc": "2.0", "id": 2, "result": {"sessionId": "s-1", "modes": {"currentModeId": "default"}}}),
+        update(&call),
+        asks(7, &json!({"toolCallId": "c"})),
+        update(&done),
+        says("Hello."),
+        ends("end_turn"),
+    ];
+    messages.iter().flat_map(|message| format!("{message}\n").into_bytes()).collect()
+}
+
+#[test]
+fn no_beginning_of_a_stream_succeeds() {
+    let whole = stream();
+    for cut in 0..whole.len() - 1 {
+        let mut talk = Talk::of(&spec("acp-kimi"));
+        talk.reader.feed(Stream::Stdout, &whole[..cut]);
+        assert_ne!(talk.end().end, AgentEnd::Done, "cut at {cut}");
+    }
+    let mut talk = Talk::of(&spec("acp-kimi"));
+    talk.reader.feed(Stream::Stdout, &whole);
+    assert_eq!(talk.end().end, AgentEnd::Done);
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_are_too_strange(chunks in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..60), 0..20)) {
+        let mut talk = Talk::of(&spec("acp"));
+        for chunk in &chunks {
+            talk.reader.feed(Stream::Stdout, chunk);
+        }
+        prop_assert_ne!(talk.end().end, AgentEnd::Done);
+    }
+
+    #[test]
+    fn a_stream_with_strange_bytes_in_it_is_survived(at in 0_usize..1_500, bytes in prop::collection::vec(any::<u8>(), 1..8)) {
+        let mut whole = stream();
+        let at = at.min(whole.len());
+        whole.splice(at..(at + bytes.len()).min(whole.len()), bytes);
+        let mut talk = Talk::of(&spec("acp-kimi"));
+        talk.reader.feed(Stream::Stdout, &whole);
+        talk.end();
+    }
+}

@@ -1,0 +1,109 @@
+//! Tokens and money of one run, from what an agent tells with the end of its turn.
+
+use agent_client_protocol_schema::v1::Usage as Tokens;
+use domain::run::{Cost, CostBasis, Usage};
+use serde_json::Value;
+
+use super::agents::Counts;
+use crate::contract::Report;
+use crate::cumulative;
+
+/// What was told so far.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    /// Beside the pieces of the answer.
+    pieces: Option<(u64, u64)>,
+    /// In millionths of a dollar, over the whole session.
+    cost: Option<u64>,
+}
+
+/// What decides about the meaning of what is told.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Meaning {
+    pub(super) counts: Counts,
+    /// The session is a new one.
+    pub(super) new: bool,
+    /// What the session had used before, where that is known.
+    pub(super) before: Option<Usage>,
+    /// Whether the model was asked more than once, as far as tools show it.
+    pub(super) steps: bool,
+}
+
+impl Told {
+    /// Takes the tokens of one request to the model, which some put beside a piece of the answer.
+    pub(super) fn piece(&mut self, meta: &Value) {
+        if let Some(tokens) = tokens(&meta["usage"]) {
+            let (input, output) = self.pieces.unwrap_or_default();
+            self.pieces = Some((input.saturating_add(tokens.0), output.saturating_add(tokens.1)));
+        }
+    }
+
+    /// Takes what the session costs so far.
+    pub(super) fn cost(&mut self, amount: f64, currency: &str) {
+        if currency == "USD" && amount.is_finite() && amount >= 0.0 {
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "checked above; it saturates"
+            )]
+            let microusd = (amount * 1e6).round() as u64;
+            self.cost = Some(microusd);
+        }
+    }
+
+    /// Returns what this run used, by the answer to its prompt.
+    pub(super) fn report(&self, name: &str, result: &Value, meaning: Meaning) -> Option<Report> {
+        let quota = &result["_meta"]["quota"]["token_count"];
+        let told = tokens(&result["usage"]).or_else(|| snake(quota)).or(self.pieces);
+        let Some((input_tokens, output_tokens)) = told else {
+            return self
+                .cost
+                .filter(|_| meaning.new)
+                .map(|microusd| Report::Used(of_cost(Usage::default(), microusd)));
+        };
+        let usage = Usage { input_tokens, output_tokens, cost: None };
+        match meaning.counts {
+            Counts::Nothing => None,
+            Counts::LastStep if meaning.steps => Some(Report::Warned(format!(
+                "{name} tells only the tokens of its last request; those of this run are not known"
+            ))),
+            Counts::Turn | Counts::LastStep => Some(Report::Used(self.with_cost(usage, meaning.new))),
+            Counts::Session | Counts::Unknown if meaning.new => {
+                Some(Report::Used(self.with_cost(usage, true)))
+            }
+            Counts::Session => Some(cumulative::own_part(name, usage, meaning.before)),
+            Counts::Unknown => Some(Report::Warned(format!(
+                "{name} does not say whether it counts tokens over the whole session; those of this run are not known"
+            ))),
+        }
+    }
+
+    /// A price is told for the whole session, so that only that of a new one is the run's.
+    fn with_cost(&self, usage: Usage, new: bool) -> Usage {
+        match self.cost.filter(|_| new) {
+            Some(microusd) => of_cost(usage, microusd),
+            None => usage,
+        }
+    }
+}
+
+fn of_cost(usage: Usage, microusd: u64) -> Usage {
+    Usage { cost: Some(Cost { microusd, basis: CostBasis::Reported }), ..usage }
+}
+
+/// Returns input and output; what came from a cache is input, wherever the agent counts it.
+fn tokens(value: &Value) -> Option<(u64, u64)> {
+    let tokens: Tokens = serde_json::from_value(value.clone()).ok()?;
+    let cached =
+        tokens.cached_read_tokens.unwrap_or(0).saturating_add(tokens.cached_write_tokens.unwrap_or(0));
+    let apart = tokens.input_tokens.saturating_add(tokens.output_tokens).saturating_add(cached);
+    let input = match tokens.total_tokens >= apart {
+        true => tokens.input_tokens.saturating_add(cached),
+        false => tokens.input_tokens,
+    };
+    Some((input, tokens.output_tokens))
+}
+
+fn snake(value: &Value) -> Option<(u64, u64)> {
+    Some((value["input_tokens"].as_u64()?, value["output_tokens"].as_u64()?))
+}
