@@ -66,9 +66,13 @@ impl RunDir {
         Ok(state.ending().cloned())
     }
 
-    /// Returns when the run ended, if `outcome.json` can tell.
+    /// Returns when the run ended, if it did: from `outcome.json`, else, between the two writes, from the log.
     pub fn ended_at(&self) -> Option<Timestamp> {
-        read_outcome(self).map(|envelope| envelope.at)
+        if let Some(envelope) = read_outcome(self) {
+            return Some(envelope.at);
+        }
+        let (state, _) = read_state(self).ok()?;
+        state.ending().and(state.last_event_at)
     }
 
     fn tail_has_end(&self) -> Result<bool, StoreError> {

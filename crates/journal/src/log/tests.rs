@@ -115,7 +115,9 @@ fn a_finished_run_has_one_ending_for_ever() {
     assert!(matches!(log.append(at(1), said("x")), Err(StoreError::Ended { .. })));
     assert!(matches!(writer(&run).finish(at(2), interrupted()), Err(StoreError::Ended { .. })));
     assert_eq!(fs::read(run.dir.outcome_path()).unwrap(), line::encode(&ended).unwrap());
+    assert_eq!(run.dir.ended_at(), Some(ended.at));
     fs::remove_file(run.dir.outcome_path()).unwrap();
+    assert_eq!(run.dir.ended_at(), Some(ended.at));
     assert_eq!(run.dir.ending().unwrap(), Some(interrupted()), "the log is the truth");
 }
 

@@ -154,7 +154,7 @@ fn the_same_through_a_server() {
         (
             "run_agent",
             ask("reviewer", &too_long),
-            "the prompt has 1048577 bytes with its context, and 1048576 (1.0 MiB) are allowed",
+            "the prompt has 1048577 bytes with its context and inputs, and 1048576 (1.0 MiB) are allowed",
         ),
         ("run_agent", with("directory", "relative"), "the directory \"relative\" is not absolute"),
         ("run_agent", with("directory", "/nonexistent"), path),
