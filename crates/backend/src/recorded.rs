@@ -21,7 +21,7 @@ struct Recorded {
     succeeds: fn(&Value) -> bool,
 }
 
-const RECORDED: [Recorded; 7] = [
+const RECORDED: [Recorded; 8] = [
     Recorded {
         kind: "claude",
         folder: "claude",
@@ -57,6 +57,11 @@ const RECORDED: [Recorded; 7] = [
         kind: "opencode",
         folder: "opencode",
         succeeds: |line| line["type"] == "step_finish" && line["part"]["reason"] == "stop",
+    },
+    Recorded {
+        kind: "kimi",
+        folder: "kimi",
+        succeeds: |line| line["role"] == "meta" && line["type"] == "session.resume_hint",
     },
     Recorded { kind: "goose", folder: "goose", succeeds: |line| line["type"] == "complete" },
 ];
@@ -263,4 +268,5 @@ for_each_program! {
     qwen: "qwen",
     opencode: "opencode",
     goose: "goose",
+    kimi: "kimi",
 }

@@ -10,6 +10,7 @@ use crate::cursor::Cursor;
 use crate::gemini::Gemini;
 use crate::goose::Goose;
 use crate::grok::Grok;
+use crate::kimi::Kimi;
 use crate::kiro::Kiro;
 use crate::opencode::Opencode;
 use crate::program::Program;
@@ -34,6 +35,7 @@ static ALL: &[&dyn Backend] = &[
     &Cursor,
     &Kiro,
     &Grok,
+    &Kimi,
 ];
 
 fn all() -> impl Iterator<Item = &'static dyn Backend> {

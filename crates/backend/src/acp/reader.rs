@@ -347,6 +347,7 @@ impl Conversation {
                 error: ModelError::Refusal,
                 message: "the agent refuses to go on".to_owned(),
             }),
+            Ok(StopReason::Cancelled) if self.requests.denied => self.gave_up(),
             Ok(StopReason::Cancelled) => {
                 AgentEnd::Failed(Failure::Agent { message: "the turn was cancelled".to_owned() })
             }
@@ -365,8 +366,7 @@ impl Conversation {
             return AgentEnd::Failed(failure::of_message(answer));
         }
         if self.requests.denied && habits.denial.is_some_and(|denial| answer == denial) {
-            let message = format!("{name} gave up when it was denied a tool");
-            return AgentEnd::Failed(Failure::Agent { message });
+            return self.gave_up();
         }
         if !answer.is_empty() {
             return AgentEnd::Done;
@@ -376,6 +376,12 @@ impl Conversation {
             true => AgentEnd::Failed(Failure::Model { error: ModelError::Other, message: reason }),
             false => AgentEnd::Failed(Failure::Output { reason }),
         }
+    }
+
+    /// The end of an agent that does not go on without what it was denied.
+    fn gave_up(&self) -> AgentEnd {
+        let message = format!("{} gave up when it was denied a tool", self.order.name);
+        AgentEnd::Failed(Failure::Agent { message })
     }
 
     fn without_turn(&mut self, exit: Exit) -> Failure {

@@ -387,6 +387,27 @@ fn the_reason_of_the_end_decides() {
 }
 
 #[test]
+fn an_agent_that_gives_up_at_a_denial_has_not_succeeded() {
+    let copilot = says("Info: Operation cancelled by user");
+    for (kind, last) in
+        [("acp-copilot", vec![copilot, ends("end_turn")]), ("acp-codex", vec![ends("cancelled")])]
+    {
+        let mut talk = Talk::of(&spec(kind));
+        talk.hear(&hello(&json!({})));
+        let mode = KNOWN.iter().find(|known| known.name == kind).and_then(|known| known.habits.modes);
+        let mode = mode.map(|modes| modes.safe_edit);
+        talk.hear(&json!({"jsonrpc": "2.0", "id": 2, "result": {"sessionId": "s-1", "modes": {"currentModeId": mode}}}));
+        talk.hear(&asks(7, &json!({"toolCallId": "c", "kind": "execute"})));
+        talk.decide("7#0", &Decision::Deny("no".to_owned()));
+        for message in last {
+            talk.hear(&message);
+        }
+        let message = format!("{kind} gave up when it was denied a tool");
+        assert_eq!(talk.end().end, AgentEnd::Failed(Failure::Agent { message }));
+    }
+}
+
+#[test]
 fn errors_that_agents_hide_in_a_good_end_are_found() {
     let said = |kind: &str, text: &str| {
         let mut talk = Talk::of(&spec(kind));

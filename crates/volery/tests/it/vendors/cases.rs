@@ -51,11 +51,10 @@ pub(super) fn resume(vendor: &Vendor) {
     let session = first["session"].as_str().unwrap_or_else(|| panic!("no session: {first}"));
     let second = place.run("What was it?", &["--session", session]);
     assert_eq!(second["result"].as_str().unwrap_or_default().trim(), "I am two.", "{second}");
-    let asked = place.offline.server().seen().last().unwrap().body.to_string();
-    assert!(
-        asked.contains("Remember the heron.") && asked.contains("I am one."),
-        "the first run is not there"
-    );
+    let seen = place.offline.server().seen();
+    // Not always the last: some programs also have a name made for the session.
+    let whole = |body: &str| body.contains("Remember the heron.") && body.contains("I am one.");
+    assert!(seen.iter().any(|seen| whole(&seen.body.to_string())), "the first run is not there");
     let unknown = place.volery(&["run", "worker", "x", "--session", "00000000-0000-4000-8000-000000000000"]);
     assert_eq!(unknown.code, 5, "{unknown:?}");
     tell(vendor, "resume", &Cell::Works);
@@ -223,6 +222,10 @@ pub(super) fn ask(vendor: &Vendor) {
     place.agent(vendor, "timeout: 100s\nanswer_timeout: 2s");
     let run = place.run("Touch a file elsewhere.", &[]);
     assert!(!made.exists(), "{run}");
+    if ["acp-codex", "acp-copilot"].contains(&vendor.name) {
+        assert!(run["outcome"]["message"].as_str().unwrap_or_default().contains("gave up"), "{run}");
+        return tell(vendor, "ask", &Cell::Limited("its turn ends with a denial"));
+    }
     assert_eq!((&run["status"], &run["ended"]), (&json!("succeeded"), &json!(true)), "{run}");
     let (events, _) = events(&place, &run);
     let asked = events.iter().any(|event| event["type"] == "asked");

@@ -97,6 +97,7 @@ vendors!(
     qwen: "qwen",
     opencode: "opencode",
     goose: "goose",
+    kimi: "kimi",
     acp_claude: "acp-claude",
     acp_codex: "acp-codex",
     acp_copilot: "acp-copilot",

@@ -82,12 +82,12 @@ impl Vendor {
     pub(super) fn executes_beyond(&self, command: &str) -> Reply {
         let beyond =
             json!({"cmd": command, "sandbox_permissions": "require_escalated", "justification": "a test"});
-        if self.name == "codex" { Reply::call("exec_command", beyond) } else { self.executes(command) }
+        if self.drives() == "codex" { Reply::call("exec_command", beyond) } else { self.executes(command) }
     }
 
     /// Returns the file of instructions that the program reads in its directory.
     pub(super) fn instructions(&self) -> &'static str {
-        match self.name {
+        match self.drives() {
             "claude" => "CLAUDE.md",
             "gemini" => "GEMINI.md",
             "qwen" => "QWEN.md",
@@ -309,11 +309,17 @@ fn left_out(backend: &str, case: &str) -> Option<Cell> {
         "resume" if backend == "acp-gemini" => Some(Cell::Cannot(
             "its session/load does not find a session of the same minute, and writes over it",
         )),
+        "long prompt" if backend == "kimi" => {
+            Some(Cell::Cannot("it takes its prompt as an argument; acp-kimi takes more"))
+        }
         "say" | "cancel" => None,
         "deny" if !slow || backend == "acp-gemini" => None,
         "mcp" if backend == "acp-qwen" => None,
-        "schema" | "time-out" if acp && backend != "acp-goose" => {
+        "schema" | "time-out" | "long prompt" if acp && backend != "acp-goose" => {
             Some(Cell::NotRun("the same as with acp-goose"))
+        }
+        "context" if acp && backend != "acp-goose" => {
+            Some(Cell::NotRun("the program itself is tried without ACP"))
         }
         _ if slow => Some(Cell::NotRun("its program is slow to begin")),
         _ => None,

@@ -1,0 +1,133 @@
+//! Understands the lines of Kimi Code. Only its word about how to go on ends a run well; why one failed stands on its
+//! error stream alone.
+
+use domain::run::{AgentEnd, Failure, ModelError, Stream as Pipe};
+use serde_json::Value;
+
+use super::versions::{ERRORS, FAILED, WRONG};
+use crate::contract::{Answer, Conclusion, Exit, Reader, Report};
+use crate::kept::{self, Kept};
+use crate::lines::{Line, Lines};
+use crate::worded_schema;
+
+/// The output of one run.
+pub(super) struct Stream {
+    structured: bool,
+    lines: Lines,
+    kept: Kept,
+    /// The last message that the agent wrote.
+    answer: String,
+    session: Option<String>,
+    /// That it tries again was told.
+    retried: bool,
+    /// What is to be said at the beginning.
+    doubt: Option<&'static str>,
+}
+
+impl Stream {
+    pub(super) fn new(structured: bool, doubt: Option<&'static str>) -> Self {
+        Self {
+            doubt,
+            structured,
+            lines: Lines::default(),
+            kept: Kept::default(),
+            answer: String::new(),
+            session: None,
+            retried: false,
+        }
+    }
+
+    fn take(&mut self, line: Line) -> Vec<Report> {
+        let Line::Whole(line) = line else {
+            return vec![Report::Warned("a line of output was too long and was passed over".to_owned())];
+        };
+        let Ok(event) = serde_json::from_slice::<Value>(&line) else { return Vec::new() };
+        match (event["role"].as_str(), event["type"].as_str()) {
+            (Some("assistant"), _) => self.message(&event),
+            (Some("tool"), _) => {
+                let (id, output) = (text(&event["tool_call_id"]), text(&event["content"]));
+                let ok = event["is_error"] != true;
+                vec![Report::ToolReturned { id, ok, output }]
+            }
+            (Some("meta"), Some("session.resume_hint")) => {
+                self.session = event["session_id"].as_str().map(ToOwned::to_owned);
+                self.session.clone().map(Report::Session).into_iter().collect()
+            }
+            (Some("meta"), Some("turn.step.retrying")) if !self.retried => {
+                self.retried = true;
+                let why = event["error_message"].as_str().unwrap_or("it does not say why");
+                vec![Report::Warned(kept::message(&format!("kimi asks its model again: {why}")))]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn message(&mut self, event: &Value) -> Vec<Report> {
+        let mut reports = Vec::new();
+        let said = text(&event["content"]);
+        if !said.trim().is_empty() {
+            self.kept.say(&said);
+            reports.push(Report::Said(format!("{said}\n")));
+            self.answer = said;
+        }
+        for call in event["tool_calls"].as_array().into_iter().flatten() {
+            let function = &call["function"];
+            let arguments = text(&function["arguments"]);
+            let input = serde_json::from_str(&arguments).unwrap_or(Value::String(arguments));
+            reports.push(Report::ToolCalled { id: text(&call["id"]), name: text(&function["name"]), input });
+        }
+        reports
+    }
+
+    /// Names why a run ended without its last word.
+    fn failure(&self, exit: Exit) -> Failure {
+        let stderr = self.kept.stderr();
+        let line = |mark: &str| stderr.lines().find_map(|line| line.strip_prefix(mark)).map(kept::message);
+        let (Exit::Code(1), Some(message)) = (exit, line(FAILED).or_else(|| line(WRONG))) else {
+            return kept::without_end(exit);
+        };
+        if message.starts_with("Session ") && message.ends_with("not found.") {
+            return Failure::Session { reason: message };
+        }
+        let Some((_, named)) = ERRORS.iter().find(|(name, _)| message.starts_with(name)) else {
+            return Failure::Agent { message };
+        };
+        let words = message.split(|character: char| !character.is_ascii_digit());
+        let status = words.filter_map(|word| word.parse().ok()).find(|status| (400..600).contains(status));
+        Failure::Model { error: status.map_or(*named, ModelError::of_status), message }
+    }
+}
+
+impl Reader for Stream {
+    fn feed(&mut self, pipe: Pipe, bytes: &[u8]) -> Vec<Report> {
+        if self.kept.is_complaint(pipe, bytes) {
+            return Vec::new();
+        }
+        let lines = self.lines.feed(bytes);
+        let doubt = self.doubt.take().map(|doubt| Report::Warned(doubt.to_owned()));
+        doubt.into_iter().chain(lines.into_iter().flat_map(|line| self.take(line))).collect()
+    }
+
+    fn conclude(&mut self, exit: Exit) -> Conclusion {
+        if let Some(rest) = self.lines.finish() {
+            self.take(Line::Whole(rest));
+        }
+        let end = match (&self.session, exit) {
+            (Some(_), Exit::Code(0)) => AgentEnd::Done,
+            _ => AgentEnd::Failed(self.failure(exit)),
+        };
+        let answer = match end {
+            AgentEnd::Done => Answer::Text(std::mem::take(&mut self.answer)),
+            _ => self.kept.answer(),
+        };
+        let mut conclusion = Conclusion { session: self.session.take(), ..Conclusion::new(end, answer) };
+        if self.structured {
+            worded_schema::read_value(&mut conclusion);
+        }
+        conclusion
+    }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}

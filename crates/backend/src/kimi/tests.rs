@@ -1,0 +1,148 @@
+//! Kimi Code: what it is started with, and what its lines mean.
+
+use std::path::Path;
+
+use domain::permission::{Level, Permission};
+use domain::run::{AgentEnd, Failure, ModelError, RunSpec, Stream as Pipe};
+use domain::setup::PromptMode;
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::reader::Stream;
+use super::{Kimi, agent, tools};
+use crate::contract::{
+    Answer, Backend, Conclusion, Drive, Exit, Place, PrepareError, ProcessDrive, Reader, Report,
+};
+use crate::program::Found;
+use crate::sample;
+
+fn replay(case: &str) -> Conclusion {
+    sample::replay("kimi", case, usize::MAX, &mut Stream::new(false, None))
+}
+
+fn prepare(spec: &RunSpec) -> Result<ProcessDrive, PrepareError> {
+    let found = Found { argv: vec!["node".to_owned(), "/kimi.mjs".to_owned()], version: None };
+    let place = Place {
+        work: Path::new("/w"),
+        own_program: Path::new("/volery"),
+        found: Some(&found),
+        session_used: None,
+    };
+    Kimi.prepare(spec, &place).map(|drive| match drive {
+        Drive::Process(drive) => drive,
+        Drive::Loop(_) => panic!("a program is a process"),
+    })
+}
+
+#[test]
+fn recorded_runs_have_the_right_end() {
+    for case in ["say", "resume", "thinking", "tool", "tool-fails"] {
+        let conclusion = replay(case);
+        assert_eq!(conclusion.end, AgentEnd::Done, "{case}");
+        assert!(conclusion.session.is_some_and(|session| session.starts_with("session_")), "{case}");
+    }
+    assert_eq!(replay("say").answer, Answer::Text("Hello from the script.".to_owned()));
+    for (case, expected) in [
+        ("error-400", ModelError::BadRequest),
+        ("error-401", ModelError::Denied),
+        ("error-429", ModelError::RateLimit),
+        ("error-500", ModelError::Overloaded),
+        ("cut", ModelError::Unreachable),
+    ] {
+        match replay(case).end {
+            AgentEnd::Failed(Failure::Model { error, .. }) => assert_eq!(error, expected, "{case}"),
+            end => panic!("{case}: {end:?}"),
+        }
+    }
+    assert!(matches!(replay("unknown-session").end, AgentEnd::Failed(Failure::Session { .. })));
+    assert!(matches!(replay("unknown-flag").end, AgentEnd::Failed(Failure::Agent { .. })));
+    let terminated = replay("terminated");
+    assert_eq!(terminated.end, AgentEnd::Failed(Failure::Exit { code: 143 }));
+    assert_eq!(terminated.answer, Answer::Text("Hello from \n".to_owned()), "what was said is kept");
+}
+
+#[test]
+fn tools_are_told_with_what_came_of_them() {
+    let mut reader = Stream::new(false, None);
+    let call = json!({"role": "assistant", "tool_calls": [
+        {"id": "c", "function": {"name": "Bash", "arguments": "{\"command\":\"ls\"}"}}]});
+    let lines = format!("{call}\n{}\n", json!({"role": "tool", "tool_call_id": "c", "content": "a"}));
+    let reports = reader.feed(Pipe::Stdout, lines.as_bytes());
+    let called =
+        Report::ToolCalled { id: "c".to_owned(), name: "Bash".to_owned(), input: json!({"command": "ls"}) };
+    let returned = Report::ToolReturned { id: "c".to_owned(), ok: true, output: "a".to_owned() };
+    assert_eq!(reports, [called, returned]);
+}
+
+#[test]
+fn no_beginning_of_a_stream_succeeds() {
+    let whole = std::fs::read("tests/streams/kimi/tool.jsonl").unwrap();
+    // The last byte is the end of the last line, without which the line is whole too.
+    for cut in 0..whole.len() - 1 {
+        let conclusion = sample::replay("kimi", "tool", cut, &mut Stream::new(false, None));
+        assert_ne!(conclusion.end, AgentEnd::Done, "cut at {cut}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_are_too_strange(chunks in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..60), 0..20)) {
+        let mut reader = Stream::new(false, None);
+        for chunk in &chunks {
+            reader.feed(Pipe::Stdout, chunk);
+        }
+        prop_assert_ne!(reader.conclude(Exit::Code(0)).end, AgentEnd::Done);
+    }
+}
+
+#[test]
+fn what_the_agent_wants_becomes_arguments_and_an_agent_file() {
+    let mut spec = sample::spec("kimi");
+    spec.model = Some("k2".to_owned());
+    spec.setup.extra_directories = vec!["/q".to_owned()];
+    let drive = prepare(&spec).unwrap();
+    let expected = [
+        "node",
+        "/kimi.mjs",
+        "--output-format=stream-json",
+        "--agent-file=/w/agent.md",
+        "--model=k2",
+        "--add-dir=/q",
+        "--prompt=do it",
+    ];
+    assert_eq!(drive.argv, expected);
+    let written = agent(&spec);
+    assert!(written.contains("\n${base_prompt}\n\nYou are careful.\n"), "{written}");
+    spec.setup.prompt_mode = PromptMode::Replace;
+    assert!(!agent(&spec).contains("base_prompt"));
+    spec.session = Some("session_1".parse().unwrap());
+    let resumed = prepare(&spec).unwrap();
+    assert_eq!((&resumed.argv[3], resumed.files.len()), (&"--session=session_1".to_owned(), 0));
+    spec.prompt = "x".repeat(200 << 10);
+    assert!(prepare(&spec).is_err_and(|error| error.reason.contains("acp-kimi")));
+}
+
+#[test]
+fn a_permission_is_a_list_of_tools() {
+    let of = |level| tools::allowed(&Permission { level, ..Permission::default() }, None);
+    assert!(
+        !of(Some(Level::ReadOnly))
+            .iter()
+            .any(|tool| ["Write", "Edit", "Bash", "FetchURL", "Agent"].contains(tool))
+    );
+    assert!(
+        of(None).contains(&"Write") && !of(None).contains(&"Bash"),
+        "nobody could be asked about commands"
+    );
+    assert!(of(Some(Level::Yolo)).contains(&"Bash"));
+    let rules = Permission {
+        level: Some(Level::Yolo),
+        deny: vec!["Bash(rm:*)".parse().unwrap()],
+        ..Permission::default()
+    };
+    assert!(!tools::allowed(&rules, None).contains(&"Bash"), "some of it is denied, so all of it is");
+    assert_eq!(tools::allowed(&Permission::default(), Some(&["Grep".to_owned()])), ["Glob", "Grep"]);
+    let safe = Permission { level: Some(Level::SafeEdit), ..Permission::default() };
+    assert_eq!(Kimi.unenforceable(&safe, &json!(null)).len(), 1);
+    assert_eq!(Kimi.unenforceable(&rules, &json!(null)), Vec::<String>::new());
+}

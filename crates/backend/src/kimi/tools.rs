@@ -1,0 +1,59 @@
+//! A permission in the words of Kimi Code: which tools there are. Nothing can be said about what they are used on.
+
+use domain::permission::{Level, Permission, Rule, ToolKind};
+
+use super::versions::TOOLS;
+
+/// Tells whether a kind of tool may be there: a rule that denies some of its uses takes all of it away.
+fn may(permission: &Permission, kind: ToolKind<'_>) -> bool {
+    let speaks = |rule: &Rule| rule.kind() == kind || rule.kind() == ToolKind::Everything;
+    if permission.deny.iter().chain(&permission.ask).any(speaks) {
+        return false;
+    }
+    if permission.allow.iter().any(|rule| rule.pattern().is_none() && speaks(rule)) {
+        return true;
+    }
+    match (permission.level.unwrap_or(Level::SafeEdit), kind) {
+        (Level::Yolo, _) | (_, ToolKind::Read | ToolKind::Search) => true,
+        (level, ToolKind::Edit) => level == Level::SafeEdit,
+        (Level::SafeEdit | Level::ReadOnly, _) => false,
+    }
+}
+
+/// Returns the tools that the agent has.
+pub(super) fn allowed(permission: &Permission, wanted: Option<&[String]>) -> Vec<&'static str> {
+    let asked = |tool: &str, kind: ToolKind<'_>| {
+        wanted.is_none_or(|wanted| wanted.iter().any(|name| name == tool || ToolKind::named(name) == kind))
+    };
+    let tools = TOOLS.iter().filter(|(tool, kind)| may(permission, *kind) && asked(tool, *kind));
+    tools.map(|(tool, _)| *tool).collect()
+}
+
+/// Names what a permission demands and Kimi Code cannot do.
+pub(super) fn unenforceable(permission: &Permission) -> Vec<String> {
+    let mut gaps = Vec::new();
+    let edits = permission.level == Some(Level::SafeEdit) && may(permission, ToolKind::Edit);
+    let unlimited = |rule: &Rule| rule.pattern().is_none() && rule.kind() == ToolKind::Edit;
+    if edits && !permission.allow.iter().any(unlimited) {
+        gaps.push("the level safe-edit (it changes files outside its directory too)".to_owned());
+    }
+    let patterned = permission.allow.iter().filter(|rule| rule.pattern().is_some());
+    gaps.extend(patterned.map(|rule| format!("the rule allow {rule}")));
+    let shell = may(permission, ToolKind::Shell);
+    let lists = [("ask", &permission.ask), ("deny", &permission.deny)];
+    for (word, rule) in lists.into_iter().flat_map(|(word, rules)| rules.iter().map(move |rule| (word, rule)))
+    {
+        // What the shell can do, a rule about another tool does not prevent.
+        let said = match rule.kind() {
+            ToolKind::Shell | ToolKind::Everything | ToolKind::Delegate | ToolKind::Mcp { .. } => true,
+            ToolKind::Read | ToolKind::Edit | ToolKind::Search | ToolKind::Fetch | ToolKind::WebSearch => {
+                !shell
+            }
+            ToolKind::Other(_) => false,
+        };
+        if !said {
+            gaps.push(format!("the rule {word} {rule}"));
+        }
+    }
+    gaps
+}
