@@ -21,7 +21,7 @@ struct Recorded {
     succeeds: fn(&Value) -> bool,
 }
 
-const RECORDED: [Recorded; 8] = [
+const RECORDED: [Recorded; 13] = [
     Recorded {
         kind: "claude",
         folder: "claude",
@@ -64,7 +64,17 @@ const RECORDED: [Recorded; 8] = [
         succeeds: |line| line["role"] == "meta" && line["type"] == "session.resume_hint",
     },
     Recorded { kind: "goose", folder: "goose", succeeds: |line| line["type"] == "complete" },
+    Recorded { kind: "acp-claude", folder: "acp-claude", succeeds: ends_turn },
+    Recorded { kind: "acp-codex", folder: "acp-codex", succeeds: ends_turn },
+    Recorded { kind: "acp-copilot", folder: "acp-copilot", succeeds: ends_turn },
+    Recorded { kind: "acp-goose", folder: "acp-goose", succeeds: ends_turn },
+    Recorded { kind: "acp-kimi", folder: "acp-kimi", succeeds: ends_turn },
 ];
+
+/// How all agents that speak ACP say it.
+fn ends_turn(line: &Value) -> bool {
+    line["result"]["stopReason"] == "end_turn"
+}
 
 /// One recorded run: its standard output.
 struct Case {
@@ -97,8 +107,8 @@ impl Recorded {
     fn reader(&self, case: &str) -> Box<dyn Reader> {
         let mut spec: RunSpec = sample::spec(self.kind);
         let resumes = case.contains("resume") || case.contains("unknown-session");
-        // Only Codex tells what belongs to which conversation by its id.
-        if resumes && self.kind == "codex" {
+        // Only these tell what belongs to which conversation by its id.
+        if resumes && (self.kind == "codex" || self.kind.starts_with("acp-")) {
             spec.session = Some("00000000-0000-4000-8000-000000000001".parse().unwrap());
         }
         let found = Found { argv: vec![self.kind.to_owned()], version: None };
@@ -269,4 +279,9 @@ for_each_program! {
     opencode: "opencode",
     goose: "goose",
     kimi: "kimi",
+    acp_claude: "acp-claude",
+    acp_codex: "acp-codex",
+    acp_copilot: "acp-copilot",
+    acp_goose: "acp-goose",
+    acp_kimi: "acp-kimi",
 }
