@@ -6,6 +6,7 @@ mod attempts;
 mod cases;
 mod delegates;
 mod killed;
+mod kiro_acp;
 mod place;
 
 macro_rules! vendors {
