@@ -200,6 +200,7 @@ pub(crate) fn any_ending() -> impl Strategy<Value = Ending> {
             stderr_tail,
             killed,
             structured: None,
+            backend: None,
         },
     )
 }

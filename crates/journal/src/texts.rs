@@ -78,6 +78,7 @@ fn change_ending(ending: &mut Ending, each: &mut dyn FnMut(&mut String)) {
         result,
         structured,
         stderr_tail,
+        backend: _,
         duration_ms: _,
         usage: _,
         exit_code: _,

@@ -160,7 +160,7 @@ impl Keeper {
     /// Takes the run's session, waiting while another run has it. Breaks off when the run ended while it waited.
     fn wait_for_session(&mut self) -> Result<ControlFlow<(), Option<RunLock>>, KeeperError> {
         // A copy is made of what there is, and takes nothing away from whoever goes on with the session.
-        let Some(session) = self.spec.session.clone().filter(|_| !self.spec.fork) else {
+        let Some(session) = self.spec.continued().cloned() else {
             return Ok(ControlFlow::Continue(None));
         };
         let home = self.dir.home().clone();

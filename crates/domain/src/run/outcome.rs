@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::Usage;
+use crate::id::BackendName;
 
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -161,6 +162,9 @@ pub struct Ending {
     /// The answer as a value, where its shape was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub structured: Option<serde_json::Value>,
+    /// The backend that carried it out, where that was not the agent's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backend: Option<BackendName>,
     /// From the start of the agent to its end.
     pub duration_ms: u64,
     #[serde(default)]
@@ -182,6 +186,7 @@ impl Ending {
             outcome,
             result: ResultText::Nothing,
             structured: None,
+            backend: None,
             duration_ms: 0,
             usage: Usage::default(),
             exit_code: None,

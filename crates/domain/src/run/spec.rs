@@ -63,6 +63,13 @@ pub struct RunSpec {
     pub warnings: Vec<String>,
 }
 
+impl RunSpec {
+    /// Returns the session that the run is part of from its beginning: a copy becomes one of its own.
+    pub fn continued(&self) -> Option<&SessionId> {
+        self.session.as_ref().filter(|_| !self.fork)
+    }
+}
+
 /// How the agent is driven, with everything the backend needs to do it again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BackendSpec {

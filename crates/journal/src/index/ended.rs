@@ -50,10 +50,10 @@ impl EndedRun {
         Self {
             id: spec.id,
             agent: spec.agent.clone(),
-            backend: spec.backend.name.clone(),
+            backend: ending.backend.clone().unwrap_or_else(|| spec.backend.name.clone()),
             project: spec.project.clone(),
             caller: spec.caller.name.clone(),
-            session: spec.session.clone(),
+            session: spec.continued().cloned(),
             parent: spec.parent,
             root: spec.root,
             outcome: ending.outcome.kind(),

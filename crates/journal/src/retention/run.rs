@@ -84,6 +84,8 @@ pub(super) fn lock(run: BorrowedFd<'_>) -> io::Result<Lock> {
 
 /// The folder of files that the agent was given.
 const WORK: &std::ffi::CStr = c"work";
+/// How many folders deep it is removed; what is deeper goes with the run.
+const FOLDERS_MAX: usize = 64;
 
 /// Returns the files of spooled output and the work folder, as far as they are there.
 pub(super) fn outputs(run: BorrowedFd<'_>) -> io::Result<Vec<Output>> {
@@ -114,14 +116,22 @@ pub(super) fn remove_output(run: BorrowedFd<'_>, output: &Output) -> io::Result<
         return unlink(run, &output.name, AtFlags::empty());
     }
     let Some(work) = open_work(run)? else { return Ok(()) };
-    for entry in Dir::read_from(&work)? {
-        let entry = entry?;
-        let name = entry.file_name();
-        if !matches!(name.to_bytes(), b"." | b"..") {
-            unlink(work.as_fd(), name, AtFlags::empty())?;
+    remove_below(work.as_fd(), FOLDERS_MAX)?;
+    unlink(run, WORK, AtFlags::REMOVEDIR)
+}
+
+/// Removes all that is in a folder of files that the agent was given: an agent may have made more in it.
+fn remove_below(folder: BorrowedFd<'_>, deep: usize) -> io::Result<()> {
+    for name in names(folder)? {
+        match open_directory(folder, &name)?.filter(|_| deep > 0) {
+            Some(inner) => {
+                remove_below(inner.as_fd(), deep - 1)?;
+                unlink(folder, &name, AtFlags::REMOVEDIR)?;
+            }
+            None => unlink(folder, &name, AtFlags::empty())?,
         }
     }
-    unlink(run, WORK, AtFlags::REMOVEDIR)
+    Ok(())
 }
 
 /// Opens the folder of files that the agent was given, if there is one; a link is none.

@@ -451,3 +451,18 @@ fn what_a_session_in_use_may_have_to_tell_again_stays_without_its_output() {
     write(env.now - DAY * 8);
     assert_eq!(env.sweep().run_ids, vec![needed], "nobody has used the session for a week");
 }
+
+#[test]
+fn a_work_folder_goes_with_the_folders_in_it_and_follows_no_link() {
+    let env = Env::new();
+    let id = env.ended(DAY * 2, 1);
+    let outside = env.home().join("outside");
+    fs::create_dir(&outside).unwrap();
+    fs::write(outside.join("kept"), "x").unwrap();
+    let session = env.dir(id).join("work/session/deeper");
+    fs::create_dir_all(&session).unwrap();
+    fs::write(session.join("file"), "x").unwrap();
+    symlink(&outside, env.dir(id).join("work/link")).unwrap();
+    assert_eq!(env.sweep().outputs_dropped, 1);
+    assert!(!env.dir(id).join("work").exists() && outside.join("kept").exists());
+}

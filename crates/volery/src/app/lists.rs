@@ -44,7 +44,7 @@ impl Engine {
                 && ask
                     .session
                     .as_ref()
-                    .is_none_or(|id| spec.session.as_ref().is_some_and(|known| known.as_str() == id))
+                    .is_none_or(|id| spec.continued().is_some_and(|known| known.as_str() == id))
                 && newer_than_ms.is_none_or(|at| spec.created_at.as_millisecond() >= at)
                 && before.is_none_or(|before| spec.id < before)
         };
@@ -272,7 +272,7 @@ impl Engine {
             created_at: spec.created_at.to_string(),
             duration_ms: state.ending().map_or(u64::try_from(so_far).unwrap_or(0), |end| end.duration_ms),
             cost_microusd: state.usage.cost.map(|cost| cost.microusd),
-            session: spec.session.as_ref().map(ToString::to_string),
+            session: spec.continued().map(ToString::to_string),
             parent: spec.parent,
             project: spec.project.clone(),
             caller: spec.caller.name.clone(),

@@ -13,7 +13,7 @@ use super::engine::{Engine, store_error};
 use super::lists::index_error;
 use super::{
     App, AppError, Clean, Cleaned, ConfigFileView, IndexView, NewAgent, NewAgentView, Reindexed, SlotsView,
-    StateReport, TrustItem, TrustList, TrustState, TrustView, TrustedProject, Way,
+    Start, StateReport, TrustItem, TrustList, TrustState, TrustView, TrustedProject, Way,
 };
 use crate::clock;
 use crate::registry::{self, Catalogue, Trust, TrustError};
@@ -75,6 +75,11 @@ impl App {
             None => self.retention(),
         };
         self.owned()?.off_loop(move |engine| engine.clean_now(policy, ask.dry_run)).await
+    }
+
+    /// Returns what has to be started to go on with a run that was interrupted.
+    pub async fn resumption(&self, run: String) -> Result<Start, AppError> {
+        self.owned()?.off_loop(move |engine| engine.resumption_of(&run)).await
     }
 
     /// Rebuilds the index from the run directories.

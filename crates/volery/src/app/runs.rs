@@ -172,7 +172,7 @@ impl Engine {
         let open = self.home.open_runs().map_err(store_error)?;
         let dirs = open.into_iter().map(|id| self.home.run_dir(id));
         let of_session = |dir: &RunDir| {
-            dir.read_spec().is_ok_and(|spec| spec.session.is_some_and(|known| known.as_str() == session))
+            dir.read_spec().is_ok_and(|spec| spec.continued().is_some_and(|known| known.as_str() == session))
                 && self.may_see(dir)
         };
         Ok(dirs.filter(of_session).collect())
@@ -234,9 +234,8 @@ fn backend_of(spec: &RunSpec, state: &State) -> String {
 }
 
 /// Returns the session that a later run can continue: a backend that keeps none begins one with the run's own id.
-fn session_of(spec: &RunSpec, state: &State) -> Option<String> {
-    let continued = spec.session.as_ref().filter(|_| !spec.fork);
-    let named = state.session.as_ref().or(continued).map(ToString::to_string);
+pub(super) fn session_of(spec: &RunSpec, state: &State) -> Option<String> {
+    let named = state.session.as_ref().or(spec.continued()).map(ToString::to_string);
     named.or_else(|| (!honour::keeps_sessions(&spec.backend)).then(|| spec.id.to_string()))
 }
 

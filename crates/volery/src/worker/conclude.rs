@@ -2,6 +2,7 @@
 
 use backend::contract::{Answer, Drive};
 use backend::process;
+use domain::id::BackendName;
 use domain::run::{Ending, Event, Failure, Outcome, OutcomeKind, ResultText, RunSpec, State, Stream};
 use journal::inbox::{self, Letter};
 use journal::result::{ResultSource, store_result};
@@ -52,12 +53,19 @@ pub(super) fn ending(dir: &RunDir, state: &State, facts: Facts) -> Result<Ending
         outcome,
         result,
         structured,
+        backend: fallback_of(state),
         duration_ms,
         usage: state.usage,
         exit_code,
         stderr_tail,
         killed,
     })
+}
+
+/// Returns the backend of a run that was not carried out by its agent's own.
+fn fallback_of(state: &State) -> Option<BackendName> {
+    let last = state.attempts.last().filter(|attempt| attempt.choice > 0)?;
+    last.backend.parse().ok()
 }
 
 /// Returns what a run has come to whose answer found no room.

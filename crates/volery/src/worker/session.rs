@@ -76,7 +76,7 @@ impl Desk {
             return Ok(());
         }
         let chosen = crate::app::chooses_sessions(&self.attempt.backend);
-        let continued = self.spec.session.clone().filter(|_| !self.spec.fork && !chosen);
+        let continued = self.spec.continued().cloned().filter(|_| !chosen);
         // One id for the whole conversation, whatever vendors call it since.
         let session = continued.or_else(|| state.session.clone()).unwrap_or_else(|| native.clone());
         let kept = if native == session { Kept::AsNamed } else { Kept::As(native.clone()) };
@@ -92,7 +92,7 @@ impl Desk {
             return Ok(());
         }
         let state = self.log.state();
-        let continued = self.spec.session.clone().filter(|_| !self.spec.fork);
+        let continued = self.spec.continued().cloned();
         let session = continued.or_else(|| state.session.clone()).unwrap_or_else(|| own_id(&self.spec));
         if state.session.as_ref() != Some(&session) {
             self.append(Event::SessionNamed { session, native: None })?;

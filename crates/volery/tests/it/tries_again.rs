@@ -33,7 +33,11 @@ fn a_fallback_answers_and_what_the_first_one_said_is_no_part_of_it() {
     let stage = Stage::new();
     backend(&stage, "busy", &["say:half an answer", "err:no room", NO_ROOM]);
     backend(&stage, "spare", &["say:a whole answer"]);
-    stage.agent("worker", "backend: busy\nfallback: [{backend: spare}]");
+    // Limits are in force for each attempt anew.
+    stage.agent(
+        "worker",
+        "backend: busy\nfallback: [{backend: spare}]\nlimits: {memory: 1GiB, processes: 99}",
+    );
     let run = run(&stage, "x", &[]);
     assert_eq!((&run["status"], &run["result"]), (&json!("succeeded"), &json!("a whole answer\n")), "{run}");
     assert_eq!(run["backend"], json!("spare"), "the one that answered");
@@ -46,6 +50,8 @@ fn a_fallback_answers_and_what_the_first_one_said_is_no_part_of_it() {
     assert_eq!((&attempts[1]["choice"], &attempts[1]["backend"]), (&json!(1), &json!("spare")));
     assert_eq!(fs::read_to_string(stage.run_dir(id).join("stdout.attempt1")).unwrap(), "half an answer\n");
     assert_eq!(tagged(stage.tag(id)), Vec::<u32>::new());
+    let health = stage.json(["health"]);
+    assert_eq!(health["agents"][0]["backend"], json!("spare"), "{health}");
 }
 
 #[test]
@@ -227,4 +233,49 @@ fn a_worker_that_was_lost_before_it_began_is_followed_by_one_that_begins() {
     assert_eq!(stage.volery(["cancel", "--now", &id]).code, 0);
     assert_eq!(stage.ended(&id)["status"], json!("cancelled"));
     assert_eq!(attempts(&stage, &id).len(), 1);
+}
+
+/// A program that repeats what it is told and then waits to be let go.
+fn with_slow_parrot() -> Stage {
+    let stage = Stage::new();
+    let script = "cat; while [ ! -e \"$0\" ]; do sleep 0.02; done";
+    stage.backend("parrot", &["sh", "-c", script, stage.path("go").to_str().unwrap()]);
+    stage.agent("parrot", "backend: parrot");
+    stage
+}
+
+#[test]
+fn what_was_lost_with_keeper_and_worker_goes_on_when_somebody_says_so() {
+    let stage = with_slow_parrot();
+    let id = stage.start("parrot", "Count the herons.");
+    let spool = stage.run_dir(&id).join("stdout");
+    wait_for(PATIENCE, "its word", || fs::read(&spool).ok().filter(|said| !said.is_empty()));
+    let refused = stage.volery(["resume", &id]).exits(2);
+    assert!(refused.stderr.contains("was not interrupted: running"), "{refused:?}");
+    let crew = crate::stage::crew(&stage.run_dir(&id));
+    for member in [crew.keeper, crew.worker] {
+        member.unwrap().signal(rustix::process::Signal::KILL);
+    }
+    fs::write(stage.path("go"), "").unwrap();
+    let resumed = stage.json(["resume", &id]);
+    let told = resumed["result"].as_str().unwrap();
+    assert!(told.contains("# Session History: parrot") && told.contains("was interrupted"), "{told}");
+    assert!(told.ends_with("\n\nCount the herons."), "{told}");
+    assert_eq!(resumed["session"], json!(id), "the same conversation");
+    assert_eq!(stage.json(["show", &id])["outcome"]["cause"]["lost"], json!("keeper_and_worker"));
+}
+
+#[test]
+fn what_had_begun_and_named_no_session_is_not_begun_again_by_hand_either() {
+    let stage = with_silent_claude();
+    let id = start_with_claude(&stage);
+    wait_for(PATIENCE, "the agent", || stage.path("started").exists().then_some(()));
+    stage.event(&id, "agent_started");
+    let crew = crate::stage::crew(&stage.run_dir(&id));
+    for member in [crew.keeper, crew.worker] {
+        member.unwrap().signal(rustix::process::Signal::KILL);
+    }
+    let refused = stage.volery(["resume", &id]).exits(2);
+    assert!(refused.stderr.contains("had begun and named no session to go on with"), "{refused:?}");
+    assert_eq!(stage.runs().len(), 1);
 }

@@ -12,8 +12,8 @@ use super::error::CommandError;
 use super::exit::Exit;
 use super::out::{Format, Out};
 use super::{
-    agents, answer, approve, cancel, clean, completions, demo, deny, doctor, health, logs, ps, reindex, run,
-    serve, show, trust, wait,
+    agents, answer, approve, cancel, clean, completions, demo, deny, doctor, health, logs, ps, reindex,
+    resume, run, serve, show, trust, wait,
 };
 use crate::app::AppError;
 use crate::report::{neutralise, one_line};
@@ -59,6 +59,7 @@ pub(crate) enum Command {
     Logs(logs::Args),
     Wait(wait::Args),
     Cancel(cancel::Args),
+    Resume(resume::Args),
     Approve(approve::Args),
     Deny(deny::Args),
     Answer(answer::Args),
@@ -133,6 +134,7 @@ async fn dispatch(command: Command, context: &Context, out: &mut Out) -> Result<
         Command::Logs(args) => logs::run(args, context, out).await,
         Command::Wait(args) => wait::run(args, context, out).await,
         Command::Cancel(args) => cancel::run(args, context, out).await,
+        Command::Resume(args) => resume::run(args, context, out).await,
         Command::Approve(args) => approve::run(args, context, out).await,
         Command::Deny(args) => deny::run(args, context, out).await,
         Command::Answer(args) => answer::run(args, context, out).await,

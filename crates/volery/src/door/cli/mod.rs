@@ -15,6 +15,7 @@ mod health;
 mod logs;
 mod ps;
 mod reindex;
+mod resume;
 mod run;
 mod serve;
 mod show;

@@ -101,6 +101,11 @@ pub(crate) enum OnDisconnectChoice {
 
 pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<Exit, CommandError> {
     let start = into_start(args, context, out)?;
+    carry_out(start, context, out).await
+}
+
+/// Starts a run, and stays with it if it is not asked to go on by itself.
+pub(super) async fn carry_out(start: Start, context: &Context, out: &mut Out) -> Result<Exit, CommandError> {
     let attachment = start.attachment;
     // From before the run exists, so that no Ctrl-C falls between its start and the wait.
     let mut signals = match attachment {

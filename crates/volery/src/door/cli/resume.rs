@@ -1,0 +1,36 @@
+//! `volery resume`: goes on with what was interrupted.
+
+use super::context::Context;
+use super::error::CommandError;
+use super::exit::Exit;
+use super::out::Out;
+use super::run;
+use crate::app::Attachment;
+
+/// Go on with a run that was interrupted
+///
+/// For a run whose processes were killed, or that ended with the machine. A new
+/// run of the same agent, in the same directory, goes on with the conversation
+/// and a note of what happened. Where nothing was begun, it begins. Where the
+/// agent had begun and named no conversation, nobody knows what it did, and
+/// nothing is started.
+///
+/// Examples:
+///   volery resume 3f9a
+///   volery resume 3f9a --background
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Args {
+    /// The run: its id, or four or more digits from the end of it
+    pub(crate) run: String,
+
+    /// Print the new run's id and return at once
+    #[arg(long, short)]
+    pub(crate) background: bool,
+}
+
+pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<Exit, CommandError> {
+    let mut start = context.open()?.resumption(args.run).await?;
+    start.attachment = if args.background { Attachment::Detached } else { Attachment::Attached };
+    run::carry_out(start, context, out).await
+}
