@@ -5,6 +5,7 @@
 mod attempts;
 mod cases;
 mod delegates;
+mod formats;
 mod killed;
 mod kiro_acp;
 mod place;

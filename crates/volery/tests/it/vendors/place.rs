@@ -177,6 +177,20 @@ impl Place {
         env
     }
 
+    /// Sets a variable for every command of this place.
+    pub(super) fn set(&mut self, name: &str, value: &str) {
+        self.env.push((name.to_owned(), value.to_owned()));
+    }
+
+    /// Changes the user's settings of Codex: the key of the script's provider gets a name that every run is handed.
+    pub(super) fn rename_key(&mut self, name: &str) {
+        let path = self.stage.path("home/.codex/config.toml");
+        let Ok(settings) = fs::read_to_string(&path) else { return };
+        fs::write(&path, settings.replace("SCRIPT_KEY", name)).unwrap();
+        self.set(name, "dummy");
+        self.own_files = files_below(&self.stage.path("home"));
+    }
+
     /// Defines the agent that the cases ask.
     pub(super) fn agent(&self, vendor: &Vendor, frontmatter: &str) {
         self.agent_named("worker", vendor.name, frontmatter);

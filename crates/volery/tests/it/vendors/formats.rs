@@ -1,0 +1,74 @@
+//! An agent file of each format, as its own documentation has it and with what people really write into it, runs as it
+//! stands: found where its program looks for it, driven by the real program, with its instructions in the request.
+
+use std::fs;
+
+use model_server::Reply;
+use serde_json::json;
+
+use super::place::Place;
+
+/// What every file tells its agent; each format has its own place for it.
+const INSTRUCTIONS: &str = "You count herons and never cranes.";
+
+struct File {
+    program: &'static str,
+    path: &'static str,
+    text: &'static str,
+    env: &'static [(&'static str, &'static str)],
+}
+
+/// Puts the file into a project, runs its agent, and checks that the model was told what it says.
+fn runs_unchanged(file: &File) {
+    let script = vec![Reply::say("Three herons.").always()];
+    let Some(mut place) = Place::make_for(&[file.program], "formats", script) else { return };
+    // No file of these formats names variables for its program.
+    place.rename_key("OPENAI_API_KEY");
+    for (name, value) in file.env {
+        place.set(name, value);
+    }
+    let path = place.stage.project().join(file.path);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&path, file.text).unwrap();
+    let listed = place.volery(&["agents", "--json"]).ok().json();
+    assert_eq!(listed["agents"][0]["name"], json!("worker"), "{listed}");
+    let errors =
+        listed["diagnostics"].as_array().into_iter().flatten().filter(|found| found["severity"] == "error");
+    assert_eq!(errors.count(), 0, "{listed}");
+    let run = place.run("How many are there?", &[]);
+    assert_eq!((&run["status"], &run["agent"]), (&json!("succeeded"), &json!("worker")), "{run}");
+    assert_eq!(run["result"].as_str().unwrap_or_default().trim(), "Three herons.", "{run}");
+    let seen = place.offline.server().seen();
+    let told = seen.iter().any(|seen| seen.body.to_string().contains(INSTRUCTIONS));
+    assert!(told, "the instructions did not reach the model: {run}");
+}
+
+macro_rules! formats {
+    ($($name:ident: $program:literal, $path:literal, $text:expr, $env:expr;)*) => {
+        $(#[test]
+        fn $name() {
+            runs_unchanged(&File { program: $program, path: $path, text: $text, env: $env });
+        })*
+    };
+}
+
+formats! {
+    our_own: "claude", ".volery/agents/worker.md",
+        "---\nname: worker\ndescription: Counts birds.\nbackend: claude\ntimeout: 100s\n---\nYou count herons and never cranes.\n", &[];
+    of_claude_code: "claude", ".claude/agents/worker.md",
+        "---\nname: worker\ndescription: Counts birds. Use it proactively after each walk.\ntools: Read, Grep, Glob, Bash\nmodel: inherit\ncolor: green\n---\n\nYou count herons and never cranes.\n\nWhen invoked:\n1. Look.\n2. Count.\n", &[];
+    of_codex: "codex", ".codex/agents/worker.toml",
+        "name = \"worker\"\ndescription = \"Counts birds.\"\nmodel_reasoning_effort = \"high\"\nsandbox_mode = \"read-only\"\nnickname_candidates = [\"Heron\"]\ndeveloper_instructions = \"\"\"\nYou count herons and never cranes.\nPrefer to count twice.\n\"\"\"\n", &[];
+    of_gemini: "gemini", ".gemini/agents/worker.md",
+        "---\nname: worker\ndescription: Counts birds.\nkind: local\ntools:\n  - read_file\n  - grep_search\nmodel: gemini-2.5-flash\ntemperature: 0.2\nmax_turns: 10\n---\n\nYou count herons and never cranes.\n", &[];
+    of_opencode: "opencode", ".opencode/agent/worker.md",
+        "---\ndescription: Counts birds without making edits\nmode: subagent\ntemperature: 0.1\ntools:\n  write: false\n  edit: false\n  bash: false\n---\n\nYou count herons and never cranes.\n", &[];
+    of_copilot: "copilot", ".github/agents/worker.agent.md",
+        "---\nname: worker\ndescription: Counts birds and writes no code\ntools: [\"read\", \"search\"]\n---\n\nYou count herons and never cranes.\n", &[];
+    of_jarvis: "claude", "agents/worker/agent.md",
+        "---\nname: worker\ndescription: Counts birds\nsession: false\nallowed_callers: [main]\ntimeout_ms: 90000\npermissions:\n  allow:\n    - Read\n    - Bash(ls:*)\noutput_format: text\n---\n\nYou count herons and never cranes.\n", &[];
+    of_dot_agents: "claude", ".agents/worker.md",
+        "---\nrun-agent: claude\npermission: read-only\n---\n\n# Counter\n\nYou count herons and never cranes.\n", &[];
+    plain: "claude", ".agents/worker.md",
+        "# Counter\n\nYou count herons and never cranes.\n\n## Task\n- Look\n- Count\n", &[("AGENT_TYPE", "claude")];
+}
