@@ -2,12 +2,12 @@
 
 use domain::agent::Agent;
 use domain::id::{RunId, SessionId};
-use domain::run::{BackendSpec, Cause, Outcome, replay};
+use domain::run::BackendSpec;
 use journal::sessions;
 
+use super::AppError;
 use super::engine::{Engine, store_error};
 use super::honour;
-use super::{AppError, Start};
 
 /// What a caller says about the conversation.
 pub(super) struct Wanted {
@@ -78,46 +78,5 @@ impl Engine {
             return Err(AppError::usage(message).hint(format!("volery wait {} first", run.short())));
         }
         sessions::known(&self.home, session).map_err(store_error)
-    }
-
-    /// Returns what has to be started to go on with a run that was interrupted, if that repeats nothing.
-    pub(super) fn resumption_of(&self, typed: &str) -> Result<Start, AppError> {
-        let dir = self.find(typed)?;
-        let spec = self.look(&dir)?;
-        let (state, _) = journal::read_state(&dir).map_err(store_error)?;
-        let short = spec.id.short();
-        let interrupted = state.ending().is_some_and(|ending| match &ending.outcome {
-            Outcome::Interrupted { .. } | Outcome::Partial { cause: Cause::Interrupted { .. } } => true,
-            Outcome::Succeeded
-            | Outcome::Partial { .. }
-            | Outcome::Failed { .. }
-            | Outcome::TimedOut { .. }
-            | Outcome::Cancelled { .. }
-            | Outcome::OverBudget { .. }
-            | Outcome::Refused { .. } => false,
-        });
-        if !interrupted {
-            let (_, explanation, _) = self.status(&spec, &state);
-            return Err(AppError::usage(format!("the run {short} was not interrupted: {explanation}")));
-        }
-        let start = Start {
-            agent: spec.agent.to_string(),
-            directory: Some(spec.directory.clone()),
-            model: spec.model.clone(),
-            ..Start::default()
-        };
-        if state.attempts.is_empty() {
-            let session = spec.session.map(|session| session.to_string());
-            return Ok(Start { prompt: spec.prompt, session, fork: spec.fork, ..start });
-        }
-        match super::runs::session_of(&spec, &state) {
-            Some(session) => {
-                Ok(Start { prompt: replay::resume(&spec.prompt), session: Some(session), ..start })
-            }
-            None => {
-                let message = format!("the run {short} had begun and named no session to go on with");
-                Err(AppError::usage(message).hint(format!("volery show {short} tells how far it came")))
-            }
-        }
     }
 }

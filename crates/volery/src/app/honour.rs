@@ -35,6 +35,11 @@ impl<'a> Wishes<'a> {
     }
 }
 
+/// Tells whether this backend starts a process; else the worker itself takes the steps.
+pub(super) fn starts_a_process(spec: &BackendSpec) -> bool {
+    backend::registry::by_kind(&spec.kind).is_some_and(|backend| backend.capabilities(&spec.options).process)
+}
+
 /// Tells whether a run of this backend can be continued by another worker.
 pub(super) fn can_resume(spec: &BackendSpec) -> bool {
     let can = capabilities(spec);

@@ -1,4 +1,4 @@
-//! What a server does in the background: puts ended runs into the index, so that lists find little left to do, and
+//! What a server does in the background: goes on with runs that were lost and shall, puts ended runs into the index, so that lists find little left to do, and
 //! removes what the retention says. Never on the way of a call: a run that is not yet in the index is listed by its
 //! marker.
 
@@ -29,6 +29,8 @@ impl App {
 async fn keep_house(engine: Arc<Engine>, policy: Policy) {
     let mut ended = engine.leashes.ended();
     tokio::time::sleep(START).await;
+    // What stands in the way is told by `volery resume`.
+    let _ = engine.resume_marked().await;
     // Nobody asked for this sweep, so nobody is told when it fails; `volery clean` tells.
     let _ = engine.off_loop(move |engine| engine.sweep_if_due(&policy)).await;
     while ended.changed().await.is_ok() {

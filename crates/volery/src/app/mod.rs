@@ -17,6 +17,7 @@ mod new_agent;
 mod owner;
 mod relay;
 mod request;
+mod resume;
 mod runs;
 mod start;
 mod upkeep;

@@ -60,6 +60,9 @@ pub struct Start {
     pub directory: Option<String>,
     /// Put before the prompt, as background.
     pub context: Option<String>,
+    /// The interrupted run that this one goes on with: context and inputs stand in its prompt already.
+    #[serde(default)]
+    pub resumes: Option<domain::id::RunId>,
     /// Values that the agent's file asks for.
     #[serde(default)]
     pub inputs: domain::inputs::Inputs,

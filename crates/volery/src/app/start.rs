@@ -84,6 +84,9 @@ impl Engine {
         let (alternatives, said_of_fallbacks) = self.alternatives(&catalogue, agent)?;
         let fingerprint = fingerprint(&ask, &directory);
         let attachment = ask.attachment;
+        let resumes = ask.resumes;
+        let told_before = resumes.map(|_| Agent { inputs: Vec::new(), ..agent.clone() });
+        let agent = told_before.as_ref().unwrap_or(agent);
         let order = order_of(ask, fingerprint)?;
         let place = Place {
             id: clock::new_run_id(),
@@ -115,6 +118,9 @@ impl Engine {
         }
         spec.warnings = honour::unhonoured(&Wishes::of_run(&spec), &spec.backend);
         spec.warnings.extend(said_of_fallbacks);
+        spec.warnings.extend(
+            resumes.map(|run| format!("goes on with the run {}, which was interrupted", run.short())),
+        );
         if !honour::can_resume(&spec.backend) {
             spec.on_interrupt = OnInterrupt::End;
         }

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::place::{PATIENCE, Place, Vendor};
-use crate::stage::{crew, said, wait_for};
+use crate::stage::{Client, crew, said, wait_for};
 
 fn no_room() -> Reply {
     Reply::error(429, "no room")
@@ -163,4 +163,47 @@ fn a_killed_worker_is_followed_by_one_that_goes_on_with_the_conversation() {
         assert!(body.contains("was interrupted") && body.contains("by hand"), "{vendor}: {body}");
         assert!(run["warnings"].to_string().contains("its worker was lost"), "{run}");
     }
+}
+
+#[test]
+fn what_was_lost_with_its_keeper_goes_on_once_when_a_server_starts() {
+    let Some(place) = Place::make_for(&["claude"], "lost", Vec::new()) else { return };
+    let made = place.stage.project().join("made.txt");
+    let writes = Vendor::named("claude").writes(&made, "by hand");
+    place.offline.server().add([writes, Reply::hang(), Reply::say("All is done.").always()]);
+    let inputs = "inputs: {bird: {required: true}}";
+    place.agent_named(
+        "worker",
+        "claude",
+        &format!("permission: yolo\non_interrupt: resume\ntimeout: 100s\n{inputs}"),
+    );
+    let ask = ["run", "worker", "Write a file.", "--background", "--input", "bird=heron"];
+    let id = said(place.command(&ask).stdin(Stdio::null()).output().unwrap()).ok().stdout.trim().to_owned();
+    assert!(place.offline.server().wait_until(PATIENCE, |seen| {
+        let work = |seen: &&model_server::Seen| matches!(seen.purpose, model_server::Purpose::Work(_));
+        seen.iter().filter(work).count() == 2
+    }));
+    let crew = crew(&place.stage.run_dir(&id));
+    for one in [crew.keeper.unwrap(), crew.worker.unwrap()] {
+        one.signal(Signal::KILL);
+    }
+    // Somebody who only looks ends the run, and starts nothing.
+    wait_for(PATIENCE, "a look to end the run", || {
+        Some(place.volery(&["show", &id, "--json"]).json()).filter(|run| run["ended"] == json!(true))
+    });
+    assert_eq!(place.stage.runs().len(), 1);
+    let servers: Vec<Client> =
+        (0..2).map(|_| Client::start(place.command(&["serve"])).initialize("it")).collect();
+    let next = wait_for(PATIENCE, "the run that goes on", || {
+        place.stage.runs().into_iter().find(|run| *run != id && place.stage.spec(run)["agent"] == "worker")
+    });
+    let run = wait_for(PATIENCE, "its end", || {
+        Some(place.volery(&["show", &next, "--json"]).json()).filter(|run| run["ended"] == json!(true))
+    });
+    succeeded(&run, "All is done.");
+    assert!(run["warnings"].to_string().contains("which was interrupted"), "{run}");
+    let body = last_body(&place);
+    assert!(body.contains("was interrupted") && body.contains("by hand"), "{body}");
+    drop(servers);
+    assert_eq!(place.stage.runs().len(), 2, "two servers, one run");
 }

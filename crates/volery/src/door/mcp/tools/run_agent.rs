@@ -125,6 +125,7 @@ impl RunRequest {
             model: self.model,
             limits: self.limits.unwrap_or_default().into(),
             idempotency_key: self.idempotency_key,
+            resumes: None,
             on_disconnect,
             attachment,
         }

@@ -1,0 +1,123 @@
+//! Going on with runs that were interrupted: by hand, and, where the agent says so, when a server starts. A look never
+//! does it, since it spends.
+
+use std::sync::Arc;
+
+use domain::id::RunId;
+use domain::run::{Cause, Lost, OnInterrupt, Outcome, OutcomeKind, RunSpec, State, replay};
+use journal::index::ListQuery;
+
+use super::engine::{Engine, store_error};
+use super::{AppError, Attachment, Start, honour};
+use crate::clock;
+
+/// What was interrupted longer ago than this is for people to decide about.
+const RESUMED_WITHIN_MS: i64 = 24 * 60 * 60 * 1_000;
+/// How many interrupted runs are looked at when a server starts.
+const LOOKED_AT_MAX: usize = 50;
+/// How often a chain of resumptions goes on by itself.
+const CHAIN_MAX: u32 = 5;
+/// How the idempotency keys of resumptions begin: one for each time in the chain, and one run for each interruption.
+const KEY: &str = "resume";
+
+impl Engine {
+    /// Returns what has to be started to go on with a run that was interrupted, if that repeats nothing.
+    pub(super) fn resumption_of(&self, typed: &str) -> Result<Start, AppError> {
+        let dir = self.find(typed)?;
+        let spec = self.look(&dir)?;
+        let (state, _) = journal::read_state(&dir).map_err(store_error)?;
+        let short = spec.id.short();
+        if lost(&state).is_none() {
+            let (_, explanation, _) = self.status(&spec, &state);
+            return Err(AppError::usage(format!("the run {short} was not interrupted: {explanation}")));
+        }
+        let start = Start {
+            agent: spec.agent.to_string(),
+            directory: Some(spec.directory.clone()),
+            model: spec.model.clone(),
+            resumes: Some(spec.id),
+            ..Start::default()
+        };
+        if state.attempts.is_empty() {
+            let session = spec.session.map(|session| session.to_string());
+            return Ok(Start { prompt: spec.prompt, session, fork: spec.fork, ..start });
+        }
+        if !honour::starts_a_process(&spec.backend) {
+            let message = format!("the run {short} had begun, and its steps would be taken once more");
+            return Err(AppError::usage(message).hint(format!("volery show {short} tells how far it came")));
+        }
+        match super::runs::session_of(&spec, &state) {
+            Some(session) => {
+                Ok(Start { prompt: replay::resume(&spec.prompt), session: Some(session), ..start })
+            }
+            None => {
+                let message = format!("the run {short} had begun and named no session to go on with");
+                Err(AppError::usage(message).hint(format!("volery show {short} tells how far it came")))
+            }
+        }
+    }
+    /// Goes on with the runs whose agents say so and whose keeper and worker were both lost. Once for each, whoever
+    /// comes first, and a bounded number of times in a row.
+    pub(super) async fn resume_marked(self: &Arc<Self>) -> Result<(), AppError> {
+        for start in self.off_loop(Self::all_marked).await? {
+            // What stands in the way of one is told by `volery resume`, and does not concern the others.
+            let _ = self.start(start).await;
+        }
+        Ok(())
+    }
+
+    fn all_marked(&self) -> Result<Vec<Start>, AppError> {
+        self.ingest()?;
+        let outcomes = [OutcomeKind::Interrupted, OutcomeKind::Partial];
+        let query = ListQuery {
+            outcomes: &outcomes,
+            newer_than_ms: Some(clock::now().as_millisecond() - RESUMED_WITHIN_MS),
+            limit: LOOKED_AT_MAX,
+            ..ListQuery::default()
+        };
+        let found = self.indexed(|index| index.list(&query))?;
+        Ok(found.into_iter().filter_map(|run| self.marked(run.id)).collect())
+    }
+
+    /// Returns what goes on with a run, if its agent wants that and nobody did it yet.
+    fn marked(&self, run: RunId) -> Option<Start> {
+        let dir = self.home.run_dir(run);
+        let spec = dir.read_spec().ok()?;
+        let (state, _) = journal::read_state(&dir).ok()?;
+        let of_both = matches!(lost(&state)?, Lost::KeeperAndWorker | Lost::BeforeStart);
+        // A child belongs to its parent, which ended with it and delegates anew.
+        if spec.on_interrupt != OnInterrupt::Resume || spec.parent.is_some() || !of_both {
+            return None;
+        }
+        let times = times_resumed(&spec) + 1;
+        if times > CHAIN_MAX {
+            return None;
+        }
+        let start = self.resumption_of(&run.to_string()).ok()?;
+        let key = format!("{KEY}-{times}-{run}");
+        Some(Start { idempotency_key: Some(key), attachment: Attachment::Detached, ..start })
+    }
+}
+
+/// Returns who was lost, if that ended the run.
+fn lost(state: &State) -> Option<Lost> {
+    match &state.ending()?.outcome {
+        Outcome::Interrupted { lost } | Outcome::Partial { cause: Cause::Interrupted { lost } } => {
+            Some(*lost)
+        }
+        Outcome::Succeeded
+        | Outcome::Partial { .. }
+        | Outcome::Failed { .. }
+        | Outcome::TimedOut { .. }
+        | Outcome::Cancelled { .. }
+        | Outcome::OverBudget { .. }
+        | Outcome::Refused { .. } => None,
+    }
+}
+
+/// Returns how many resumptions led to this run.
+fn times_resumed(spec: &RunSpec) -> u32 {
+    let key = spec.idempotency.as_ref().map(|known| known.key.as_str()).unwrap_or_default();
+    let number = key.strip_prefix(KEY).and_then(|rest| rest.strip_prefix('-'));
+    number.and_then(|rest| rest.split('-').next()).and_then(|number| number.parse().ok()).unwrap_or(0)
+}
