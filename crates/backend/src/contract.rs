@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::program::{Found, Program};
+use crate::user::User;
 use domain::permission::Permission;
 use domain::run::{AgentEnd, Call, CallClass, CallKind, RunSpec, Stream, Usage};
 use serde::Serialize;
@@ -68,6 +69,23 @@ pub trait Backend: Sync {
     /// Returns where the process works, if that is not the run's directory.
     fn works_in(&self, _spec: &RunSpec, _place: &Place<'_>) -> Option<PathBuf> {
         None
+    }
+
+    /// Fits a prepared process to its user: takes away what the program would find there by itself and shall not have,
+    /// or gives it a place of its own. May read the vendor's settings; changes nothing.
+    fn adapt(
+        &self,
+        _spec: &RunSpec,
+        _drive: &mut ProcessDrive,
+        _place: &Place<'_>,
+        _user: &User<'_>,
+    ) -> Result<(), PrepareError> {
+        Ok(())
+    }
+
+    /// Names folders that the program may leave empty in its directory when it is killed.
+    fn leaves(&self) -> &'static [&'static str] {
+        &[]
     }
 
     /// Returns how the vendor's program is found; nothing for a backend that has none of its own.
@@ -182,17 +200,23 @@ pub struct WorkFile {
     /// Names of variables whose `${NAME}` in the content is replaced by the value, as inside a JSON string. Such a
     /// file holds secrets and is removed when the run ends.
     pub variables: Vec<String>,
+    /// It is a symbolic link to this, and has no content. What is not there is made, as a folder.
+    pub link: Option<PathBuf>,
 }
 
 impl WorkFile {
     pub fn plain(name: &str, content: impl Into<Vec<u8>>) -> Self {
-        Self { name: name.to_owned(), content: content.into(), variables: Vec::new() }
+        Self { name: name.to_owned(), content: content.into(), variables: Vec::new(), link: None }
+    }
+
+    pub fn link(name: &str, target: PathBuf) -> Self {
+        Self { link: Some(target), ..Self::plain(name, Vec::new()) }
     }
 
     /// Returns a file whose content refers to variables, and the name that it gets.
     pub fn with_variables(name: &str, content: impl Into<Vec<u8>>, variables: Vec<String>) -> Self {
         let name = if variables.is_empty() { name.to_owned() } else { format!("{SECRET_PREFIX}{name}") };
-        Self { name, content: content.into(), variables }
+        Self { name, content: content.into(), variables, link: None }
     }
 }
 

@@ -18,6 +18,7 @@ pub mod kept;
 pub mod kimi;
 pub mod kiro;
 pub mod lines;
+pub mod logins;
 pub mod mcp_config;
 pub mod opencode;
 mod plain_words;
@@ -26,7 +27,9 @@ pub mod program;
 pub mod qwen;
 pub mod registry;
 pub mod rehearsal;
+pub mod user;
 pub mod worded_schema;
+pub mod work_tree;
 
 #[cfg(test)]
 mod recorded;

@@ -10,6 +10,9 @@ use crate::contract::{Place, WorkFile};
 /// What our own server is called in an agent's configuration.
 pub const OWN_SERVER: &str = "volery";
 
+/// The argument that makes this program the server of one tool, by which an agent hands in its answer.
+pub const SUBMIT_COMMAND: &str = "__submit-result";
+
 /// Returns the servers of a run by name: the agent's own, and ours if it may delegate.
 pub fn servers(spec: &RunSpec, place: &Place<'_>) -> Map<String, Value> {
     let mut all: Map<String, Value> =

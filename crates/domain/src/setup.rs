@@ -50,6 +50,36 @@ pub struct Setup {
     /// The agent answers by writing a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response_file: Option<ResponseFile>,
+    /// The agent may not write files, and answers by a tool of ours.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub submit_result: Option<SubmitResult>,
+}
+
+impl Setup {
+    /// Says how the agent answers.
+    pub fn answers(&self) -> AnswersBy {
+        match (&self.response_file, &self.submit_result) {
+            (Some(_), _) => AnswersBy::File,
+            (None, Some(_)) => AnswersBy::SubmitResult,
+            (None, None) => AnswersBy::Output,
+        }
+    }
+}
+
+/// Where an agent's answer comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AnswersBy {
+    File,
+    SubmitResult,
+    Output,
+}
+
+/// What is needed to give an agent a tool for its answer, if its program takes servers only from the agent's own file.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SubmitResult {
+    /// The agent's file as it is, without its servers, which are in the setup.
+    pub vendor_file: serde_json::Map<String, serde_json::Value>,
 }
 
 /// What becomes of the system prompt that the agent's program has by itself.

@@ -3,7 +3,7 @@
 //! Works on the value and not on its JSON, so that a secret that happens to spell `succeeded` or a member's name
 //! cannot make the line unreadable. Names of variants and fields, ids and times are not texts.
 
-use domain::run::{Cause, Containment, Ending, Event, Failure, Outcome, ResultText};
+use domain::run::{Cause, Containment, Ending, Event, Failure, FileChange, Outcome, ResultText};
 use serde_json::Value;
 
 /// Changes each free text of the event.
@@ -16,6 +16,7 @@ pub(crate) fn change(event: &mut Event, each: &mut dyn FnMut(&mut String)) {
         | Event::LimitPassed { detail: text, .. }
         | Event::StopAsked { because: text, .. }
         | Event::ModelNamed { model: text }
+        | Event::ResultSubmitted { text }
         | Event::Warned { message: text } => each(text),
         Event::ToolCalled { id, name, input } => {
             each(id);
@@ -48,7 +49,17 @@ pub(crate) fn change(event: &mut Event, each: &mut dyn FnMut(&mut String)) {
             each(by);
             each(reason);
         }
+        Event::FilesChanged { changes } => {
+            for file in &mut changes.files {
+                each(&mut file.path);
+                if let FileChange::Renamed { from } = &mut file.change {
+                    each(from);
+                }
+            }
+        }
         Event::Ended { ending } => change_ending(ending, each),
+        // Whoever clears up after a run must find its work tree by these.
+        Event::WorktreeBegun { .. } | Event::WorktreeEnded { .. } => {}
         Event::Queued { .. }
         | Event::SessionAwaited { .. }
         | Event::SlotTaken { .. }

@@ -1,4 +1,4 @@
-//! A model server that follows a script, for agents that are tested without a network: it speaks the protocols of
+//! A model server that follows a script, for agents that are tested without a network and for `volery doctor --live`: it speaks the protocols of
 //! four vendors on loopback, answers what a test told it to answer, and keeps every request for the test to look at.
 //!
 //! It checks no keys, knows no models and computes nothing. Whichever protocol is spoken to it, the same script is
@@ -20,7 +20,7 @@ pub use ask::{Ask, Message, ToolResult};
 pub use offline::{Closed, HOLD, Offline, hold};
 pub use play::{Folders, Played, Recipe, play};
 pub use program::{Program, ProgramError};
-pub use recipe::{Order, Surroundings, recipe, surroundings};
+pub use recipe::{Order, Surroundings, around, recipe, surroundings};
 pub use script::{Answer, Body, End, Fault, Reply, ScriptError, Times, ToolCall, Usage, parse_script};
 pub use server::{Purpose, Seen, Server};
 pub use side::SideRule;

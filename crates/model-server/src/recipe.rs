@@ -24,12 +24,14 @@ pub struct Surroundings {
     pub env: Vec<(String, String)>,
     /// Below its home: name and content.
     pub files: Vec<(String, String)>,
+    /// The model to ask for, where the agent would ask another one which to take.
+    pub model: Option<&'static str>,
 }
 
 /// Returns how to run an agent headless, with a stream of JSON on standard output.
 pub fn recipe(name: &str, order: &Order<'_>) -> Result<Recipe, ProgramError> {
     let program = Program::find(name)?;
-    let Surroundings { env, files } = surroundings(name, order.url, order.folders)?;
+    let Surroundings { env, files, model: _ } = surroundings(name, order.url, order.folders)?;
     let Order { prompt, arguments, .. } = *order;
     let (before, after, stdin): (&[&str], &[&str], &str) = match name {
         "claude" => (&["-p", prompt, "--output-format", "stream-json", "--verbose"], &[], ""),
@@ -53,17 +55,28 @@ pub fn recipe(name: &str, order: &Order<'_>) -> Result<Recipe, ProgramError> {
     Ok(Recipe { argv, env, files, stdin: stdin.to_owned(), terminate_after: None })
 }
 
-/// Returns what must be around an agent, however it is started.
+/// Returns what must be around an agent of a vendor's own, wherever it is installed; nothing for one that cannot be
+/// pointed at a server.
+pub fn around(name: &str, url: &str, folders: &Folders) -> Option<Surroundings> {
+    Some(match name {
+        "claude" => claude(url),
+        "codex" => codex(url, folders),
+        "gemini" => gemini(url),
+        "qwen" => qwen(url),
+        "copilot" => copilot(url, folders),
+        "opencode" => opencode(url),
+        "goose" => goose(url),
+        "kimi" => kimi(url, folders),
+        _ => return None,
+    })
+}
+
+/// Returns what must be around an agent, however it is started: also around adapters, which drive an installed one.
 pub fn surroundings(name: &str, url: &str, folders: &Folders) -> Result<Surroundings, ProgramError> {
+    if let Some(known) = around(name, url, folders) {
+        return Ok(known);
+    }
     match name {
-        "claude" => Ok(claude(url)),
-        "codex" => Ok(codex(url, folders)),
-        "gemini" => Ok(gemini(url)),
-        "qwen" => Ok(qwen(url)),
-        "copilot" => Ok(copilot(url, folders)),
-        "opencode" => Ok(opencode(url)),
-        "goose" => Ok(goose(url)),
-        "kimi" => Ok(kimi(url, folders)),
         "claude-agent-acp" => driving(claude(url), "CLAUDE_CODE_EXECUTABLE", "claude"),
         "codex-acp" => driving(codex(url, folders), "CODEX_PATH", "codex"),
         _ => Err(ProgramError::Unknown(name.to_owned())),
@@ -114,6 +127,7 @@ enabled = false
     Surroundings {
         env: variables(&[("CODEX_HOME", &home), ("SCRIPT_KEY", "dummy")]),
         files: vec![(".codex/config.toml".to_owned(), config)],
+        ..Surroundings::default()
     }
 }
 
@@ -132,6 +146,7 @@ fn gemini(url: &str) -> Surroundings {
             ("GEMINI_CLI_NO_RELAUNCH", "true"),
         ]),
         files: vec![(".gemini/settings.json".to_owned(), settings.to_string())],
+        model: Some("gemini-2.5-flash"),
     }
 }
 
@@ -151,6 +166,7 @@ fn qwen(url: &str) -> Surroundings {
             ("QWEN_CODE_NO_RELAUNCH", "true"),
         ]),
         files: vec![(".qwen/settings.json".to_owned(), settings.to_string())],
+        ..Surroundings::default()
     }
 }
 
@@ -184,12 +200,12 @@ fn opencode(url: &str) -> Surroundings {
     });
     Surroundings {
         env: variables(&[
-            ("OPENCODE_CONFIG_CONTENT", &config.to_string()),
             ("OPENCODE_DISABLE_AUTOUPDATE", "1"),
             ("OPENCODE_DISABLE_MODELS_FETCH", "1"),
             ("OPENCODE_DISABLE_LSP_DOWNLOAD", "1"),
             ("OPENCODE_DISABLE_DEFAULT_PLUGINS", "1"),
         ]),
+        files: vec![(".config/opencode/opencode.json".to_owned(), config.to_string())],
         ..Surroundings::default()
     }
 }

@@ -102,6 +102,12 @@ pub fn state_home() -> Option<PathBuf> {
     from_xdg(VOLERY_HOME, "XDG_STATE_HOME", ".local/state")
 }
 
+/// Returns where work trees of runs are made: never within the state, which no agent may touch.
+pub fn worktrees_home() -> Option<PathBuf> {
+    let data = directory("XDG_DATA_HOME").or_else(|| home().map(|path| path.join(".local/share")));
+    data.map(|path| path.join("volery-worktrees"))
+}
+
 /// Returns the directory of the user's configuration.
 pub fn config_home() -> Option<PathBuf> {
     from_xdg(VOLERY_CONFIG_HOME, XDG_CONFIG_HOME, ".config")

@@ -23,6 +23,7 @@ fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().collect();
     // Before anything else: a keeper must stay as small as it starts.
     match arguments.get(1) {
+        Some(word) if word == backend::mcp_config::SUBMIT_COMMAND => door::mcp::submit(),
         Some(word) if word == "__keeper" => keeper::main(&arguments[2..]),
         Some(_) | None => door::cli::main(arguments),
     }

@@ -82,6 +82,10 @@ impl Backend for Codex {
         }
     }
 
+    fn leaves(&self) -> &'static [&'static str] {
+        versions::LEFT_FOLDERS
+    }
+
     fn unenforceable(&self, permission: &Permission, _options: &Value) -> Vec<String> {
         grant::unenforceable(permission)
     }

@@ -35,3 +35,6 @@ pub(super) const UNWANTED: &[&str] = &[
     "thread/status/changed",
     "turn/diff/updated",
 ];
+
+/// Folders that its sandbox makes in each place that may be written, to protect them, and leaves if it is killed.
+pub(super) const LEFT_FOLDERS: &[&str] = &[".git", ".codex", ".agents", ".aws"];

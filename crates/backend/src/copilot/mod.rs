@@ -17,6 +17,7 @@ use crate::contract::{
 use crate::cumulative;
 use crate::mcp_config::{self, OWN_SERVER};
 use crate::program::Program;
+use crate::user::{self, User};
 use crate::worded_schema;
 use permission::Translated;
 use versions::TOOL_GROUPS;
@@ -91,6 +92,19 @@ impl Backend for Copilot {
         permission::translate(permission, "/").unsaid
     }
 
+    fn adapt(
+        &self,
+        spec: &RunSpec,
+        drive: &mut ProcessDrive,
+        place: &Place<'_>,
+        user: &User<'_>,
+    ) -> Result<(), PrepareError> {
+        let own = mcp_config::servers(spec, place);
+        let others = others(spec, user).into_iter().filter(|name| !own.contains_key(name));
+        drive.argv.extend(others.map(|name| format!("--disable-mcp-server={name}")));
+        Ok(())
+    }
+
     fn prepare(&self, spec: &RunSpec, place: &Place<'_>) -> Result<Drive, PrepareError> {
         let wrong = |reason: String| PrepareError { kind: KIND, reason };
         let found = place.found.ok_or_else(|| wrong("copilot was not found on the PATH".to_owned()))?;
@@ -144,6 +158,23 @@ impl Backend for Copilot {
             })),
         }))
     }
+}
+
+/// Returns the names of the servers that the program would start by itself.
+fn others(spec: &RunSpec, user: &User<'_>) -> Vec<String> {
+    const IN_PROJECTS: [&str; 4] =
+        [".mcp.json", ".github/mcp.json", ".copilot/mcp-config.json", ".vscode/mcp.json"];
+    let users = user.folder("COPILOT_HOME", ".copilot").map(|folder| folder.join("mcp-config.json"));
+    let folders = user::upward(&spec.directory, &spec.project).into_iter();
+    let in_projects = folders.flat_map(|folder| IN_PROJECTS.map(|file| folder.join(file)));
+    let found = users.into_iter().chain(in_projects).filter_map(|file| user::settings(&file));
+    let names = found.flat_map(|settings| {
+        [user::names(&settings, "mcpServers"), user::names(&settings, "servers")].concat()
+    });
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names.dedup();
+    names
 }
 
 /// Returns the file with the servers, each with the tools that the agent sees of it.

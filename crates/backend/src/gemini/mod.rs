@@ -1,9 +1,11 @@
 //! Gemini CLI, headless, with a stream of JSON. What it may do stands in a policy file of the run, since it cannot ask.
 
+mod home;
 mod policy;
 mod reader;
 pub(crate) mod versions;
 
+use domain::agent::Delegates;
 use domain::permission::Permission;
 use domain::run::RunSpec;
 use domain::setup::PromptMode;
@@ -14,6 +16,7 @@ use crate::contract::{
 };
 use crate::plain_words::plain_words;
 use crate::program::Program;
+use crate::user::User;
 use crate::worded_schema;
 use policy::Wanted;
 
@@ -65,6 +68,9 @@ impl Backend for Gemini {
             process: true,
             replaces_prompt: true,
             tools: true,
+            mcp_servers: true,
+            max_turns: true,
+            delegates: true,
             output_schema: true,
             extra_args: true,
             extra_directories: true,
@@ -76,6 +82,19 @@ impl Backend for Gemini {
         policy::unenforceable(permission)
     }
 
+    fn adapt(
+        &self,
+        spec: &RunSpec,
+        drive: &mut ProcessDrive,
+        place: &Place<'_>,
+        user: &User<'_>,
+    ) -> Result<(), PrepareError> {
+        if !home::is_needed(spec) {
+            return Ok(());
+        }
+        home::furnish(spec, drive, place, user).map_err(|reason| PrepareError { kind: KIND, reason })
+    }
+
     fn prepare(&self, spec: &RunSpec, place: &Place<'_>) -> Result<Drive, PrepareError> {
         let wrong = |reason: String| PrepareError { kind: KIND, reason };
         let found = place.found.ok_or_else(|| wrong("gemini was not found on the PATH".to_owned()))?;
@@ -84,13 +103,20 @@ impl Backend for Gemini {
             permission: &setup.permission,
             tools: setup.tools.as_deref(),
             directory: &spec.directory,
+            delegates: spec.delegates != Delegates::Nobody,
         };
         let mut argv = found.argv.clone();
         let mut option = |flag: &str, value: &str| argv.push(format!("{flag}={value}"));
         option("--output-format", "stream-json");
         option("--approval-mode", if wanted.is_unrestricted() { "yolo" } else { "default" });
         option("--policy", &place.file(POLICY_FILE));
-        option("--allowed-mcp-server-names", NO_SERVER);
+        let servers = home::server_names(spec);
+        if servers.is_empty() {
+            option("--allowed-mcp-server-names", NO_SERVER);
+        }
+        for server in &servers {
+            option("--allowed-mcp-server-names", server);
+        }
         if let Some(model) = &spec.model {
             option("--model", model);
         }

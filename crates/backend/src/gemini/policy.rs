@@ -7,6 +7,7 @@ use domain::permission::{Level, Permission, Rule, ToolKind};
 use serde_json::Value;
 
 use super::versions::{self, NOTES};
+use crate::mcp_config::OWN_SERVER;
 
 /// Ranks of rules, the highest first. All stand above what the user's settings can say, which the engine ranks below 951.
 const DENY: u16 = 999;
@@ -23,6 +24,8 @@ pub(super) struct Wanted<'a> {
     pub(super) permission: &'a Permission,
     pub(super) tools: Option<&'a [String]>,
     pub(super) directory: &'a str,
+    /// Our own server is there, and all of its tools may be used: who may delegate to whom is decided by its worker.
+    pub(super) delegates: bool,
 }
 
 /// One rule of the engine.
@@ -43,6 +46,12 @@ impl Wanted<'_> {
         self.restrictions(&self.permission.ask, ASK, "ask", &mut lines);
         for rule in &self.permission.allow {
             lines.extend(self.line(rule, "allow", ALLOW, format!("the rule allow {rule}")));
+        }
+        if self.delegates {
+            let mut line =
+                Line::of(vec!["*".to_owned()], "allow", ALLOW, "the agent may delegate".to_owned());
+            line.server = Some(OWN_SERVER.to_owned());
+            lines.push(line);
         }
         if self.by_path() {
             lines.push(Line {

@@ -2,6 +2,7 @@
 //! for people and names no session, so that a later run cannot continue a conversation by it. It finds its last
 //! conversation by the directory it works in: a run that may have to ask once more gets one of its own.
 
+mod answer_tool;
 mod reader;
 
 use std::path::PathBuf;
@@ -104,15 +105,20 @@ impl Backend for Kiro {
         let once_more = spec.session.is_some();
         argv.extend(once_more.then(|| "--resume".to_owned()));
         let own_agent = own_agent(spec);
+        let tool = own_agent.then(|| answer_tool::prepare(spec, place)).flatten();
         if own_agent {
-            argv.extend(["--agent".to_owned(), spec.agent.to_string()]);
+            let name = tool.as_ref().map_or_else(|| spec.agent.to_string(), |tool| tool.agent.clone());
+            argv.extend(["--agent".to_owned(), name]);
         }
         if let Some(model) = &spec.model {
             argv.extend(["--model".to_owned(), model.clone()]);
         }
         match trusted(&setup.permission) {
             None => argv.push("--trust-all-tools".to_owned()),
-            Some(tools) => argv.push(format!("--trust-tools={}", tools.join(","))),
+            Some(mut tools) => {
+                tools.extend(tool.iter().map(|_| answer_tool::TRUSTED.to_owned()));
+                argv.push(format!("--trust-tools={}", tools.join(",")));
+            }
         }
         argv.extend(permitted_args(&setup.extra_args, EXTRA_ARGS).map_err(wrong)?);
         let response_file = place.work.join(RESPONSE_FILE);
@@ -133,7 +139,10 @@ impl Backend for Kiro {
             };
             // What an earlier attempt left there is no answer of this one.
             files.push(WorkFile::plain(RESPONSE_FILE, ""));
+        } else if tool.is_some() {
+            prompt = answer_tool::prompt(spec, &prompt);
         }
+        files.extend(tool.iter().map(|tool| tool.file.clone()));
         // Only newer versions read their prompt from a pipe.
         let feed = if prompt.len() > ARGUMENT_BYTES_MAX {
             Feed::Whole(prompt.into_bytes())
@@ -145,7 +154,10 @@ impl Backend for Kiro {
             argv,
             env: Vec::new(),
             known_env: VARIABLES.iter().map(|name| (*name).to_owned()).collect(),
-            set: vec![("NO_COLOR".to_owned(), Setting::Plain("1".to_owned()))],
+            set: [("NO_COLOR".to_owned(), Setting::Plain("1".to_owned()))]
+                .into_iter()
+                .chain(tool.iter().map(|tool| tool.variable.clone()))
+                .collect(),
             feed,
             files,
             reader: Box::new(reader::Transcript::new(

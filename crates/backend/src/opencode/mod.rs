@@ -5,6 +5,8 @@ mod permission;
 mod reader;
 pub(crate) mod versions;
 
+use std::path::PathBuf;
+
 use domain::agent::Delegates;
 use domain::mcp_server::VariableText;
 use domain::permission::Permission;
@@ -17,11 +19,14 @@ use crate::contract::{
 };
 use crate::mcp_config::{self, OWN_SERVER};
 use crate::program::Program;
+use crate::user::{self, User};
 use crate::worded_schema;
 use permission::mcp_key;
 
 const KIND: &str = "opencode";
 const SYSTEM_FILE: &str = "system.md";
+/// The variable with the last layer of settings.
+const CONFIG: &str = "OPENCODE_CONFIG_CONTENT";
 
 /// Variables that opencode needs to know its user's keys, its services and its place.
 pub(crate) const VARIABLES: &[&str] = &[
@@ -91,6 +96,24 @@ impl Backend for Opencode {
         permission::translate(permission, "", &[]).unsaid
     }
 
+    fn adapt(
+        &self,
+        spec: &RunSpec,
+        drive: &mut ProcessDrive,
+        place: &Place<'_>,
+        user: &User<'_>,
+    ) -> Result<(), PrepareError> {
+        let own = mcp_config::servers(spec, place);
+        let others: Vec<String> =
+            others(spec, user).into_iter().filter(|name| !own.contains_key(name)).collect();
+        for (name, setting) in &mut drive.set {
+            if let (CONFIG, Setting::Plain(config)) = (name.as_str(), setting) {
+                *config = without_others(config, &others);
+            }
+        }
+        Ok(())
+    }
+
     fn prepare(&self, spec: &RunSpec, place: &Place<'_>) -> Result<Drive, PrepareError> {
         let wrong = |reason: String| PrepareError { kind: KIND, reason };
         let found = place.found.ok_or_else(|| wrong("opencode was not found on the PATH".to_owned()))?;
@@ -111,8 +134,7 @@ impl Backend for Opencode {
         }
         let config = config(spec, place, &agent, &mut files);
         let plain = |name: &str, value: &str| (name.to_owned(), Setting::Plain(value.to_owned()));
-        let mut set =
-            vec![plain("OPENCODE_CONFIG_CONTENT", &config), plain("OPENCODE_DISABLE_AUTOUPDATE", "1")];
+        let mut set = vec![plain(CONFIG, &config), plain("OPENCODE_DISABLE_AUTOUPDATE", "1")];
         if setup.context == Context::None {
             set.push(plain("OPENCODE_DISABLE_PROJECT_CONFIG", "1"));
             set.push(plain("OPENCODE_DISABLE_CLAUDE_CODE_PROMPT", "1"));
@@ -127,6 +149,34 @@ impl Backend for Opencode {
             reader: Box::new(reader::Stream::new(setup.output_schema.is_some())),
         }))
     }
+}
+
+/// Turns off every server that the program would find by itself: it reads several layers of settings and mixes them, and ours are the last.
+fn without_others(config: &str, others: &[String]) -> String {
+    const BEGIN: &str = "\"mcp\":{";
+    let Some((before, after)) = config.split_once(BEGIN) else { return config.to_owned() };
+    let off: Vec<String> =
+        others.iter().map(|name| format!("{}:{{\"enabled\":false}}", json!(name))).collect();
+    let comma = if off.is_empty() || after.starts_with('}') { "" } else { "," };
+    format!("{before}{BEGIN}{}{comma}{after}", off.join(","))
+}
+
+/// Returns the names of the servers in the layers of settings that the program reads.
+fn others(spec: &RunSpec, user: &User<'_>) -> Vec<String> {
+    const FILES: [&str; 3] = ["config.json", "opencode.json", "opencode.jsonc"];
+    let mut folders: Vec<PathBuf> = Vec::new();
+    folders.extend(user.folder("XDG_CONFIG_HOME", ".config").map(|folder| folder.join("opencode")));
+    folders.extend(user.folder("OPENCODE_CONFIG_DIR", ".opencode"));
+    for folder in user::upward(&spec.directory, &spec.project) {
+        folders.extend([folder.to_owned(), folder.join(".opencode")]);
+    }
+    let files = folders.iter().flat_map(|folder| FILES.map(|file| folder.join(file)));
+    let named = (user.value)("OPENCODE_CONFIG").map(PathBuf::from);
+    let found = files.chain(named).filter_map(|file| user::settings(&file));
+    let mut names: Vec<String> = found.flat_map(|settings| user::names(&settings, "mcp")).collect();
+    names.sort();
+    names.dedup();
+    names
 }
 
 /// Returns the configuration of a run. Values that must not stand in the environment stand in files.

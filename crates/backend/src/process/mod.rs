@@ -7,6 +7,7 @@
 mod os;
 
 mod agent;
+mod capture;
 mod cgroup;
 mod error;
 mod limits;
@@ -23,6 +24,7 @@ mod watch;
 mod tests;
 
 pub use agent::Agent;
+pub use capture::{CaptureError, CaptureRequest, Captured, capture};
 pub use cgroup::remove as remove_cgroup;
 pub use error::SpawnError;
 pub use limits::ResourceLimits;

@@ -4,7 +4,7 @@
 use domain::agent::{Agent, Format};
 use domain::diagnostic::Diagnostic;
 use domain::permission::Rule;
-use domain::setup::ResponseFile;
+use domain::setup::{ResponseFile, SubmitResult};
 
 use super::AgentFile;
 use super::servers::read_servers;
@@ -127,25 +127,36 @@ fn read_fields(
     take_unhonoured(&mut fields, &unhonoured, findings);
     let place = fields.place;
     fields.close(findings);
-    agent.setup.response_file = response_file(&agent.setup.permission.allow, beside, place, findings);
+    if let Some(protocol) = response_file(beside) {
+        match writes(&agent.setup.permission.allow) {
+            true => agent.setup.response_file = Some(protocol),
+            false => {
+                agent.setup.submit_result = Some(submit_result(agent_file.text));
+                let message = "allowedTools has no fs_write, so the agent answers by the tool submit_result and not into a file";
+                findings.warning(place, message);
+            }
+        }
+    }
     agent
 }
 
-/// An agent that may not write has no way to answer into a file.
-fn response_file(
-    allow: &[Rule],
-    beside: Beside<'_>,
-    place: Place,
-    findings: &mut Findings<'_>,
-) -> Option<ResponseFile> {
-    let template = beside.system_template.map(str::trim).filter(|template| !template.is_empty())?;
+/// Tells whether an agent may write the file that holds its answer.
+fn writes(allow: &[Rule]) -> bool {
     let writes =
         |rule: &Rule| matches!(rule.tool(), "fs_write" | "write" | "fs_*" | "*" | "@builtin" | "*_write");
-    if !allow.iter().any(writes) {
-        let message = "allowedTools has no fs_write, so the agent answers by its output and not into a file";
-        findings.warning(place, message);
-        return None;
-    }
+    allow.iter().any(writes)
+}
+
+/// Returns what an agent's own file is to have beside our tool. Its servers are in the setup, where secrets are known.
+fn submit_result(json: &str) -> SubmitResult {
+    let file = serde_json::from_str::<serde_json::Map<_, _>>(strip_mark(json));
+    let mut vendor_file = file.unwrap_or_default();
+    vendor_file.remove("mcpServers");
+    SubmitResult { vendor_file }
+}
+
+fn response_file(beside: Beside<'_>) -> Option<ResponseFile> {
+    let template = beside.system_template.map(str::trim).filter(|template| !template.is_empty())?;
     let summary = beside.summary_template.map(str::trim).filter(|template| !template.is_empty());
     Some(ResponseFile {
         template: template.replace('\0', ""),

@@ -197,6 +197,7 @@ fn full_setup() -> Setup {
             template: "Write to {{RESPONSE_FILE}}.".to_owned(),
             summary_template: Some("Say it again.".to_owned()),
         }),
+        submit_result: None,
     }
 }
 

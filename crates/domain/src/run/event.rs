@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Asked, Conversation, Ending, LimitName, OnDisconnect, OutcomeKind, StopHow, Usage};
+use super::{
+    Asked, Branch, Changes, Conversation, Ending, LimitName, OnDisconnect, OutcomeKind, StopHow, Usage,
+};
 use crate::Timestamp;
 use crate::id::{AgentName, QuestionId, RunId, SessionId};
 
@@ -146,6 +148,27 @@ pub enum Event {
     },
     Warned {
         message: String,
+    },
+    /// The agent handed in its answer by our tool. The last one counts.
+    ResultSubmitted {
+        text: String,
+    },
+    /// What changed in the work tree between the start of the agent and its end.
+    FilesChanged {
+        changes: Changes,
+    },
+    /// The run gets a git work tree of its own, on this branch. Durable before it is made.
+    WorktreeBegun {
+        path: String,
+        branch: String,
+        /// The user's work tree that it is made from.
+        origin: String,
+        base: String,
+    },
+    /// The work tree of the run is gone; what was done is on the branch, if anything was.
+    WorktreeEnded {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        branch: Option<Branch>,
     },
     Ended {
         ending: Box<Ending>,

@@ -2,6 +2,7 @@
 //! what to do next (`step`), whether it is tried again (`attempt`), and how it ended (`outcome`).
 
 pub mod attempt;
+mod changes;
 mod event;
 mod outcome;
 pub mod replay;
@@ -11,6 +12,7 @@ mod step;
 mod usage;
 
 pub use attempt::{Asked, Conversation};
+pub use changes::{Branch, ChangedFile, Changes, Commits, FileChange};
 pub use event::{CallClass, CallKind, Containment, Enforcer, Envelope, Event, Stream, WaitReason};
 pub use outcome::{
     Cause, Ending, Failure, LimitName, Lost, ModelError, Outcome, OutcomeKind, ResultText, TimeLimit,
@@ -19,7 +21,7 @@ pub use spec::{
     Alternative, BackendSpec, Caller, ContainmentDemand, Door, Idempotency, OnDisconnect, OnInterrupt,
     RunSpec, SPEC_VERSION,
 };
-pub use state::{Attempted, Before, Call, ChildRun, Phase, Question, State, ToolUse};
+pub use state::{Attempted, Before, Call, ChildRun, Phase, Question, State, ToolUse, Worktree};
 pub use step::{AgentEnd, CancelOrder, Effect, Input, StopHow, Supervision, SupervisionLimits};
 pub use usage::{Cost, CostBasis, Usage};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::event::{CallClass, CallKind, Containment, Envelope, Event, Stream, WaitReason};
-use super::{Asked, Conversation, Ending, OnDisconnect, OutcomeKind, Usage};
+use super::{Asked, Branch, Changes, Conversation, Ending, OnDisconnect, OutcomeKind, Usage};
 use crate::Timestamp;
 use crate::id::{AgentName, RunId, SessionId};
 use crate::permission::ToolKind;
@@ -129,6 +129,21 @@ pub struct State {
     /// The model that answers, by the agent's own word.
     pub model: Option<String>,
     pub tools_called: u64,
+    /// The answer that the agent handed in.
+    pub submitted: Option<String>,
+    pub changes: Option<Changes>,
+    pub worktree: Option<Worktree>,
+    /// What the run did in a work tree of its own.
+    pub branch: Option<Branch>,
+}
+
+/// A run's own work tree, for as long as it may be there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Worktree {
+    pub path: String,
+    pub branch: String,
+    pub origin: String,
+    pub base: String,
 }
 
 impl State {
@@ -238,6 +253,10 @@ impl State {
                 let kept = crate::size::display_bytes(*kept_bytes);
                 self.warn(&format!("{name} was longer than the {kept} that are kept: its middle is missing"));
             }
+            Event::ResultSubmitted { .. }
+            | Event::FilesChanged { .. }
+            | Event::WorktreeBegun { .. }
+            | Event::WorktreeEnded { .. } => self.apply_yield(&envelope.event),
             Event::DoorLeft { policy: OnDisconnect::Continue } => {}
         }
     }
@@ -288,6 +307,27 @@ impl State {
                 if let Some(tool) = tools.and_then(|tools| tools.iter_mut().rfind(|tool| tool.id == *id)) {
                     tool.ok = Some(*ok);
                 }
+            }
+            _ => {}
+        }
+    }
+
+    /// What the run brings forth beside its words.
+    fn apply_yield(&mut self, event: &Event) {
+        match event {
+            Event::ResultSubmitted { text } => self.submitted = Some(text.clone()),
+            Event::FilesChanged { changes } => self.changes = Some(changes.clone()),
+            Event::WorktreeBegun { path, branch, origin, base } => {
+                self.worktree = Some(Worktree {
+                    path: path.clone(),
+                    branch: branch.clone(),
+                    origin: origin.clone(),
+                    base: base.clone(),
+                });
+            }
+            Event::WorktreeEnded { branch } => {
+                self.worktree = None;
+                self.branch.clone_from(branch);
             }
             _ => {}
         }

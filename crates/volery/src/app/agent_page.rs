@@ -6,6 +6,7 @@ use std::path::Path;
 
 use backend::contract::{self, Drive, Feed, Setting};
 use backend::program::Found;
+use backend::user::User;
 use domain::agent::{Agent, Callers, Format};
 use domain::mcp_server::{Transport, VariableText};
 use domain::plan::{Order, Place, plan};
@@ -93,6 +94,14 @@ impl Engine {
             session_used: None,
         };
         let drive = driver.prepare(&spec, &place).map_err(|error| AppError::backend(error.to_string()))?;
+        let mut drive = drive;
+        if let Drive::Process(process) = &mut drive {
+            let home = env::home();
+            let user = User { home: home.as_deref(), value: &env::get };
+            driver
+                .adapt(&spec, process, &place, &user)
+                .map_err(|error| AppError::usage(error.to_string()))?;
+        }
         let view = match drive {
             Drive::Process(process) => {
                 let set = process.set.into_iter().map(|(name, setting)| match setting {

@@ -46,6 +46,7 @@ impl Engine {
             file: agent.source.file.clone(),
             format: agent.source.format.as_str().to_owned(),
             layer: word(serde_json::json!(agent.source.layer)),
+            answers_by: agent.setup.answers(),
             problem: self.problem_of(catalogue, agent),
         }
     }

@@ -87,6 +87,9 @@ impl Engine {
         let value = match request {
             Request::ListAgents(ask) => serde_json::to_value(self.list_agents(ask)?),
             Request::ShowAgent(ask) => serde_json::to_value(self.show_agent(&ask)?),
+            Request::SubmitResult(_) => {
+                return Err(AppError::internal("an answer goes through the desk"));
+            }
             Request::Start(_) => return Err(AppError::internal("a start goes through the desk")),
             Request::Wait(ask) => serde_json::to_value(self.wait(ask, progress).await?),
             Request::GetRun(ask) => serde_json::to_value(self.get_run(ask).await?),
@@ -110,8 +113,18 @@ impl Engine {
         let directory = registry::resolve_directory(asked).map_err(|error| {
             AppError::usage(error.to_string()).hint("give the absolute path of an existing directory")
         })?;
-        let project = registry::find_project(&directory);
+        let project = self.project_at(&directory);
         Ok((directory, registry::load(&project)))
+    }
+
+    /// Returns the project of a directory. A run in a work tree of its own still belongs to the project that it came
+    /// from, and so do its children there: the tree holds only what is committed, and nobody has trusted it.
+    fn project_at(&self, directory: &str) -> String {
+        let found = registry::find_project(directory);
+        match &self.scope {
+            Scope::Within(spec) if found == registry::find_project(&spec.directory) => spec.project.clone(),
+            Scope::Within(_) | Scope::Everything => found,
+        }
     }
 
     /// Runs something that reads or writes the disk for a while, away from the loop.

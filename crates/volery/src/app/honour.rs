@@ -5,7 +5,7 @@ use backend::contract::Capabilities;
 use domain::agent::Agent;
 use domain::permission::{Permission, Unenforceable};
 use domain::run::{BackendSpec, OnInterrupt, RunSpec};
-use domain::setup::{Context, Isolation, OutputFormat, PromptMode, Setup};
+use domain::setup::{Context, OutputFormat, PromptMode, Setup};
 
 /// What is wanted of a backend.
 pub(super) struct Wishes<'a> {
@@ -122,10 +122,6 @@ fn unhonoured_setup(setup: &Setup, can: Capabilities, name: &str) -> Vec<String>
         (setup.response_file.is_some() && !can.response_file, "the response file"),
         (setup.keeps_session && can.session && !can.names_sessions, "session: true"),
     ];
-    // These are the program's own work, whatever the backend.
-    let of_nobody = [(setup.isolation == Isolation::Worktree, "isolation: worktree")];
-    let honoured_by_backend = of_backend.into_iter().filter(|(wanted, _)| *wanted);
-    let sentences = honoured_by_backend.map(|(_, what)| format!("{what} is not honoured by {name}"));
-    let missing = of_nobody.into_iter().filter(|(wanted, _)| *wanted);
-    sentences.chain(missing.map(|(_, what)| format!("{what} is not honoured yet"))).collect()
+    let unhonoured = of_backend.into_iter().filter(|(wanted, _)| *wanted);
+    unhonoured.map(|(_, what)| format!("{what} is not honoured by {name}")).collect()
 }

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use backend::process::{self, AgentRequest, CgroupUse, ResourceLimits, Stdin};
 use domain::run::{Containment, ContainmentDemand};
 
+use super::contract::{self, Contract, LoginFound};
+
 /// The facts that the examination goes by. A probe that failed says why.
 #[derive(Debug, Clone)]
 pub struct Machine {
@@ -18,6 +20,16 @@ pub struct Machine {
     pub pidfd: Result<(), String>,
     pub surroundings: Surroundings,
     pub vendors: Vec<VendorProgram>,
+    pub sandboxes: Sandboxes,
+}
+
+/// What sandboxes of agents can be made of.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Sandboxes {
+    /// `None` if the kernel does not tell.
+    pub landlock: Option<bool>,
+    /// Programs that are installed.
+    pub programs: Vec<&'static str>,
 }
 
 /// A backend's program, where it is, and what is to be said about its version.
@@ -27,6 +39,9 @@ pub struct VendorProgram {
     /// What is started, and the version that its package names.
     pub found: Option<(String, Option<String>)>,
     pub doubt: Option<String>,
+    pub login: Option<LoginFound>,
+    /// Only if it was tried.
+    pub contract: Option<Contract>,
 }
 
 /// The directory that all runs are kept in, or would be.
@@ -65,7 +80,18 @@ impl Machine {
                 .map_err(|error| error.to_string()),
             surroundings: probe_surroundings(),
             vendors: probe_vendors(),
+            sandboxes: probe_sandboxes(),
         }
+    }
+}
+
+fn probe_sandboxes() -> Sandboxes {
+    let modules = fs::read_to_string("/sys/kernel/security/lsm").ok();
+    let path = crate::env::get("PATH").unwrap_or_default();
+    let programs = ["bwrap", "docker", "podman"].into_iter();
+    Sandboxes {
+        landlock: modules.map(|modules| modules.trim().split(',').any(|name| name == "landlock")),
+        programs: programs.filter(|name| process::find_program(name.as_ref(), &path).is_some()).collect(),
     }
 }
 
@@ -78,6 +104,8 @@ fn probe_vendors() -> Vec<VendorProgram> {
             let found = program.find(&path);
             VendorProgram {
                 backend,
+                login: found.as_ref().and_then(|_| contract::login(backend)),
+                contract: None,
                 doubt: found.as_ref().and_then(|found| program.doubt(found.version.as_deref())),
                 found: found.map(|found| (found.argv.join(" "), found.version)),
             }

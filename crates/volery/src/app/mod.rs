@@ -3,6 +3,7 @@
 
 mod agent_page;
 mod agents;
+mod contract;
 mod conversation;
 mod engine;
 mod error;
@@ -28,6 +29,7 @@ use std::sync::Arc;
 
 use domain::id::RunId;
 
+pub use contract::{Contract, LoginFound, try_contracts};
 pub use engine::{AppContext, Engine};
 pub use error::{AppError, ErrorKind};
 pub use honour::chooses_sessions;
@@ -149,6 +151,16 @@ impl App {
         match &self.way {
             Way::Own(engine) => engine.read_output(&ask),
             Way::Relayed(relay) => relay.ask(Request::ReadOutput(ask), &mut |_| {}).await,
+        }
+    }
+
+    /// Hands in the answer of the run that this door is in.
+    pub async fn submit_result(&self, text: String) -> Result<(), AppError> {
+        match &self.way {
+            Way::Own(_) => {
+                Err(AppError::usage("an answer is handed in from inside a run, and this is outside"))
+            }
+            Way::Relayed(relay) => relay.ask(Request::SubmitResult(SubmitResult { text }), &mut |_| {}).await,
         }
     }
 

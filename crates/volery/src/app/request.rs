@@ -18,6 +18,14 @@ pub enum Request {
     Answer(Answer),
     Health(Health),
     ReadOutput(ReadOutput),
+    /// The answer of the run's own agent.
+    SubmitResult(SubmitResult),
+}
+
+/// An answer that an agent hands in.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SubmitResult {
+    pub text: String,
 }
 
 /// The agents that can be asked for in a directory.

@@ -104,6 +104,8 @@ impl Engine {
             parent: spec.parent,
             children: state.children.iter().map(child).collect(),
             warnings: spec.warnings.iter().chain(&state.warnings).cloned().collect(),
+            changes: state.changes.clone(),
+            branch: state.branch.clone(),
             containment: state.containment.clone(),
             damaged_lines: 0,
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use domain::diagnostic::Diagnostic;
 use domain::id::RunId;
-use domain::run::{Containment, Outcome, Usage};
+use domain::run::{Branch, Changes, Containment, Outcome, Usage};
 use serde::{Deserialize, Serialize};
 
 /// An agent as it is offered.
@@ -27,6 +27,7 @@ pub struct AgentView {
     pub file: String,
     pub format: String,
     pub layer: String,
+    pub answers_by: domain::setup::AnswersBy,
     /// Why it cannot run as things are, with what to do about it: not trusted, unknown backend, …
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
@@ -155,6 +156,12 @@ pub struct RunView {
     pub children: Vec<ChildView>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+    /// What changed on disk while it went on; absent outside of a git work tree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changes: Option<Changes>,
+    /// What it did in a work tree of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<Branch>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub containment: Option<Containment>,
     /// Lines of the journal that could not be read.

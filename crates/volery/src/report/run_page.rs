@@ -1,6 +1,6 @@
 //! Everything that is known about one run, laid out for people.
 
-use domain::run::{Containment, Enforcer};
+use domain::run::{Branch, Changes, Commits, Containment, Enforcer, FileChange};
 use domain::size::display_bytes;
 
 use super::figures::{age, count, moment, money, span};
@@ -8,6 +8,9 @@ use super::look::{Look, Tone};
 use super::page::Page;
 use super::text::one_line;
 use crate::app::{RunView, WaitingView};
+
+/// How many changed files a page names.
+const FILES_SHOWN: usize = 20;
 
 /// Returns a run's outcome, duration, cost and id in a line.
 pub(crate) fn summary(run: &RunView) -> String {
@@ -25,7 +28,18 @@ pub(crate) fn summary(run: &RunView) -> String {
         let (input, output) = (count(run.usage.input_tokens), count(run.usage.output_tokens));
         parts.push(format!("{input} tokens in, {output} out"));
     }
+    parts.extend(run.changes.as_ref().map(changed_count));
+    parts.extend(run.branch.as_ref().map(|branch| format!("on the branch {}", one_line(&branch.name))));
     parts.join(", ")
+}
+
+/// Says how many files changed.
+fn changed_count(changes: &Changes) -> String {
+    match changes.count() {
+        0 => "no file changed".to_owned(),
+        1 => "1 file changed".to_owned(),
+        many => format!("{} files changed", count(many)),
+    }
 }
 
 /// Returns why a run stands where it does, without repeating its status; nothing if that says it all.
@@ -44,6 +58,8 @@ pub(crate) fn run_page(run: &RunView, look: &Look) -> String {
     page.waiting(run);
     page.relations(run);
     page.containment(run.containment.as_ref());
+    page.changes(run.changes.as_ref());
+    page.branch(run.branch.as_ref());
     for warning in &run.warnings {
         page.fact("warning", &one_line(warning));
     }
@@ -158,6 +174,38 @@ impl Page<'_> {
         for missing in &containment.missing {
             self.fact("", &format!("missing: {}", one_line(missing)));
         }
+    }
+}
+
+impl Page<'_> {
+    fn changes(&mut self, changes: Option<&Changes>) {
+        let Some(changes) = changes else { return };
+        self.fact("changed", &changed_count(changes));
+        for file in changes.files.iter().take(FILES_SHOWN) {
+            let path = one_line(&file.path);
+            let line = match &file.change {
+                FileChange::Renamed { from } => format!("renamed   {} to {path}", one_line(from)),
+                change => format!("{:<9} {path}", change.as_str()),
+            };
+            self.fact("", &line);
+        }
+        let more = changes.count().saturating_sub(FILES_SHOWN as u64);
+        if more > 0 {
+            self.fact("", &format!("and {} more; --json names up to 1,000", count(more)));
+        }
+        if let Some(Commits { before, after }) = &changes.commits {
+            let short = |commit: &Option<String>| {
+                commit.as_deref().map_or("nothing", |id| id.get(..12).unwrap_or(id)).to_owned()
+            };
+            self.fact("commits", &format!("{}..{}", short(before), short(after)));
+        }
+    }
+
+    fn branch(&mut self, branch: Option<&Branch>) {
+        let Some(branch) = branch else { return };
+        let name = one_line(&branch.name);
+        self.fact("branch", &name);
+        self.fact("", &format!("git merge {name} brings the work in, git branch -D {name} drops it"));
     }
 }
 

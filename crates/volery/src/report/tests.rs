@@ -86,6 +86,8 @@ fn view() -> RunView {
         }),
         model: None,
         structured: None,
+        changes: None,
+        branch: None,
         damaged_lines: 0,
     }
 }
@@ -301,6 +303,7 @@ fn agents_that_cannot_run_say_why() {
         file: format!("/src/api/.volery/agents/{name}.md"),
         format: "volery".into(),
         layer: "project".into(),
+        answers_by: domain::setup::AnswersBy::Output,
         problem: problem.map(str::to_owned),
     };
     let agents_found = vec![agent("shout", None), agent("whisper", Some("not trusted\nhint: volery trust"))];

@@ -140,22 +140,37 @@ fn private_folder(path: &Path) -> std::io::Result<()> {
 }
 
 fn write_files(dir: &RunDir, drive: &ProcessDrive) -> std::io::Result<()> {
-    if drive.files.is_empty() {
-        return Ok(());
+    drive.files.iter().try_for_each(|file| match &file.link {
+        Some(target) => link_file(dir, &file.name, target),
+        None => write_file(dir, &file.name, &filled(&file.content, &file.variables)?),
+    })
+}
+
+/// Makes a link below the run's work folder, unless an earlier worker did.
+fn link_file(dir: &RunDir, name: &str, target: &Path) -> std::io::Result<()> {
+    let path = dir.work_dir().join(name);
+    if let Some(folder) = path.parent() {
+        private_folder(folder)?;
     }
-    let work = dir.work_dir();
-    private_folder(&work)?;
-    for file in &drive.files {
-        let content = filled(&file.content, &file.variables)?;
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true).mode(0o600);
-        let path = work.join(&file.name);
-        if let Some(folder) = path.parent() {
-            private_folder(folder)?;
-        }
-        options.open(path)?.write_all(&content)?;
+    // What a program keeps its sessions in may have to be made, as it would by itself.
+    if !target.exists() {
+        private_folder(target)?;
     }
-    Ok(())
+    match std::os::unix::fs::symlink(target, &path) {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    }
+}
+
+/// Writes a file below the run's work folder, for its user only.
+pub(super) fn write_file(dir: &RunDir, name: &str, content: &[u8]) -> std::io::Result<()> {
+    let path = dir.work_dir().join(name);
+    if let Some(folder) = path.parent() {
+        private_folder(folder)?;
+    }
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    options.open(path)?.write_all(content)
 }
 
 /// Returns what an agent is given with the values of its variables.

@@ -70,7 +70,7 @@ impl Desk {
 
     /// Takes the end of an attempt: another one follows, or it is the end of the run.
     pub(super) async fn answer_with(&mut self, conclusion: Conclusion) -> Result<(), StoreError> {
-        let Conclusion { end, answer, session, structured, reports } = conclusion;
+        let Conclusion { end, answer, session, structured, reports } = self.with_submission(conclusion);
         self.hear(reports)?;
         if let Some(session) = session {
             self.name_session(&session)?;

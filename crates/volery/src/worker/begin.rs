@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use backend::contract::{Conclusion, Drive, Feed, Place, ProcessDrive};
 use backend::process::{SpawnError, Started};
+use backend::user::User;
 use domain::run::{AgentEnd, Event, Failure, Input, RunSpec, Stream, Usage};
 use domain::secret::Redactor;
 use journal::{RunDir, SpoolWriter, StoreError};
@@ -149,7 +150,13 @@ pub(super) fn prepare(dir: &RunDir, attempt: &RunSpec, session_used: Option<Usag
     let found = backend.program().and_then(|program| program.find(&crate::env::get("PATH")?));
     let place =
         Place { work: &dir.work_dir(), own_program: &own_program, found: found.as_ref(), session_used };
-    backend.prepare(attempt, &place).map_err(|error| error.to_string())
+    let mut prepared = backend.prepare(attempt, &place).map_err(|error| error.to_string())?;
+    if let Drive::Process(drive) = &mut prepared {
+        let home = crate::env::home();
+        let user = User { home: home.as_deref(), value: &crate::env::get };
+        backend.adapt(attempt, drive, &place, &user).map_err(|error| error.to_string())?;
+    }
+    Ok(prepared)
 }
 
 fn backend_of(attempt: &RunSpec) -> Result<&'static dyn backend::contract::Backend, String> {

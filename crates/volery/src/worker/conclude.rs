@@ -116,6 +116,7 @@ pub fn end_lost(
     remove_group(spec, log.state());
     super::agent::remove_secrets(dir);
     super::temporary::remove(dir, spec);
+    super::leftovers::remove(dir);
     let claimed = Event::Claimed {
         keeper_pid: std::process::id(),
         worker_pid: 0,
@@ -128,9 +129,13 @@ pub fn end_lost(
             appended?;
         }
     }
+    super::changes::tell_of_lost(dir, spec, &mut log, &outcome)?;
+    super::isolation::settle(spec, &mut log)?;
     let state = log.state().clone();
     cancel_children(dir, spec, &state);
-    let answer = if !state.said.trim().is_empty() {
+    let answer = if let Some(submitted) = &state.submitted {
+        Answer::Text(submitted.clone())
+    } else if !state.said.trim().is_empty() {
         Answer::Text(state.answer())
     } else if writes_for_people(dir, spec, &state) && !tail(dir, Stream::Stdout, 4 << 10)?.trim().is_empty() {
         Answer::Stdout

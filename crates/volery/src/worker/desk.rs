@@ -152,6 +152,8 @@ pub(super) struct Desk {
     pub(super) next_sample: Option<u64>,
     /// When an agent that has said its last word is ended.
     pub(super) leave_by: Option<u64>,
+    /// The work tree as it was before the agent.
+    pub(super) before: Option<backend::work_tree::Snapshot>,
 }
 
 impl Desk {
@@ -201,6 +203,7 @@ impl Desk {
             attempt: spec.clone(),
             attempts_here: 0,
             secrets,
+            before: None,
             spec,
         };
         desk.append(claimed)?;
@@ -219,7 +222,7 @@ impl Desk {
         });
         tokio::task::spawn_local(peers::accept(listener, desk.spec.tag, desk.to_desk.clone()));
         point::reach("worker_claimed");
-        let begun = if resumed { desk.take_over().await } else { desk.begin_first().await };
+        let begun = desk.begin_run(resumed).await;
         desk.or_end(begun).await?;
         desk.attend().await
     }
@@ -389,6 +392,7 @@ impl Desk {
     pub(super) async fn step(&mut self, input: Input) -> Result<(), StoreError> {
         let effects = self.machine.step(clock::monotonic_ms(), input);
         let answer = match &self.driven {
+            Driven::Process { .. } if self.log.state().submitted.is_some() => self.submission(),
             Driven::Loop { .. } => Answer::Text(self.log.state().answer()),
             // What it said, where its reader understands that; else what it wrote.
             Driven::Process { .. } if !self.log.state().said.is_empty() => {

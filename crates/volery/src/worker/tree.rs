@@ -112,6 +112,14 @@ impl Desk {
         }
     }
 
+    /// Tells the keeper that something at the end of the run takes longer than usual.
+    pub(super) fn extend_deadline(&mut self, by: std::time::Duration) {
+        let by = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
+        self.deadline_told = clock::monotonic_ms().saturating_add(by).saturating_add(HANG_MARGIN_MS);
+        // As above.
+        let _ = rustix::io::write(&self.deadline, &self.deadline_told.to_le_bytes());
+    }
+
     /// Starts a child run. It is recorded before it starts, so that no end of this run can miss it.
     pub(super) fn start_child(&mut self, start: Start) -> Result<Result<StartedChild, AppError>, StoreError> {
         let parent = Parent {
@@ -166,6 +174,9 @@ impl Desk {
     ) -> Result<(), StoreError> {
         let engine = std::sync::Arc::clone(&self.engine);
         let to_desk = self.to_desk.clone();
+        if let Request::SubmitResult(submitted) = request {
+            return self.take_submission(submitted.text, reply);
+        }
         let Request::Start(start) = request else {
             tokio::task::spawn_local(async move {
                 let _ = reply.send(peers::answer(engine, request, signs).await);
@@ -195,12 +206,15 @@ impl Desk {
         self.sweep()?;
         super::agent::remove_secrets(&self.dir);
         super::temporary::remove(&self.dir, &self.spec);
+        super::leftovers::remove(&self.dir);
         let (exit_code, stdout_usable) = match &self.driven {
             Driven::Process { output, exit, .. } => (exit.and_then(|exit| exit.code()), output.usable),
             Driven::Loop { .. } | Driven::Nothing => (None, false),
         };
         self.end_children().await;
         point::reach("worker_swept");
+        self.tell_changes()?;
+        self.leave_worktree()?;
         let outcome = outcome.with_output(output::is_usable(&answer, stdout_usable));
         let duration_ms = self.duration_ms();
         let structured = self.structured.take();

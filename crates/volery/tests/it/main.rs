@@ -10,6 +10,7 @@ mod stage;
 
 mod a_task_outlives_its_server;
 mod a_wait_is_not_a_run;
+mod answers_by_a_tool;
 mod answers_into_a_file;
 mod asks_for_trust;
 mod asks_people;
@@ -42,5 +43,8 @@ mod short_lived_grandchildren;
 mod shows_and_writes_agents;
 mod stopped_worker;
 mod tells_how_an_agent_ended;
+mod tells_what_changed;
 mod tries_again;
+mod tries_programs;
 mod vendors;
+mod works_in_a_worktree;

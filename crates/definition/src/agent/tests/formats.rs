@@ -3,6 +3,7 @@
 use domain::agent::{Agent, Callers, Format, Input, Layer};
 use domain::mcp_server::Transport;
 use domain::permission::Level;
+use domain::setup::AnswersBy;
 use domain::setup::{OutputFormat, PromptMode, ResponseFile};
 
 use crate::agent::{AgentFile, directive, dot_agents, executables, jarvis, kiro, plain};
@@ -214,13 +215,13 @@ fn only_kiro_agents_that_are_meant_for_others_are_read() {
 }
 
 #[test]
-fn a_kiro_agent_that_may_not_write_answers_by_its_output() {
+fn a_kiro_agent_that_may_not_write_answers_by_a_tool() {
     let text = r#"{"description": "sub-agent: Looks", "allowedTools": ["fs_read"]}"#;
     let beside = kiro::Beside { system_template: Some("{{RESPONSE_FILE}}"), ..kiro::Beside::default() };
     let (agent, found) = accept(kiro::read(file(text, "looker.json", "looker"), beside));
-    assert_eq!((agent.name.as_str(), agent.setup.response_file), ("looker", None));
-    let expected = "looker.json:1:1: warning: allowedTools has no fs_write, so the agent answers by its output and \
-                    not into a file";
+    assert_eq!((agent.name.as_str(), agent.setup.answers()), ("looker", AnswersBy::SubmitResult));
+    let expected = "looker.json:1:1: warning: allowedTools has no fs_write, so the agent answers by the tool \
+                    submit_result and not into a file";
     assert_eq!(found, [expected]);
 }
 

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Subcommand;
+use domain::setup::AnswersBy;
 
 use super::context::Context;
 use super::error::CommandError;
@@ -174,6 +175,14 @@ fn print_check(list: &AgentList, out: &mut Out) -> Result<Exit, CommandError> {
             out.flush()?;
             for agent in blocked {
                 out.warning(&format!("{}: {}", agent.name, agent.problem.as_deref().unwrap_or_default()));
+            }
+            for agent in &list.agents {
+                let how = match agent.answers_by {
+                    AnswersBy::File => "into a file",
+                    AnswersBy::SubmitResult => "by the tool submit_result",
+                    AnswersBy::Output => continue,
+                };
+                out.note(&format!("{} answers {how}", agent.name));
             }
             let counts = [counted(list.agents.len(), "agent"), format!("{blocked_count} of them blocked")];
             let findings = [counted(errors, "error"), counted(warnings, "warning")];

@@ -6,6 +6,7 @@
 
 mod options;
 mod serve;
+mod submit;
 
 mod id_scan;
 mod line;
@@ -27,6 +28,7 @@ mod waiting;
 
 pub(crate) use options::Options;
 pub(crate) use serve::serve;
+pub(crate) use submit::submit;
 
 #[cfg(test)]
 mod tests;

@@ -250,6 +250,16 @@ pub(crate) fn wait_for<T>(within: Duration, what: &str, mut look: impl FnMut() -
     }
 }
 
+/// Asks git, as a user with a name would, and returns what it wrote.
+#[track_caller]
+pub(crate) fn git(directory: &Path, words: &[&str]) -> String {
+    let mut command = Command::new("git");
+    command.args(["-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "init.defaultBranch=main"]);
+    let said = said(command.args(words).current_dir(directory).output().unwrap());
+    assert_eq!(said.code, 0, "{words:?}: {said:?}");
+    said.stdout.trim_end().to_owned()
+}
+
 /// Returns the fake agent, which is built into the folder of the program under test.
 pub(crate) fn fake_agent() -> PathBuf {
     let path = Path::new(env!("CARGO_BIN_EXE_volery")).with_file_name("fake-agent");

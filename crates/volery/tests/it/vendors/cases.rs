@@ -1,6 +1,8 @@
 //! What every vendor's program must be able to do, or say why not.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::process::Stdio;
 
 use model_server::Reply;
@@ -179,6 +181,7 @@ pub(super) fn mcp(vendor: &Vendor) {
     // The project's own server must not be there, the agent's own must.
     let other = json!({"mcpServers": {"strange": {"command": "/nonexistent/strange-server", "args": []}}});
     fs::write(place.stage.project().join(".mcp.json"), other.to_string()).unwrap();
+    let mark = users_server(&place, vendor);
     let program = env!("CARGO_BIN_EXE_volery");
     let servers = format!("mcp_servers:\n  aviary:\n    command: {program}\n    args: [serve]\n");
     place.agent(vendor, &format!("timeout: 100s\npermission: yolo\n{servers}"));
@@ -192,7 +195,35 @@ pub(super) fn mcp(vendor: &Vendor) {
     let asked: Vec<String> = seen.iter().map(|seen| seen.body.to_string()).collect();
     assert!(asked.iter().any(|body| body.contains("aviary")), "the agent's own server is not there: {run}");
     assert!(!asked.iter().any(|body| body.contains("strange")), "the project's server is there");
+    assert!(!mark.exists(), "the user's server was started");
     tell(vendor, "mcp", &Cell::Works);
+}
+
+/// Gives the user a server of their own, by the program's own settings; returns what it leaves if it is started.
+fn users_server(place: &Place, vendor: &Vendor) -> PathBuf {
+    let mark = place.stage.path("users-server-was-started");
+    let script = place.stage.path("users-server");
+    fs::write(&script, format!("#!/bin/sh\ntouch '{}'\nexec cat > /dev/null\n", mark.display())).unwrap();
+    fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
+    let script = script.display().to_string();
+    let entry = json!({"command": script, "args": [], "type": "local", "tools": ["*"]});
+    let (file, key, entry) = match vendor.name {
+        "claude" => (".claude.json", "mcpServers", json!({"command": script, "args": []})),
+        "gemini" => (".gemini/settings.json", "mcpServers", json!({"command": script})),
+        "qwen" => (".qwen/settings.json", "mcpServers", json!({"command": script})),
+        "copilot" => (".copilot/mcp-config.json", "mcpServers", entry),
+        "opencode" => {
+            (".config/opencode/opencode.json", "mcp", json!({"type": "local", "command": [script]}))
+        }
+        _ => return mark,
+    };
+    let path = place.stage.path("home").join(file);
+    let known = fs::read_to_string(&path).unwrap_or_else(|_| "{}".to_owned());
+    let mut settings: Value = serde_json::from_str(&known).unwrap();
+    settings[key] = json!({"of-the-user": entry});
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, settings.to_string()).unwrap();
+    mark
 }
 
 pub(super) fn cost(vendor: &Vendor) {
@@ -276,4 +307,16 @@ pub(super) fn long_prompt(vendor: &Vendor) {
     };
     assert!(seen.iter().any(|seen| whole(&seen.body.to_string())), "the prompt did not arrive whole: {run}");
     tell(vendor, "long prompt", &Cell::Works);
+}
+
+pub(super) fn doctor(vendor: &Vendor) {
+    let Some(place) = Place::make(vendor, "doctor", Vec::new()) else { return };
+    let report = place.volery(&["doctor", "--live", "--json"]).json();
+    let checks = report["checks"].as_array().unwrap();
+    // A program with two backends is tried once.
+    let Some(check) = checks.iter().find(|check| check["name"] == json!(vendor.name)) else {
+        return tell(vendor, "doctor", &Cell::Cannot("its program is tried by its other backend"));
+    };
+    assert!(check["found"].as_str().unwrap().contains("contract ok ("), "{check}");
+    tell(vendor, "doctor", &Cell::Works);
 }

@@ -33,6 +33,11 @@ fn delegate(from: &str, to: &str, call: impl FnOnce(serde_json::Value) -> Reply)
 }
 
 #[test]
+fn gemini_to_goose() {
+    delegate("gemini", "goose", |arguments| Reply::call("mcp_volery_run_agent", arguments));
+}
+
+#[test]
 fn claude_code_to_codex() {
     delegate("claude", "codex", |arguments| Reply::call("mcp__volery__run_agent", arguments));
 }

@@ -6,8 +6,10 @@ mod attempts;
 mod cases;
 mod delegates;
 mod formats;
+mod gemini_home;
 mod killed;
 mod kiro_acp;
+mod leftovers;
 mod place;
 
 macro_rules! vendors {
@@ -66,6 +68,11 @@ macro_rules! vendors {
             #[test]
             fn gets_its_own_servers_only() {
                 cases::mcp(&VENDOR);
+            }
+
+            #[test]
+            fn keeps_its_contract_for_the_doctor() {
+                cases::doctor(&VENDOR);
             }
 
             #[test]

@@ -159,13 +159,6 @@ impl Place {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, content).unwrap();
         }
-        let mut env = recipe.env;
-        // The backend has its own use for this variable; a user would write the file.
-        if let Some(at) = env.iter().position(|(name, _)| name == "OPENCODE_CONFIG_CONTENT") {
-            let folder = folders.home.join(".config/opencode");
-            fs::create_dir_all(&folder).unwrap();
-            fs::write(folder.join("opencode.json"), env.remove(at).1).unwrap();
-        }
         let program = Program::find(vendor).expect("it was found before");
         let real = Path::new(program.argv.last().unwrap());
         // A package manager makes what it links executable.
@@ -174,7 +167,7 @@ impl Place {
         if program.argv.len() > 1 {
             symlink(&program.argv[0], self.stage.path("bin/node")).unwrap();
         }
-        env
+        recipe.env
     }
 
     /// Sets a variable for every command of this place.
@@ -271,7 +264,7 @@ impl Place {
 
 /// Returns where a vendor's program keeps its own state below the user's home.
 fn state_folders(vendor: &str) -> &'static [&'static str] {
-    match vendor {
+    match vendor.trim_start_matches("acp-") {
         "claude" => &[".claude", ".claude.json", ".cache/claude-cli-nodejs"],
         "codex" => &[".codex"],
         "gemini" => &[".gemini"],
@@ -281,6 +274,7 @@ fn state_folders(vendor: &str) -> &'static [&'static str] {
             &[".config/opencode", ".local/share/opencode", ".local/state/opencode", ".cache/opencode"]
         }
         "goose" => &[".config/goose", ".local/share/goose", ".local/state/goose"],
+        "kimi" => &[".kimi-code", ".kimi"],
         other => panic!("nobody knows where {other} keeps its state"),
     }
 }

@@ -5,7 +5,7 @@ use super::super::error::CommandError;
 use super::super::exit::Exit;
 use super::super::out::{Format, Out};
 use super::examine::examine;
-use crate::app::Machine;
+use crate::app::{AppError, Machine, VendorProgram, try_contracts};
 use crate::report::{self, Grade};
 
 /// Tell what this machine can enforce, and what to do about the rest
@@ -13,15 +13,27 @@ use crate::report::{self, Grade};
 /// Each line is ok, weak (works, with a weaker guarantee) or missing. Exits with
 /// 1 if something is missing that runs cannot do without.
 ///
+/// With --live each installed program of a vendor carries out one run, in a
+/// temporary home and with a model on loopback that gives one answer. Your keys
+/// and settings are not used, and nothing is spent. It takes seconds for each.
+///
 /// Examples:
 ///   volery doctor
+///   volery doctor --live
 ///   volery doctor --json | jq '.checks[] | select(.grade != "ok")'
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    /// Also ask each installed program one question, of a model on this machine
+    #[arg(long)]
+    pub(crate) live: bool,
+}
 
-pub(crate) async fn run(_args: Args, context: &Context, out: &mut Out) -> Result<Exit, CommandError> {
-    let machine = Machine::probe();
+pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<Exit, CommandError> {
+    let mut machine = Machine::probe();
+    if args.live && !machine.surroundings.inside_run {
+        machine.vendors = tried(machine.vendors).await?;
+    }
     // A state directory that cannot be opened is a finding, not the end of the examination.
     let state = match context.open() {
         Ok(app) => app.state_report().await,
@@ -35,6 +47,18 @@ pub(crate) async fn run(_args: Args, context: &Context, out: &mut Out) -> Result
             out.page(&page)?;
         }
     }
+    if !args.live && machine.vendors.iter().any(|vendor| vendor.found.is_some()) {
+        out.hint("volery doctor --live also tries each program, which takes some seconds and spends nothing");
+    }
     let usable = checks.iter().all(|check| check.grade != Grade::Missing);
     Ok(if usable { Exit::Done } else { Exit::RunFailed })
+}
+
+/// Tries the programs, away from the loop.
+async fn tried(mut vendors: Vec<VendorProgram>) -> Result<Vec<VendorProgram>, AppError> {
+    let trying = tokio::task::spawn_blocking(move || {
+        try_contracts(&mut vendors);
+        vendors
+    });
+    trying.await.map_err(|error| AppError::internal(format!("the programs could not be tried: {error}")))
 }

@@ -3,7 +3,10 @@
 use domain::run::Containment;
 use domain::size::display_bytes;
 
-use crate::app::{AppError, Machine, StateDirectory, StateReport, Surroundings, TrustState, VendorProgram};
+use crate::app::{
+    AppError, Contract, LoginFound, Machine, Sandboxes, StateDirectory, StateReport, Surroundings,
+    TrustState, VendorProgram,
+};
 use crate::report::{Check, Grade, count};
 
 /// Filesystems on which locks or fsync cannot be relied on.
@@ -26,6 +29,7 @@ pub(crate) fn examine(machine: &Machine, state: Result<&StateReport, &AppError>)
     }
     checks.push(pidfd(&machine.pidfd));
     checks.push(surroundings(&machine.surroundings));
+    checks.push(sandboxes(&machine.sandboxes));
     checks.extend(vendors(&machine.vendors));
     match state {
         Ok(report) => checks.extend(engine(report)),
@@ -59,10 +63,64 @@ fn vendor(vendor: &VendorProgram) -> Option<Check> {
         Some(version) => format!("{version} as {program}"),
         None => format!("of an unknown version, as {program}"),
     };
-    Some(match &vendor.doubt {
-        Some(doubt) => Check::new(vendor.backend, Grade::Weak, found).advice(doubt),
-        None => Check::new(vendor.backend, Grade::Ok, found),
+    let parts = [Some(found), vendor.login.as_ref().map(login), vendor.contract.as_ref().map(contract)];
+    let found = parts.into_iter().flatten().collect::<Vec<_>>().join("; ");
+    Some(match (&vendor.contract, &vendor.doubt, &vendor.login) {
+        (Some(Contract::Broken(_)), doubt, _) => {
+            let version = match (doubt, version) {
+                (Some(doubt), _) => doubt.as_str(),
+                (None, Some(_)) => "its version is one that volery was tried with",
+                (None, None) => "its version is not known",
+            };
+            let advice = format!("runs of {} would fail like this: {version}", vendor.backend);
+            Check::new(vendor.backend, Grade::Missing, found).advice(advice)
+        }
+        (_, Some(doubt), _) => Check::new(vendor.backend, Grade::Weak, found).advice(doubt),
+        (_, None, Some(LoginFound::Nowhere(advice))) => {
+            Check::new(vendor.backend, Grade::Weak, found).advice(*advice)
+        }
+        (_, None, _) => Check::new(vendor.backend, Grade::Ok, found),
     })
+}
+
+fn login(found: &LoginFound) -> String {
+    match found {
+        LoginFound::At(place) => format!("a login in {place}"),
+        LoginFound::Keyring(_) => "no login in a variable or file, but perhaps in a keyring".to_owned(),
+        LoginFound::Nowhere(_) => "no login".to_owned(),
+    }
+}
+
+fn contract(tried: &Contract) -> String {
+    match tried {
+        Contract::Kept { took_ms } => format!("contract ok ({} s)", seconds(*took_ms)),
+        Contract::Broken(reason) => format!("contract broken: {reason}"),
+        Contract::Untried(reason) => format!("contract not tried: {reason}"),
+    }
+}
+
+fn seconds(ms: u64) -> String {
+    format!("{}.{}", ms / 1_000, ms % 1_000 / 100)
+}
+
+fn sandboxes(found: &Sandboxes) -> Check {
+    const NAME: &str = "sandboxes";
+    let landlock = match found.landlock {
+        Some(true) => "landlock",
+        Some(false) => "no landlock",
+        None => "landlock unknown",
+    };
+    let programs = match found.programs.is_empty() {
+        true => "no bwrap, docker or podman".to_owned(),
+        false => found.programs.join(", "),
+    };
+    let check = format!("{landlock}; {programs}");
+    if found.landlock == Some(true) || found.programs.contains(&"bwrap") {
+        return Check::new(NAME, Grade::Ok, check);
+    }
+    Check::new(NAME, Grade::Weak, check).advice(
+        "install bubblewrap: without it some vendors' programs refuse or ask where they would use a sandbox",
+    )
 }
 
 fn state_directory(state: &Result<StateDirectory, String>) -> Check {

@@ -6,8 +6,8 @@ use domain::run::Containment;
 
 use super::examine::examine;
 use crate::app::{
-    AppError, ConfigFileView, IndexView, Machine, SlotsView, StateDirectory, StateReport, Surroundings,
-    TrustState, TrustView, VendorProgram, filesystem_of, service_of,
+    AppError, ConfigFileView, Contract, IndexView, LoginFound, Machine, Sandboxes, SlotsView, StateDirectory,
+    StateReport, Surroundings, TrustState, TrustView, VendorProgram, filesystem_of, service_of,
 };
 use crate::report::{Check, Grade, Look, Paint, doctor};
 
@@ -30,6 +30,7 @@ fn machine() -> Machine {
         pidfd: Ok(()),
         surroundings: Surroundings::default(),
         vendors: Vec::new(),
+        sandboxes: Sandboxes { landlock: Some(true), programs: vec!["bwrap"] },
     }
 }
 
@@ -39,8 +40,10 @@ fn programs_of_vendors_are_named_with_their_versions_and_doubts() {
         backend,
         found: Some((format!("/bin/{backend}"), Some(version.to_owned()))),
         doubt: doubt.map(ToOwned::to_owned),
+        login: None,
+        contract: None,
     };
-    let absent = |backend| VendorProgram { backend, found: None, doubt: None };
+    let absent = |backend| VendorProgram { backend, found: None, doubt: None, login: None, contract: None };
     let vendors = vec![
         vendor("claude", "2.1.325", None),
         absent("goose"),
@@ -55,6 +58,37 @@ fn programs_of_vendors_are_named_with_their_versions_and_doubts() {
     );
     assert_eq!((found("codex").grade, found("codex").advice.as_deref()), (Grade::Weak, Some("too new")));
     assert_eq!(found("not installed").found, "goose, kiro");
+}
+
+#[test]
+fn logins_and_tries_are_told_and_what_is_broken_is_missing() {
+    let vendor = |backend, login, contract| VendorProgram {
+        backend,
+        found: Some((format!("/bin/{backend}"), None)),
+        doubt: None,
+        login: Some(login),
+        contract,
+    };
+    let vendors = vec![
+        vendor("claude", LoginFound::At("ANTHROPIC_API_KEY".into()), Some(Contract::Kept { took_ms: 1_234 })),
+        vendor("codex", LoginFound::Keyring("log in"), Some(Contract::Broken("no terminal event".into()))),
+        vendor("kiro", LoginFound::Nowhere("kiro-cli login"), Some(Contract::Untried("closed"))),
+    ];
+    let checks = examine(&Machine { vendors, ..machine() }, Ok(&report()));
+    let found = |name: &str| checks.iter().find(|check| check.name == name).unwrap();
+    assert!(found("claude").found.ends_with("; a login in ANTHROPIC_API_KEY; contract ok (1.2 s)"));
+    assert_eq!(found("claude").grade, Grade::Ok);
+    assert_eq!(found("codex").grade, Grade::Missing);
+    assert!(found("codex").found.ends_with("contract broken: no terminal event"), "{:?}", found("codex"));
+    assert_eq!((found("kiro").grade, found("kiro").advice.as_deref()), (Grade::Weak, Some("kiro-cli login")));
+}
+
+#[test]
+fn a_machine_without_the_parts_of_a_sandbox_is_told_what_to_install() {
+    let sandboxes = Sandboxes { landlock: Some(false), programs: vec!["docker"] };
+    let checks = examine(&Machine { sandboxes, ..machine() }, Ok(&report()));
+    let check = checks.iter().find(|check| check.name == "sandboxes").unwrap();
+    assert_eq!((check.grade, check.found.as_str()), (Grade::Weak, "no landlock; docker"));
 }
 
 fn report() -> StateReport {
@@ -168,6 +202,7 @@ fn findings_are_a_table_with_hints_below() {
     pidfd            ok       a process is never mistaken for another with its
                               number
     surroundings     ok       runs outlive whoever asked for them
+    sandboxes        ok       landlock; bwrap
     index            ok       1,234 runs
     slots            ok       2 of 8 taken, 0 waiting
     configuration    ok       /src/api/.volery/config.toml (project)

@@ -177,6 +177,8 @@ fn blank(run_id: RunId, agent: &str) -> RunView {
         containment: None,
         model: None,
         structured: None,
+        changes: None,
+        branch: None,
         damaged_lines: 0,
     }
 }
@@ -199,6 +201,7 @@ impl Front for Scripted {
             file: "/project/.volery/agents/quick.md".into(),
             format: "volery".into(),
             layer: "project".into(),
+            answers_by: domain::setup::AnswersBy::Output,
             problem: None,
         };
         let list = AgentList { project: "/project".into(), agents: vec![agent], diagnostics: Vec::new() };

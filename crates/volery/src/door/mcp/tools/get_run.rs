@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::super::call::Call;
 use super::super::events;
 use super::catalogue::{Hints, NativeTool, Reply};
+use super::changed_files::{ChangedFiles, FILES_PAGE};
 use super::report::RunReport;
 use crate::app::{self, AppError, ReadOutput};
 
@@ -123,6 +124,7 @@ impl NativeTool for GetRun {
         };
         let (events, cut_at) = events::page(detail.events, EVENTS_BYTES_MAX);
         let run = detail.run;
+        let changed_files = run.changes.as_ref().map(|changes| ChangedFiles::of(changes, FILES_PAGE));
         Ok(Reply::Done(Output {
             directory: run.directory.clone(),
             caller: run.caller.clone(),
@@ -130,7 +132,7 @@ impl NativeTool for GetRun {
             ended_at: run.ended_at.clone(),
             parent_run_id: run.parent.map(|parent| parent.to_string()),
             children: run.children.iter().map(Child::from).collect(),
-            run: RunReport::with_result_bytes(run, offset, page_bytes),
+            run: RunReport { changed_files, ..RunReport::with_result_bytes(run, offset, page_bytes) },
             events,
             next_event: cut_at.or(detail.next_event),
             output,

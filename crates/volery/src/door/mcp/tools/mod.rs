@@ -10,6 +10,7 @@ mod schema;
 
 mod answer_run;
 mod cancel_run;
+mod changed_files;
 mod get_run;
 mod health;
 mod list_agents;

@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::super::clients::Client;
+use super::changed_files::{BranchReport, ChangedFiles, FILES_SHOWN};
 use crate::app::{RunView, WaitingView};
 
 /// How much is shown of what a run that goes on has said so far.
@@ -62,6 +63,12 @@ pub(in super::super) struct RunReport {
     /// The answer as an object, where the agent's answers have such a shape.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) structured: Option<serde_json::Map<String, serde_json::Value>>,
+    /// Absent if the run's directory is in no git work tree.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) changed_files: Option<ChangedFiles>,
+    /// Where the work is, if the agent works in a work tree of its own and changed something.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) branch: Option<BranchReport>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) exit_code: Option<i32>,
     /// The end of what the agent wrote to stderr, when the run did not succeed.
@@ -117,6 +124,8 @@ impl RunReport {
             session_id: run.session,
             structured: run.structured.and_then(|value| value.as_object().cloned()),
             exit_code: run.exit_code.filter(|code| *code != 0),
+            changed_files: run.changes.as_ref().map(|changes| ChangedFiles::of(changes, FILES_SHOWN)),
+            branch: run.branch.as_ref().map(BranchReport::from),
             warnings: run.warnings.into_iter().chain(damage(run.damaged_lines)).take(WARNINGS_MAX).collect(),
             ..Self::default()
         };

@@ -1,0 +1,128 @@
+//! A home of the run's own for Gemini CLI, which takes servers and limits only from its
+//! settings: those of its user, changed, and links to everything else that the user has there, logins and sessions first.
+
+use std::path::{Path, PathBuf};
+
+use domain::agent::Delegates;
+use domain::mcp_server::{McpServer, Transport};
+use domain::run::RunSpec;
+use serde_json::{Map, Value, json};
+
+use crate::contract::{Place, ProcessDrive, SECRET_PREFIX, Setting, WorkFile};
+use crate::mcp_config::{self, OWN_SERVER};
+use crate::user::{self, User};
+
+/// The variable that names the home, and where it is in the run's work folder: gone with the run's end, since settings
+/// may hold secrets.
+const VARIABLE: &str = "GEMINI_CLI_HOME";
+const FOLDER: &str = "gemini-home";
+/// What stands in the home.
+const OWN: &str = ".gemini";
+const SETTINGS: &str = "settings.json";
+/// Where its sessions are, below its folder.
+const SESSIONS: [&str; 2] = ["tmp", "history"];
+
+/// Tells whether a run needs a home of its own.
+pub(super) fn is_needed(spec: &RunSpec) -> bool {
+    let setup = &spec.setup;
+    !setup.mcp_servers.is_empty() || spec.delegates != Delegates::Nobody || setup.max_turns.is_some()
+}
+
+/// Returns the names of the servers that the run has.
+pub(super) fn server_names(spec: &RunSpec) -> Vec<String> {
+    let own = spec.setup.mcp_servers.iter().map(|server| server.name.clone());
+    own.chain((spec.delegates != Delegates::Nobody).then(|| OWN_SERVER.to_owned())).collect()
+}
+
+/// Gives the run its home.
+pub(super) fn furnish(
+    spec: &RunSpec,
+    drive: &mut ProcessDrive,
+    place: &Place<'_>,
+    user: &User<'_>,
+) -> Result<(), String> {
+    check_project(spec)?;
+    let home = user.folder(VARIABLE, "").ok_or("there is no home directory")?;
+    let users = home.join(OWN);
+    let folder = format!("{SECRET_PREFIX}{FOLDER}");
+    let settings = changed(user::settings(&users.join(SETTINGS)).unwrap_or_default(), spec, place, user);
+    let mut file = WorkFile::plain(&format!("{folder}/{OWN}/{SETTINGS}"), settings.to_string());
+    file.variables = mcp_config::variables(spec);
+    drive.files.push(file);
+    for (name, target) in shared(&users) {
+        drive.files.push(WorkFile::link(&format!("{folder}/{OWN}/{name}"), target));
+    }
+    drive.set.push((VARIABLE.to_owned(), Setting::Plain(place.file(&folder))));
+    Ok(())
+}
+
+/// The project's settings beat the user's, and so ours: what they would take back is refused.
+fn check_project(spec: &RunSpec) -> Result<(), String> {
+    let path = Path::new(&spec.directory).join(OWN).join(SETTINGS);
+    let Some(project) = user::settings(&path) else { return Ok(()) };
+    let names = server_names(spec);
+    if let Some(name) = user::names(&project, "mcpServers").into_iter().find(|name| names.contains(name)) {
+        return Err(format!(
+            "{} has a server {name} of its own, which would be started instead",
+            path.display()
+        ));
+    }
+    if spec.setup.max_turns.is_some() && project["model"]["maxSessionTurns"] != Value::Null {
+        return Err(format!("{} limits turns by itself, so max_turns cannot be had", path.display()));
+    }
+    Ok(())
+}
+
+/// Returns the user's settings with the servers of the run instead of theirs.
+fn changed(settings: Value, spec: &RunSpec, place: &Place<'_>, user: &User<'_>) -> Value {
+    let mut settings = settings.as_object().cloned().unwrap_or_default();
+    settings.remove("mcp");
+    let mut servers: Map<String, Value> =
+        spec.setup.mcp_servers.iter().map(|server| (server.name.clone(), entry(server))).collect();
+    if let Some(mut ours) = mcp_config::servers(spec, place).remove(OWN_SERVER) {
+        // It hands only a part of its environment on.
+        if let Some(state) = (user.value)("VOLERY_HOME").and_then(|path| path.into_string().ok()) {
+            ours["env"] = json!({ "VOLERY_HOME": state });
+        }
+        servers.insert(OWN_SERVER.to_owned(), ours);
+    }
+    settings.insert("mcpServers".to_owned(), Value::Object(servers));
+    if let Some(turns) = spec.setup.max_turns {
+        section(&mut settings, "model").insert("maxSessionTurns".to_owned(), json!(turns));
+    }
+    Value::Object(settings)
+}
+
+fn section<'a>(settings: &'a mut Map<String, Value>, name: &str) -> &'a mut Map<String, Value> {
+    let section = settings.entry(name).or_insert_with(|| json!({}));
+    if !section.is_object() {
+        *section = json!({});
+    }
+    section.as_object_mut().expect("it was made an object")
+}
+
+fn entry(server: &McpServer) -> Value {
+    let mut entry = match &server.transport {
+        Transport::Stdio { command, args, env } => json!({"command": command, "args": args, "env": env}),
+        Transport::Http { url, headers } => json!({"httpUrl": url, "headers": headers}),
+        Transport::Sse { url, headers } => json!({"url": url, "headers": headers}),
+    };
+    if let Some(tools) = &server.tools {
+        entry["includeTools"] = json!(tools);
+    }
+    if let Some(timeout_ms) = server.timeout_ms {
+        entry["timeout"] = json!(timeout_ms);
+    }
+    entry
+}
+
+/// Returns what of the user's folder the run shares: everything but the settings.
+fn shared(users: &Path) -> Vec<(String, PathBuf)> {
+    let entries = std::fs::read_dir(users).into_iter().flatten().filter_map(Result::ok);
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut names: Vec<String> = names.filter(|name| name != SETTINGS).collect();
+    names.extend(SESSIONS.map(ToOwned::to_owned));
+    names.sort();
+    names.dedup();
+    names.into_iter().map(|name| (name.clone(), users.join(name))).collect()
+}

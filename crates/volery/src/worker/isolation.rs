@@ -1,0 +1,128 @@
+//! A run in a git work tree of its own: made before the agent begins, settled at the end by whoever ends the run. What
+//! was done stays as a branch.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use backend::work_tree::{self, IsolationError};
+use domain::run::{AgentEnd, Event, Input, RunSpec, Worktree};
+use domain::setup::Isolation;
+use journal::{LogWriter, StoreError};
+
+use super::changes::git;
+use super::desk::Desk;
+use crate::app::Engine;
+use crate::clock;
+use crate::env;
+
+/// How long git may take to fill a work tree, and to empty it again.
+const MAKE_MAX: Duration = Duration::from_secs(60);
+const SETTLE_MAX: Duration = Duration::from_secs(30);
+
+/// Whether the run has the place that it shall have.
+enum Entered {
+    Yes,
+    Refused(String),
+}
+
+impl Desk {
+    /// Puts the run where it works, looks around, and begins it.
+    pub(super) async fn begin_run(&mut self, resumed: bool) -> Result<(), StoreError> {
+        if let Entered::Refused(reason) = self.enter_worktree()? {
+            return self.step(Input::Ended(AgentEnd::Refused(reason))).await;
+        }
+        self.look_before(resumed)?;
+        if resumed { self.take_over().await } else { self.begin_first().await }
+    }
+
+    /// Makes the run's own work tree, if it shall have one, and goes there.
+    fn enter_worktree(&mut self) -> Result<Entered, StoreError> {
+        if self.spec.setup.isolation == Isolation::None {
+            return Ok(Entered::Yes);
+        }
+        let worktree = match self.log.state().worktree.clone() {
+            Some(begun) => begun,
+            None => match plan(&self.spec) {
+                Err(reason) => return Ok(refused(&reason)),
+                Ok(planned) => {
+                    let Worktree { path, branch, origin, base } = planned.clone();
+                    self.append(Event::WorktreeBegun { path, branch, origin, base })?;
+                    // Whoever ends the run must know of it.
+                    self.log.sync()?;
+                    planned
+                }
+            },
+        };
+        let left = Duration::from_millis(self.machine.remaining_ms(clock::monotonic_ms()));
+        match enter(&self.spec, &worktree, MAKE_MAX.min(left)) {
+            Ok(directory) => {
+                self.attempt.directory.clone_from(&directory);
+                self.spec.directory = directory;
+                self.engine = Engine::for_run(self.dir.home(), &self.spec);
+                crate::point::reach("worker_entered_worktree");
+                Ok(Entered::Yes)
+            }
+            Err(reason) => Ok(refused(&reason)),
+        }
+    }
+
+    /// Leaves only the branch.
+    pub(super) fn leave_worktree(&mut self) -> Result<(), StoreError> {
+        if self.log.state().worktree.is_some() {
+            self.extend_deadline(SETTLE_MAX);
+        }
+        settle(&self.spec, &mut self.log)
+    }
+}
+
+fn refused(reason: &str) -> Entered {
+    Entered::Refused(format!("isolation: worktree cannot be had: {reason}"))
+}
+
+fn plan(spec: &RunSpec) -> Result<Worktree, String> {
+    let git = git(spec).ok_or("git is not installed, or not on the PATH")?;
+    let folder = env::worktrees_home().ok_or("there is no home directory for it")?;
+    let name = format!("{}-{}", spec.agent, spec.id.short());
+    let deadline = Instant::now() + MAKE_MAX;
+    work_tree::plan_worktree(&git, Path::new(&spec.directory), &folder, &name, deadline)
+        .map_err(|error| error.to_string())
+}
+
+fn enter(spec: &RunSpec, worktree: &Worktree, within: Duration) -> Result<String, String> {
+    let git = git(spec).ok_or("git is not installed, or not on the PATH")?;
+    let text = |error: IsolationError| error.to_string();
+    work_tree::make_worktree(&git, worktree, Instant::now() + within).map_err(text)?;
+    let inside = work_tree::inside_worktree(worktree, Path::new(&spec.directory)).map_err(text)?;
+    inside.into_os_string().into_string().map_err(|path| format!("{} is no text", path.display()))
+}
+
+/// Commits what the agent left, removes its work tree and records the branch. What cannot be settled stays, by name.
+pub(super) fn settle(spec: &RunSpec, log: &mut LogWriter) -> Result<(), StoreError> {
+    let Some(worktree) = log.state().worktree.clone() else { return Ok(()) };
+    let settled = match git(spec) {
+        Some(git) => {
+            let message = format!(
+                "{}: what the run {} left uncommitted\n\nCommitted by Volery at the end of the run, so that nothing is lost.",
+                spec.agent,
+                spec.id.short()
+            );
+            work_tree::settle_worktree(&git, &worktree, &message, Instant::now() + SETTLE_MAX)
+                .map_err(|error| error.to_string())
+        }
+        None => Err("git is not on the PATH".to_owned()),
+    };
+    let event = match settled {
+        Ok(branch) => Event::WorktreeEnded { branch },
+        Err(reason) => Event::Warned {
+            message: format!(
+                "the work tree of this run stays at {}, with the branch {}: {reason}",
+                worktree.path, worktree.branch
+            ),
+        },
+    };
+    match log.append(clock::now(), event) {
+        // The end of the run must not wait for this line to fit.
+        Err(error) if error.is_full() => Ok(()),
+        appended => appended.map(drop),
+    }
+}

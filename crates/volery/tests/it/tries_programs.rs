@@ -1,0 +1,57 @@
+//! `volery doctor --live`: a program that keeps its contract is told from one that does not, and nothing is left.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::stage::{Said, Stage, said};
+
+/// Puts a program on the search path and asks the doctor, with a secret in the environment.
+fn examined(stage: &Stage, name: &str, script: &str) -> Said {
+    let bin = stage.path("bin");
+    fs::create_dir_all(&bin).unwrap();
+    fs::create_dir_all(stage.path("temporary")).unwrap();
+    fs::write(bin.join(name), script).unwrap();
+    fs::set_permissions(bin.join(name), PermissionsExt::from_mode(0o755)).unwrap();
+    let mut command = stage.command(["doctor", "--live", "--json"]);
+    command.env("PATH", format!("{}:/usr/bin:/bin", bin.display())).env("TMPDIR", stage.path("temporary"));
+    said(command.env("ANTHROPIC_API_KEY", "sk-of-the-user").output().unwrap())
+}
+
+fn check(report: &Value, name: &str) -> Value {
+    let checks = report["checks"].as_array().unwrap();
+    checks.iter().find(|check| check["name"] == json!(name)).unwrap_or_else(|| panic!("{report}")).clone()
+}
+
+#[test]
+fn and_tells_which_is_understood() {
+    let stage = Stage::new();
+    let words = "printf '%s\\n' '{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"result\":\"The contract is kept.\",\"session_id\":\"s\",\"usage\":{}}'";
+    let kept = format!(
+        "#!/bin/sh\nread line\necho \"$HOME $ANTHROPIC_API_KEY\" > '{}'\n{words}\n",
+        stage.path("seen").display()
+    );
+    let told = examined(&stage, "claude", &kept);
+    let found = check(&told.json(), "claude");
+    assert!(found["found"].as_str().unwrap().contains("contract ok ("), "{found}");
+    assert!(found["found"].as_str().unwrap().contains("a login in ANTHROPIC_API_KEY"), "{found}");
+    let seen = fs::read_to_string(stage.path("seen")).unwrap();
+    assert!(!told.stdout.contains("sk-of-the-user") && !seen.contains("sk-of-the-user"), "{told:?} {seen}");
+    assert!(Path::new(seen.split(' ').next().unwrap()).starts_with(stage.path("temporary")), "{seen}");
+    assert_eq!(fs::read_dir(stage.path("temporary")).unwrap().count(), 0, "something is left");
+    assert_eq!(stage.runs(), Vec::<String>::new(), "the try is no run of the user's");
+}
+
+#[test]
+fn and_tells_what_is_wrong_with_the_others() {
+    let stage = Stage::new();
+    let told = examined(&stage, "claude", "#!/bin/sh\nread line\necho 'unknown option' >&2\nexit 0\n");
+    assert_eq!(told.code, 1, "{told:?}");
+    let found = check(&told.json(), "claude");
+    assert_eq!(found["grade"], json!("missing"), "{found}");
+    assert!(found["found"].as_str().unwrap().contains("contract broken: "), "{found}");
+    assert!(found["found"].as_str().unwrap().contains("unknown option"), "{found}");
+    assert!(found["advice"].as_str().unwrap().starts_with("runs of claude would fail like this"), "{found}");
+}
