@@ -177,11 +177,11 @@ pub(super) fn mcp(vendor: &Vendor) {
         // It shows the tools of servers only to a model that looks for them.
         script.insert(0, Reply::call("tool_search", json!({"query": "delegate to an agent"})));
     }
-    let Some(place) = Place::make(vendor, "mcp", script) else { return };
+    let Some(mut place) = Place::make(vendor, "mcp", script) else { return };
     // The project's own server must not be there, the agent's own must.
     let other = json!({"mcpServers": {"strange": {"command": "/nonexistent/strange-server", "args": []}}});
     fs::write(place.stage.project().join(".mcp.json"), other.to_string()).unwrap();
-    let mark = users_server(&place, vendor);
+    let mark = users_server(&mut place, vendor);
     let program = env!("CARGO_BIN_EXE_volery");
     let servers = format!("mcp_servers:\n  aviary:\n    command: {program}\n    args: [serve]\n");
     place.agent(vendor, &format!("timeout: 100s\npermission: yolo\n{servers}"));
@@ -200,7 +200,7 @@ pub(super) fn mcp(vendor: &Vendor) {
 }
 
 /// Gives the user a server of their own, by the program's own settings; returns what it leaves if it is started.
-fn users_server(place: &Place, vendor: &Vendor) -> PathBuf {
+fn users_server(place: &mut Place, vendor: &Vendor) -> PathBuf {
     let mark = place.stage.path("users-server-was-started");
     let script = place.stage.path("users-server");
     fs::write(&script, format!("#!/bin/sh\ntouch '{}'\nexec cat > /dev/null\n", mark.display())).unwrap();
@@ -222,7 +222,8 @@ fn users_server(place: &Place, vendor: &Vendor) -> PathBuf {
     let mut settings: Value = serde_json::from_str(&known).unwrap();
     settings[key] = json!({"of-the-user": entry});
     fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(path, settings.to_string()).unwrap();
+    fs::write(&path, settings.to_string()).unwrap();
+    place.user_changed(&path);
     mark
 }
 

@@ -244,6 +244,13 @@ impl Place {
         fs::read_dir(self.stage.path("temporary")).unwrap().count()
     }
 
+    /// The user has changed a file of their own.
+    pub(super) fn user_changed(&mut self, path: &Path) {
+        if let Some(content) = self.own_files.get_mut(path) {
+            *content = fs::read(path).unwrap();
+        }
+    }
+
     /// What the user had is as it was, and what is new is in the folders of the vendors' own.
     fn check_home(&self, run: &Value) {
         let home = self.stage.path("home");
