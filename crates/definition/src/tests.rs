@@ -501,7 +501,10 @@ proptest! {
     }
 
     #[test]
-    fn directive_like_text_is_survived(text in directive_like()) {
+    fn directive_like_text_is_survived(text in prop_oneof![
+        directive_like(),
+        Just("<directive name=<![CDATA[</directive>".to_owned()),
+    ]) {
         check(&text)?;
         check(&format!("<directive name=\"stem\" version=\"1\">{text}</directive>"))?;
     }

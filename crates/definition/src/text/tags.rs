@@ -93,8 +93,10 @@ pub(crate) fn read_tags(
             }
         }
     }
-    if let Some(element) = open.first() {
-        findings.error(element.place, format!("<{}> is not closed", element.name));
+    match open.first() {
+        Some(element) => findings.error(element.place, format!("<{}> is not closed", element.name)),
+        // What looked like the first tag was none.
+        None => findings.error(findings.place_of(range.start), "the tag that begins here is not whole"),
     }
     None
 }
