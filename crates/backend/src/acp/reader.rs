@@ -3,7 +3,8 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use agent_client_protocol_schema::v1::{
-    AgentCapabilities, ContentBlock, ContentChunk, PromptRequest, SessionUpdate, StopReason,
+    AgentCapabilities, CloseSessionRequest, ContentBlock, ContentChunk, PromptRequest, SessionUpdate,
+    StopReason,
 };
 use domain::run::{AgentEnd, Failure, LimitName, ModelError, Stream as Pipe, Usage};
 use serde_json::Value;
@@ -12,7 +13,7 @@ use super::agents::Servers;
 use super::asks::{Free, Requests};
 use super::calls::Calls;
 use super::failure;
-use super::message::{INITIALIZE, PROMPT, SESSION, SETTING, cancel, refusal, request};
+use super::message::{CLOSE, INITIALIZE, PROMPT, SESSION, SETTING, cancel, refusal, request};
 use super::session::{Offer, Order, Purpose, Setting};
 use super::usage::{Meaning, Told};
 use crate::contract::{Answer, Conclusion, Decision, Exit, Reader, Report};
@@ -42,6 +43,8 @@ pub(super) struct Conversation {
     settings: VecDeque<Setting>,
     /// The system prompt went with the session.
     instructed: bool,
+    /// A session can be closed, so that nothing of it is under way when the agent leaves.
+    closes: bool,
     /// The turn is under way: what came before belongs to earlier ones.
     prompted: bool,
     stopping: bool,
@@ -72,6 +75,7 @@ impl Conversation {
             session: None,
             settings: VecDeque::new(),
             instructed: false,
+            closes: false,
             prompted: false,
             stopping: false,
             message: String::new(),
@@ -108,10 +112,9 @@ impl Conversation {
     }
 
     fn answered(&mut self, message: &Value) -> Vec<Report> {
-        if self.ended.is_some() || self.failure.is_some() {
-            return Vec::new();
-        }
         match message["id"].as_u64() {
+            Some(CLOSE) => vec![Report::CloseInput],
+            _ if self.ended.is_some() || self.failure.is_some() => Vec::new(),
             Some(INITIALIZE) => self.greeted(message),
             Some(SESSION) => self.opened(message),
             Some(SETTING) => self.set(message),
@@ -139,6 +142,7 @@ impl Conversation {
         match self.order.opening(&can) {
             Ok(opening) => {
                 self.instructed = opening.instructed;
+                self.closes = can.session_capabilities.close.is_some();
                 let warnings = opening.warnings.iter().map(|text| Report::Warned(text.clone()));
                 let mut reports: Vec<Report> = self.doubts().into_iter().chain(warnings).collect();
                 reports.push(self.order.open(SESSION, &opening));
@@ -319,7 +323,7 @@ impl Conversation {
         let mut reports = self.finish_message();
         if message.get("error").is_some() {
             self.failure = Some(failure::of_error(&self.order.name, &message["error"], &self.login));
-            reports.extend([Report::CloseInput, Report::Finished]);
+            reports.extend(self.leave());
             return reports;
         }
         let result = &message["result"];
@@ -333,8 +337,19 @@ impl Conversation {
         reports.extend(models[0]["model"].as_str().map(|model| Report::Model(model.to_owned())));
         reports.extend(self.told.report(&self.order.name, result, meaning));
         self.ended = Some(result.clone());
-        reports.extend([Report::CloseInput, Report::Finished]);
+        reports.extend(self.leave());
         reports
+    }
+
+    /// Lets the agent go. What it has not written by then is lost, so its session is closed first where it can be.
+    fn leave(&self) -> [Report; 2] {
+        let last = match self.session.as_deref().filter(|_| self.closes) {
+            Some(session) => {
+                Report::Write(request(CLOSE, "session/close", &CloseSessionRequest::new(session.to_owned())))
+            }
+            None => Report::CloseInput,
+        };
+        [last, Report::Finished]
     }
 
     fn end_of(&self, result: &Value) -> AgentEnd {

@@ -545,6 +545,19 @@ fn a_run_is_stopped_by_a_word_and_nothing_is_asked_any_more() {
 }
 
 #[test]
+fn a_session_that_can_be_closed_is_before_the_agent_leaves() {
+    let mut talk = Talk::of(&spec("acp-kimi"));
+    talk.hear(&hello(&json!({"sessionCapabilities": {"close": {}}})));
+    talk.hear(&json!({"jsonrpc": "2.0", "id": 2, "result": {"sessionId": "s-1", "modes": {"currentModeId": "default"}}}));
+    talk.hear(&says("Done."));
+    let reports = talk.hear(&ends("end_turn"));
+    assert!(reports.contains(&Report::Finished) && !reports.contains(&Report::CloseInput), "{reports:?}");
+    assert_eq!(talk.written.last().unwrap()["method"], "session/close");
+    assert_eq!(talk.hear(&json!({"jsonrpc": "2.0", "id": 5, "result": {}})), [Report::CloseInput]);
+    assert_eq!(talk.end().end, AgentEnd::Done);
+}
+
+#[test]
 fn an_answer_in_a_shape_is_read_as_a_value() {
     let mut spec = spec("acp-kimi");
     spec.setup.output_schema = Some(json!({"type": "object"}));

@@ -271,7 +271,7 @@ impl Place {
 
 /// Returns where a vendor's program keeps its own state below the user's home.
 fn state_folders(vendor: &str) -> &'static [&'static str] {
-    match vendor.trim_start_matches("acp-") {
+    match vendor.strip_prefix("acp-").unwrap_or(vendor) {
         "claude" => &[".claude", ".claude.json", ".cache/claude-cli-nodejs"],
         "codex" => &[".codex"],
         "gemini" => &[".gemini"],
@@ -281,7 +281,7 @@ fn state_folders(vendor: &str) -> &'static [&'static str] {
             &[".config/opencode", ".local/share/opencode", ".local/state/opencode", ".cache/opencode"]
         }
         "goose" => &[".config/goose", ".local/share/goose", ".local/state/goose"],
-        "kimi" => &[".kimi-code", ".kimi"],
+        "kimi" => &[".kimi-code"],
         other => panic!("nobody knows where {other} keeps its state"),
     }
 }
@@ -330,7 +330,7 @@ fn left_out(backend: &str, case: &str) -> Option<Cell> {
         "say" | "cancel" => None,
         "deny" if !slow || backend == "acp-gemini" => None,
         "mcp" if backend == "acp-qwen" => None,
-        "schema" | "time-out" | "long prompt" if acp && backend != "acp-goose" => {
+        "schema" | "time-out" | "long prompt" | "fork" if acp && backend != "acp-goose" => {
             Some(Cell::NotRun("the same as with acp-goose"))
         }
         "context" if acp && backend != "acp-goose" => {
