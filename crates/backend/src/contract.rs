@@ -36,6 +36,10 @@ pub struct Capabilities {
     pub skips_context: bool,
     /// The agent gets its own MCP servers, and only those.
     pub mcp_servers: bool,
+    /// Of a server's tools the agent sees only those that are named.
+    pub server_tools: bool,
+    /// A call of a server's tool ends when the server's time is up.
+    pub server_timeouts: bool,
     /// The answer is made to satisfy a schema.
     pub output_schema: bool,
     pub max_turns: bool,

@@ -73,6 +73,8 @@ impl Backend for Codex {
             effort: true,
             skips_context: true,
             mcp_servers: true,
+            server_tools: true,
+            server_timeouts: true,
             output_schema: true,
             extra_args: true,
             extra_directories: true,

@@ -80,6 +80,8 @@ impl Backend for Copilot {
             tools: true,
             skips_context: true,
             mcp_servers: true,
+            server_tools: true,
+            server_timeouts: true,
             output_schema: true,
             extra_args: true,
             extra_directories: true,

@@ -69,6 +69,8 @@ impl Backend for Gemini {
             replaces_prompt: true,
             tools: true,
             mcp_servers: true,
+            server_tools: true,
+            server_timeouts: true,
             max_turns: true,
             delegates: true,
             output_schema: true,

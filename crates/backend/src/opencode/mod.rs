@@ -84,6 +84,7 @@ impl Backend for Opencode {
             tools: true,
             skips_context: true,
             mcp_servers: true,
+            server_tools: true,
             output_schema: true,
             extra_args: true,
             delegates: true,

@@ -88,6 +88,8 @@ impl Backend for Qwen {
             tools: true,
             skips_context: true,
             mcp_servers: true,
+            server_tools: true,
+            server_timeouts: true,
             output_schema: true,
             max_turns: true,
             extra_args: true,

@@ -3,6 +3,7 @@
 
 use backend::contract::Capabilities;
 use domain::agent::Agent;
+use domain::mcp_server::McpServer;
 use domain::permission::{Permission, Unenforceable};
 use domain::run::{BackendSpec, OnInterrupt, RunSpec};
 use domain::setup::{Context, OutputFormat, PromptMode, Setup};
@@ -109,12 +110,22 @@ pub(super) fn refusal(setup: &Setup, spec: &BackendSpec) -> Option<String> {
 
 fn unhonoured_setup(setup: &Setup, can: Capabilities, name: &str) -> Vec<String> {
     let json = setup.output_format == OutputFormat::Json || setup.output_schema.is_some();
+    // Where the servers themselves are not honoured, that says it all.
+    let server_has = |wish: fn(&McpServer) -> bool| can.mcp_servers && setup.mcp_servers.iter().any(wish);
     let of_backend = [
         (setup.effort.is_some() && !can.effort, "effort"),
         (setup.tools.is_some() && !can.tools, "tools"),
         (setup.prompt_mode == PromptMode::Replace && !can.replaces_prompt, "prompt_mode: replace"),
         (setup.context == Context::None && !can.skips_context, "context: none"),
         (!setup.mcp_servers.is_empty() && !can.mcp_servers, "mcp_servers"),
+        (
+            server_has(|server| server.tools.is_some()) && !can.server_tools,
+            "the list of tools of an MCP server",
+        ),
+        (
+            server_has(|server| server.timeout_ms.is_some()) && !can.server_timeouts,
+            "the time-out of an MCP server",
+        ),
         (json && !can.output_schema, "the form of the output"),
         (!setup.extra_args.is_empty() && !can.extra_args, "extra_args"),
         (!setup.extra_directories.is_empty() && !can.extra_directories, "extra_directories"),

@@ -111,3 +111,18 @@ fn is_key(line: &str) -> bool {
     let key = line.split(':').next().unwrap_or_default();
     key.len() < line.len() && key.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
 }
+
+#[test]
+fn what_a_server_is_asked_for_and_the_backend_cannot_do_is_named() {
+    let stage = Stage::new();
+    let server = "mcp_servers: {tracker: {command: tracker, tools: [find], timeout: 5000}}";
+    stage.agent("careful", &format!("backend: claude\n{server}"));
+    stage.agent("able", &format!("backend: codex\n{server}"));
+    let warnings = |name: &str| stage.json(["agents", "show", name])["warnings"].clone();
+    let named = json!([
+        "the list of tools of an MCP server is not honoured by claude",
+        "the time-out of an MCP server is not honoured by claude",
+    ]);
+    assert_eq!(warnings("careful"), named);
+    assert_eq!(warnings("able"), json!(null));
+}
