@@ -7,8 +7,13 @@ use crate::tree::{File, Tree};
 
 /// Where unsafe code may be.
 const UNSAFE: [&str; 2] = ["crates/backend/src/process/os/", "crates/fake-agent/"];
-/// Where processes are started; what the tests run in a place without a network starts in the second.
-const SPAWN: [&str; 2] = ["crates/backend/src/process/", "crates/model-server/src/offline.rs"];
+/// Where processes are started; what the tests run in a place without a network starts in the second, and
+/// what the stand-ins of vendors' programs run in the third.
+const SPAWN: [&str; 3] = [
+    "crates/backend/src/process/",
+    "crates/model-server/src/offline.rs",
+    "crates/fake-agent/src/bin/stand-in/",
+];
 /// Where every environment variable is named.
 const ENV: &str = "crates/volery/src/env.rs";
 const DOORS: &str = "crates/volery/src/door/";
