@@ -27,6 +27,7 @@ pub mod program;
 pub mod qwen;
 pub mod registry;
 pub mod rehearsal;
+mod told_error;
 pub mod user;
 pub mod worded_schema;
 pub mod work_tree;

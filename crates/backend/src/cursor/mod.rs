@@ -1,5 +1,7 @@
-//! Cursor's program, after its documentation: it could not be installed where this was written. It takes its prompt as
-//! an argument, and has no way to name MCP servers; those of the user need an approval that it is not given.
+//! Cursor's program, after its documentation: it could not be installed where this was written, and is stood in for in
+//! the tests. It has no way to name MCP servers; those of the user and of the project need an approval that it is not
+//! given. Without force it changes no file and executes nothing that its settings do not allow: `safe-edit` is as
+//! narrow as that.
 
 mod reader;
 
@@ -8,9 +10,7 @@ use domain::run::RunSpec;
 use serde_json::Value;
 
 use crate::combined_prompt::{self, ARGUMENT_BYTES_MAX};
-use crate::contract::{
-    Backend, Capabilities, Drive, Feed, Place, PrepareError, ProcessDrive, inexpressible, permitted_args,
-};
+use crate::contract::{Backend, Capabilities, Drive, Feed, Place, PrepareError, ProcessDrive, inexpressible};
 use crate::program::Program;
 
 const KIND: &str = "cursor";
@@ -19,9 +19,6 @@ const KIND: &str = "cursor";
 static PROGRAM: Program = Program { names: &["cursor-agent", "agent"], natives: &[], tried: ("0", "9999") };
 
 const VARIABLES: &[&str] = &["CURSOR_API_KEY", "CURSOR_CONFIG_DIR"];
-
-/// Arguments that an agent's file may add: none of them grants anything.
-const EXTRA_ARGS: &[&str] = &["--stream-partial-output"];
 
 pub struct Cursor;
 
@@ -43,7 +40,6 @@ impl Backend for Cursor {
             tells_tools: true,
             process: true,
             output_schema: true,
-            extra_args: true,
             ..Capabilities::default()
         }
     }
@@ -58,14 +54,9 @@ impl Backend for Cursor {
         let found = place.found.ok_or_else(|| wrong("cursor-agent was not found on the PATH".to_owned()))?;
         let setup = &spec.setup;
         let prompt = combined_prompt::combined(spec);
-        if prompt.len() > ARGUMENT_BYTES_MAX {
-            let bytes = prompt.len();
-            return Err(wrong(format!(
-                "the prompt has {bytes} bytes, and cursor takes it only as an argument"
-            )));
-        }
         let mut argv = found.argv.clone();
-        argv.extend(["-p", "--output-format", "stream-json", "--trust"].map(ToOwned::to_owned));
+        let fixed = ["-p", "--output-format", "stream-json", "--stream-partial-output", "--trust"];
+        argv.extend(fixed.map(ToOwned::to_owned));
         argv.extend(level(setup.permission.level).iter().map(|word| (*word).to_owned()));
         let mut option = |flag: &str, value: &str| argv.extend([flag.to_owned(), value.to_owned()]);
         option("--workspace", &spec.directory);
@@ -75,14 +66,18 @@ impl Backend for Cursor {
         if let Some(session) = &spec.session {
             option("--resume", session.as_str());
         }
-        argv.extend(permitted_args(&setup.extra_args, EXTRA_ARGS).map_err(wrong)?);
-        argv.push(combined_prompt::argument(&prompt));
+        let feed = if prompt.len() > ARGUMENT_BYTES_MAX {
+            Feed::Whole(prompt.into_bytes())
+        } else {
+            argv.push(combined_prompt::argument(&prompt));
+            Feed::Nothing
+        };
         Ok(Drive::Process(ProcessDrive {
             argv,
             env: Vec::new(),
             known_env: VARIABLES.iter().map(|name| (*name).to_owned()).collect(),
             set: Vec::new(),
-            feed: Feed::Nothing,
+            feed,
             files: Vec::new(),
             reader: Box::new(reader::Stream::new(setup.output_schema.is_some())),
         }))

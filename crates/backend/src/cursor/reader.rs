@@ -7,10 +7,13 @@ use serde_json::Value;
 use crate::contract::{Answer, Conclusion, Exit, Reader, Report};
 use crate::kept::{self, Kept};
 use crate::lines::{Line, Lines};
+use crate::told_error;
 use crate::worded_schema;
 
 /// How the name of each kind of tool ends in the stream.
 const TOOL_SUFFIX: &str = "ToolCall";
+/// The kind of all tools that have none of their own; their name is a member.
+const OTHER_TOOL: &str = "function";
 
 /// The stream of one run.
 pub(super) struct Stream {
@@ -40,14 +43,7 @@ impl Stream {
             Some("system") => {
                 reports.extend(event["model"].as_str().map(|model| Report::Model(model.to_owned())));
             }
-            Some("assistant") => {
-                let blocks = event["message"]["content"].as_array().into_iter().flatten();
-                for said in blocks.filter_map(|block| block["text"].as_str()).filter(|said| !said.is_empty())
-                {
-                    self.kept.say(said);
-                    reports.push(Report::Said(format!("{said}\n")));
-                }
-            }
+            Some("assistant") => reports.extend(self.hear(&event)),
             Some("tool_call") => reports.extend(tool(&event)),
             // The first result counts: nothing that comes later was asked for.
             Some("result") if self.result.is_none() => {
@@ -59,10 +55,34 @@ impl Stream {
         reports
     }
 
+    /// Takes in what was said. A piece has a time and no number of a call; a whole message repeats its pieces.
+    fn hear(&mut self, event: &Value) -> Vec<Report> {
+        let blocks = event["message"]["content"].as_array().into_iter().flatten();
+        let said: String = blocks.filter_map(|block| block["text"].as_str()).collect();
+        if said.is_empty() {
+            return Vec::new();
+        }
+        if event.get("timestamp_ms").is_some() && event.get("model_call_id").is_none() {
+            self.kept.piece(&said);
+            return vec![Report::Said(said)];
+        }
+        let told = self.kept.has_pieces();
+        self.kept.say(&said);
+        vec![Report::Said(if told { "\n".to_owned() } else { format!("{said}\n") })]
+    }
+
     fn without_result(&self, exit: Exit) -> Failure {
         let stderr = self.kept.stderr();
+        let unknown_session = || {
+            let text = stderr.to_lowercase();
+            text.contains("chat") && text.contains("not found")
+        };
+        if let (Exit::Code(1..), Some(error)) = (exit, told_error::model_error(&stderr)) {
+            return Failure::Model { error, message: kept::message(&stderr) };
+        }
         match exit {
             Exit::Signal(signal) => Failure::Signal { signal },
+            Exit::Code(_) if unknown_session() => Failure::Session { reason: kept::message(&stderr) },
             Exit::Code(0) => {
                 Failure::Output { reason: "the stream ended without its terminal event".to_owned() }
             }
@@ -112,9 +132,11 @@ fn tool(event: &Value) -> Vec<Report> {
     let Some((kind, call)) = event["tool_call"].as_object().and_then(|call| call.iter().next()) else {
         return Vec::new();
     };
-    let name = kind.strip_suffix(TOOL_SUFFIX).unwrap_or(kind).to_owned();
+    let own = call["name"].as_str().filter(|_| kind == OTHER_TOOL);
+    let name = own.unwrap_or_else(|| kind.strip_suffix(TOOL_SUFFIX).unwrap_or(kind)).to_owned();
     if event["subtype"] == "started" {
-        return vec![Report::ToolCalled { id, name, input: call["args"].clone() }];
+        let input = call.get("args").or_else(|| call.get("arguments")).cloned().unwrap_or_default();
+        return vec![Report::ToolCalled { id, name, input }];
     }
     let result = &call["result"];
     let ok = result.get("success").is_some();

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use domain::run::{AgentEnd, Failure, Stream as Pipe};
+use domain::run::{AgentEnd, Failure, ModelError, Stream as Pipe};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -58,6 +58,18 @@ fn a_failure_is_a_message_and_a_code_and_what_was_said_is_kept() {
     let failed = |failure| AgentEnd::Failed(failure);
     let message = "no such model".to_owned();
     assert_eq!(ended("\x1b[31mno such model\x1b[0m\n", Exit::Code(1)), failed(Failure::Agent { message }));
+    let lost = ended("Error: Chat c-9 not found", Exit::Code(1));
+    assert!(matches!(lost, AgentEnd::Failed(Failure::Session { .. })), "{lost:?}");
+    let denied = ended("Error: Authentication required. Please run 'agent login' first", Exit::Code(1));
+    let model = |end: &AgentEnd| match end {
+        AgentEnd::Failed(Failure::Model { error, .. }) => Some(*error),
+        _ => None,
+    };
+    assert_eq!(model(&denied), Some(ModelError::Denied));
+    assert_eq!(
+        model(&ended("ConnectError: [unavailable] Error", Exit::Code(1))),
+        Some(ModelError::Overloaded)
+    );
     assert_eq!(ended("", Exit::Code(1)), failed(Failure::Exit { code: 1 }));
     assert_eq!(ended("", Exit::Signal(15)), failed(Failure::Signal { signal: 15 }));
     assert!(matches!(ended("", Exit::Code(0)), AgentEnd::Failed(Failure::Output { .. })));
@@ -106,7 +118,8 @@ fn what_the_agent_wants_becomes_options() {
     .unwrap()
     .argv
     .join(" ");
-    let fixed = "/bin/cursor-agent -p --output-format stream-json --trust --mode plan --workspace /p";
+    let fixed = "/bin/cursor-agent -p --output-format stream-json --stream-partial-output --trust --mode plan \
+                 --workspace /p";
     assert!(argv.starts_with(&format!("{fixed} --model auto --resume c-1 [System")), "{argv}");
     let yolo = drive(|spec| spec.setup.permission.level = Some(Level::Yolo)).unwrap().argv;
     assert!(yolo.contains(&"--force".to_owned()), "{yolo:?}");
@@ -114,13 +127,33 @@ fn what_the_agent_wants_becomes_options() {
 }
 
 #[test]
-fn rules_and_prompts_that_do_not_fit_are_refused() {
+fn a_prompt_that_does_not_fit_into_an_argument_is_piped_in() {
+    let long = drive(|spec| spec.prompt = "x".repeat(200_000)).unwrap();
+    assert!(matches!(&long.feed, Feed::Whole(bytes) if bytes.len() > 200_000));
+    assert!(long.argv.iter().all(|word| word.len() < 1_000));
+    assert_eq!(drive(|_| {}).unwrap().feed, Feed::Nothing);
+}
+
+#[test]
+fn pieces_are_told_once_and_kept_where_nothing_whole_comes() {
+    let text = |text: &str| json!({"content": [{"type": "text", "text": text}]});
+    let piece = |said: &str| json!({"type": "assistant", "message": text(said), "timestamp_ms": 7});
+    let flushed =
+        json!({"type": "assistant", "message": text("Hello"), "timestamp_ms": 7, "model_call_id": "m"});
+    let (reports, conclusion) =
+        read(&[piece("Hel"), piece("lo"), flushed, piece("and th")], Exit::Signal(15));
+    let said: Vec<&str> = reports
+        .iter()
+        .filter_map(|report| if let Report::Said(text) = report { Some(text.as_str()) } else { None })
+        .collect();
+    assert_eq!(said, ["Hel", "lo", "\n", "and th"]);
+    assert_eq!(conclusion.answer, Answer::Text("Hello\nand th".to_owned()));
+}
+
+#[test]
+fn rules_are_refused() {
     let permission = serde_json::from_str(r#"{"level": "safe-edit", "deny": ["Bash"]}"#).unwrap();
     assert_eq!(Cursor.unenforceable(&permission, &Value::Null), ["the rule deny Bash"]);
-    assert!(
-        drive(|spec| spec.prompt = "x".repeat(200_000)).err().unwrap().reason.contains("only as an argument")
-    );
-    assert!(drive(|spec| spec.setup.extra_args = vec!["--force".to_owned()]).is_err());
 }
 
 proptest! {

@@ -1,15 +1,17 @@
-//! Grok's program, after what other systems that drive it do: it could not be installed where this was written. Its
-//! levels are those of a sandbox of the kernel, so that nothing is asked; it has no words for rules.
+//! Grok's program, after its documentation; in the tests it is stood in for. Its levels are those of a sandbox of the
+//! kernel, so that nothing is asked. It would load the MCP servers of user and project, and has no way to name others:
+//! the tools by which a model reaches them are taken away.
 
 mod reader;
+mod rules;
 
-use domain::permission::{Level, Permission};
+use domain::permission::Permission;
 use domain::run::RunSpec;
 use serde_json::Value;
 
 use crate::combined_prompt;
 use crate::contract::{
-    Backend, Capabilities, Drive, Feed, Place, PrepareError, ProcessDrive, WorkFile, inexpressible,
+    Backend, Capabilities, Drive, Feed, Place, PrepareError, ProcessDrive, Setting, WorkFile,
 };
 use crate::program::Program;
 
@@ -19,7 +21,14 @@ const PROMPT_FILE: &str = "prompt.md";
 /// No version was tried.
 static PROGRAM: Program = Program { names: &["grok"], natives: &[], tried: ("0", "9999") };
 
-const VARIABLES: &[&str] = &["XAI_API_KEY"];
+const VARIABLES: &[&str] = &["GROK_HOME", "GROK_MODELS_BASE_URL", "GROK_XAI_API_BASE_URL", "XAI_API_KEY"];
+
+/// No updates in the middle of a run, and no servers from the settings of other programs.
+const SETTINGS: [(&str, &str); 3] = [
+    ("GROK_DISABLE_AUTOUPDATER", "1"),
+    ("GROK_CLAUDE_MCPS_ENABLED", "false"),
+    ("GROK_CURSOR_MCPS_ENABLED", "false"),
+];
 
 pub struct Grok;
 
@@ -41,13 +50,16 @@ impl Backend for Grok {
             process: true,
             effort: true,
             output_schema: true,
+            usage: true,
+            max_turns: true,
+            tells_tools: true,
+            forks: true,
             ..Capabilities::default()
         }
     }
 
-    /// Only the levels have words.
     fn unenforceable(&self, permission: &Permission, _options: &Value) -> Vec<String> {
-        inexpressible(&Permission { level: None, ..permission.clone() })
+        rules::gaps(permission)
     }
 
     fn prepare(&self, spec: &RunSpec, place: &Place<'_>) -> Result<Drive, PrepareError> {
@@ -57,7 +69,14 @@ impl Backend for Grok {
         let mut argv = found.argv.clone();
         let mut option = |flag: &str, value: &str| argv.extend([flag.to_owned(), value.to_owned()]);
         option("--permission-mode", "bypassPermissions");
-        option("--sandbox", sandbox(setup.permission.level));
+        option("--sandbox", rules::sandbox(setup.permission.level));
+        for rule in rules::denied(&setup.permission) {
+            option("--deny", &rule);
+        }
+        option("--disallowed-tools", &rules::removed(&setup.permission));
+        if let Some(turns) = setup.max_turns {
+            option("--max-turns", &turns.to_string());
+        }
         if let Some(model) = &spec.model {
             option("--model", model);
         }
@@ -68,26 +87,19 @@ impl Backend for Grok {
             option("--resume", session.as_str());
         }
         option("--cwd", &spec.directory);
-        option("--output-format", "json");
+        option("--output-format", "streaming-json");
         option("--prompt-file", &place.file(PROMPT_FILE));
+        argv.extend(spec.fork.then(|| "--fork-session".to_owned()));
         argv.push("--verbatim".to_owned());
         Ok(Drive::Process(ProcessDrive {
             argv,
             env: Vec::new(),
             known_env: VARIABLES.iter().map(|name| (*name).to_owned()).collect(),
-            set: Vec::new(),
+            set: SETTINGS.map(|(name, value)| (name.to_owned(), Setting::Plain(value.to_owned()))).to_vec(),
             feed: Feed::Nothing,
             files: vec![WorkFile::plain(PROMPT_FILE, combined_prompt::combined(spec))],
-            reader: Box::new(reader::Document::new(setup.output_schema.is_some())),
+            reader: Box::new(reader::Stream::new(setup.output_schema.is_some())),
         }))
-    }
-}
-
-fn sandbox(level: Option<Level>) -> &'static str {
-    match level {
-        Some(Level::ReadOnly) => "read-only",
-        None | Some(Level::SafeEdit) => "workspace",
-        Some(Level::Yolo) => "off",
     }
 }
 

@@ -1,96 +1,189 @@
-//! Understands the one document that Grok writes at its end.
+//! Understands the stream of Grok: pieces of text, tools, and an end or an error as its last word.
 
-use domain::run::{AgentEnd, Failure, LimitName, ModelError, Stream as Pipe};
+use domain::run::{AgentEnd, Cost, CostBasis, Failure, LimitName, ModelError, Stream as Pipe, Usage};
 use serde_json::Value;
 
 use crate::contract::{Answer, Conclusion, Exit, Reader, Report};
 use crate::kept::{self, Kept};
+use crate::lines::{Line, Lines};
+use crate::told_error;
 use crate::worded_schema;
 
-/// The longest document that is understood.
-const DOCUMENT_BYTES_MAX: usize = 8 << 20;
-/// How the program says that it does not know a session.
-const UNKNOWN_SESSION: &str = "session not found";
+/// The most of a message that is kept as the answer.
+const MESSAGE_BYTES_MAX: usize = 4 << 20;
+/// Its smallest part of a dollar, of which a millionth has so many.
+const TICKS_PER_MICROUSD: u64 = 10_000;
 
-/// The output of one run.
-pub(super) struct Document {
+/// The stream of one run.
+pub(super) struct Stream {
     structured: bool,
-    held: Vec<u8>,
+    lines: Lines,
     kept: Kept,
+    /// What was said since the last tool was used.
+    message: String,
+    /// The names of the tools that are under way, by the ids of their calls.
+    tools: Vec<(String, String)>,
+    /// The last word: an end, or an error.
+    last: Option<Value>,
 }
 
-impl Document {
+impl Stream {
     pub(super) fn new(structured: bool) -> Self {
-        Self { structured, held: Vec::new(), kept: Kept::default() }
+        Self {
+            structured,
+            lines: Lines::default(),
+            kept: Kept::default(),
+            message: String::new(),
+            tools: Vec::new(),
+            last: None,
+        }
+    }
+
+    fn take(&mut self, line: Line) -> Vec<Report> {
+        let Line::Whole(line) = line else {
+            return vec![Report::Warned("a line of output was too long and was passed over".to_owned())];
+        };
+        let Ok(event) = serde_json::from_slice::<Value>(&line) else { return Vec::new() };
+        match event["type"].as_str() {
+            Some("text") => {
+                let text = event["data"].as_str().unwrap_or_default();
+                let room = MESSAGE_BYTES_MAX.saturating_sub(self.message.len());
+                self.message.push_str(domain::size::head(text, room));
+                self.kept.piece(text);
+                vec![Report::Said(text.to_owned())]
+            }
+            Some("tool_call") => self.tool_began(&event),
+            Some("tool_call_update") => self.tool_ended(&event),
+            Some("end" | "error") if self.last.is_none() => {
+                let reports = told_at_the_end(&event);
+                self.last = Some(event);
+                reports
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn tool_began(&mut self, event: &Value) -> Vec<Report> {
+        let mut reports = Vec::new();
+        if !self.message.is_empty() {
+            self.kept.say(&std::mem::take(&mut self.message));
+            reports.push(Report::Said("\n".to_owned()));
+        }
+        let told = event["toolName"].as_str().or(event["title"].as_str()).unwrap_or_default();
+        let (id, name) = (id_of(event), told.to_owned());
+        self.tools.push((id.clone(), name.clone()));
+        reports.push(Report::ToolCalled { id, name, input: event["rawInput"].clone() });
+        reports
+    }
+
+    fn tool_ended(&mut self, event: &Value) -> Vec<Report> {
+        let ok = match event["status"].as_str() {
+            Some("completed") => true,
+            Some("failed") => false,
+            _ => return Vec::new(),
+        };
+        let id = id_of(event);
+        let at = self.tools.iter().position(|(known, _)| *known == id);
+        let name = at.map(|at| self.tools.remove(at).1).unwrap_or_default();
+        let output = kept::message(&event["rawOutput"].to_string());
+        let denied = !ok && output.to_lowercase().contains("permission denied");
+        let mut reports = vec![Report::ToolReturned { id, ok, output }];
+        if denied {
+            reports.push(Report::Warned(format!("denied: {name}: by the rules or the sandbox of grok")));
+        }
+        reports
+    }
+
+    fn without_end(&self, exit: Exit) -> Failure {
+        let stderr = self.kept.stderr();
+        match exit {
+            Exit::Code(1..) if !stderr.is_empty() => failure(&stderr),
+            exit => kept::without_end(exit),
+        }
     }
 }
 
-impl Reader for Document {
+impl Reader for Stream {
     fn feed(&mut self, pipe: Pipe, bytes: &[u8]) -> Vec<Report> {
-        if !self.kept.is_complaint(pipe, bytes) {
-            let room = DOCUMENT_BYTES_MAX.saturating_sub(self.held.len()).min(bytes.len());
-            self.held.extend_from_slice(&bytes[..room]);
+        if self.kept.is_complaint(pipe, bytes) {
+            return Vec::new();
         }
-        Vec::new()
+        let lines = self.lines.feed(bytes);
+        lines.into_iter().flat_map(|line| self.take(line)).collect()
     }
 
     fn conclude(&mut self, exit: Exit) -> Conclusion {
-        let document = serde_json::from_slice::<Value>(&self.held).ok().filter(Value::is_object);
-        let Some(document) = document else {
-            return Conclusion::new(AgentEnd::Failed(self.without_document(exit)), Answer::Nothing);
+        let reports = match self.lines.finish() {
+            Some(rest) => self.take(Line::Whole(rest)),
+            None => Vec::new(),
         };
-        let text = document["text"].as_str().unwrap_or_default();
-        let end = match exit {
-            Exit::Signal(signal) => AgentEnd::Failed(Failure::Signal { signal }),
-            Exit::Code(code) => end(&document, code),
+        let last = self.last.take();
+        let end = match (&last, exit) {
+            (None, exit) => AgentEnd::Failed(self.without_end(exit)),
+            (Some(event), _) if event["type"] == "error" => {
+                AgentEnd::Failed(failure(event["message"].as_str().unwrap_or("it failed without a reason")))
+            }
+            (Some(_), Exit::Signal(signal)) => AgentEnd::Failed(Failure::Signal { signal }),
+            (Some(event), Exit::Code(code)) => end(event, code, &self.message),
         };
-        let answer = match (&end, text) {
-            (AgentEnd::Done, text) => Answer::Text(text.to_owned()),
-            (_, "") => Answer::Nothing,
-            (_, text) => Answer::Text(text.to_owned()),
+        let answer = match (&end, self.message.is_empty()) {
+            (AgentEnd::Done, false) => Answer::Text(std::mem::take(&mut self.message)),
+            _ => self.kept.answer(),
         };
         let mut conclusion = Conclusion::new(end, answer);
-        conclusion.session = document["sessionId"].as_str().map(ToOwned::to_owned);
+        conclusion.session = last.and_then(|event| Some(event["sessionId"].as_str()?.to_owned()));
         if self.structured {
             worded_schema::read_value(&mut conclusion);
         }
+        conclusion.reports = reports;
         conclusion
     }
 }
 
-impl Document {
-    fn without_document(&self, exit: Exit) -> Failure {
-        let stderr = self.kept.stderr();
-        match exit {
-            _ if stderr.to_lowercase().contains(UNKNOWN_SESSION) => {
-                Failure::Session { reason: kept::message(&stderr) }
-            }
-            Exit::Signal(signal) => Failure::Signal { signal },
-            Exit::Code(0) => Failure::Output { reason: "the output is no document of JSON".to_owned() },
-            Exit::Code(_) if !stderr.is_empty() => Failure::Agent { message: kept::message(&stderr) },
-            Exit::Code(code) => Failure::Exit { code },
-        }
+fn id_of(event: &Value) -> String {
+    event["toolCallId"].as_str().unwrap_or_default().to_owned()
+}
+
+/// Returns what a message about a failure means.
+fn failure(message: &str) -> Failure {
+    let text = message.to_lowercase();
+    let told = kept::message(message);
+    match told_error::model_error(message) {
+        _ if text.contains("session") && text.contains("not found") => Failure::Session { reason: told },
+        Some(error) => Failure::Model { error, message: told },
+        None => Failure::Agent { message: told },
     }
 }
 
-fn end(document: &Value, code: i32) -> AgentEnd {
-    let error = document.get("error").filter(|error| !error.is_null());
-    let told =
-        error.map(|error| error["message"].as_str().or(error.as_str()).unwrap_or("it failed").to_owned());
-    if let Some(message) = told {
-        return AgentEnd::Failed(Failure::Agent { message: kept::message(&message) });
-    }
-    match (document["stopReason"].as_str(), code) {
-        (Some("EndTurn"), 0) => AgentEnd::Done,
-        (Some("Refusal"), _) => {
-            let message = kept::message(document["text"].as_str().unwrap_or_default());
+/// Returns what the last word says about what was used: tokens of this run alone, and a price if it is complete.
+fn told_at_the_end(event: &Value) -> Vec<Report> {
+    let models = event["modelUsage"].as_object().into_iter().flatten();
+    let mut reports: Vec<Report> = models.map(|(model, _)| Report::Model(model.clone())).take(1).collect();
+    let Some(told) = event.get("usage").filter(|told| told.is_object()) else { return reports };
+    let count = |keys: &[&str]| keys.iter().filter_map(|key| told[*key].as_u64()).sum::<u64>();
+    let ticks = event["total_cost_usd_ticks"].as_u64();
+    let cost = ticks.map(|ticks| Cost { microusd: ticks / TICKS_PER_MICROUSD, basis: CostBasis::Reported });
+    reports.push(Report::Used(Usage {
+        input_tokens: count(&["input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"]),
+        output_tokens: count(&["output_tokens"]),
+        cost,
+    }));
+    reports
+}
+
+fn end(event: &Value, code: i32, said: &str) -> AgentEnd {
+    let told = event["stopReason"].as_str().unwrap_or_default();
+    // Older versions write the same words in one: `EndTurn`.
+    let reason = told.replace('_', "").to_lowercase();
+    match (reason.as_str(), code) {
+        ("refusal", _) => {
+            let message = kept::message(said);
             AgentEnd::Failed(Failure::Model { error: ModelError::Refusal, message })
         }
-        (Some("MaxTurnRequests"), _) => AgentEnd::OverBudget(LimitName::Turns),
+        ("maxturnrequests", _) => AgentEnd::OverBudget(LimitName::Turns),
         (_, code) if code != 0 => AgentEnd::Failed(Failure::Exit { code }),
-        (Some(reason), _) => AgentEnd::Failed(Failure::Output { reason: format!("it stopped as {reason}") }),
-        (None, _) => {
-            AgentEnd::Failed(Failure::Output { reason: "the document has no stopReason".to_owned() })
-        }
+        ("endturn", _) => AgentEnd::Done,
+        ("", _) => AgentEnd::Failed(Failure::Output { reason: "the end has no stopReason".to_owned() }),
+        _ => AgentEnd::Failed(Failure::Output { reason: format!("it stopped as {told}") }),
     }
 }

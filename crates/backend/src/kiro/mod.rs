@@ -1,12 +1,16 @@
-//! Kiro's program, after its documentation: it could not be installed where this was written. It writes a transcript
-//! for people and names no session, so that a later run cannot continue a conversation by it. It finds its last
-//! conversation by the directory it works in: a run that may have to ask once more gets one of its own.
+//! Kiro's program, after its documentation: it could not be installed where this was written, and is stood in for in
+//! the tests. It writes a transcript for people and names no session, so that a later run cannot continue a
+//! conversation by it. It finds its last conversation, its agents and its MCP servers by the directory it works in: a
+//! run gets one of its own, with an agent in it that has what the run's agent has, and nothing of the project's. Only
+//! an agent that the project defines for Kiro itself works in the project.
 
+mod agent_file;
 mod answer_tool;
 mod reader;
 
 use std::path::PathBuf;
 
+use domain::agent::Delegates;
 use domain::permission::{Level, Permission, Rule, ToolKind};
 use domain::run::RunSpec;
 use serde_json::Value;
@@ -15,6 +19,7 @@ use crate::combined_prompt::{self, ARGUMENT_BYTES_MAX};
 use crate::contract::{
     Backend, Capabilities, Drive, Feed, Place, PrepareError, ProcessDrive, Setting, WorkFile, permitted_args,
 };
+use crate::mcp_config;
 use crate::program::Program;
 use crate::worded_schema;
 
@@ -63,6 +68,9 @@ impl Backend for Kiro {
             output_schema: true,
             extra_args: true,
             response_file: true,
+            mcp_servers: true,
+            delegates: true,
+            skips_context: true,
             ..Capabilities::default()
         }
     }
@@ -88,11 +96,10 @@ impl Backend for Kiro {
     }
 
     fn works_in(&self, spec: &RunSpec, place: &Place<'_>) -> Option<PathBuf> {
-        let asks_again =
-            spec.setup.response_file.as_ref().is_some_and(|file| file.summary_template.is_some());
-        // It looks for a project's own agents below the directory it works in.
-        let at_home = !own_agent(spec) || !spec.source.starts_with(&spec.project);
-        (asks_again && at_home).then(|| place.work.join(SESSION_FOLDER))
+        if !own_agent(spec) {
+            return Some(place.work.join(agent_file::folder(spec, SESSION_FOLDER)));
+        }
+        asks_again(spec).then(|| place.work.join(SESSION_FOLDER))
     }
 
     fn prepare(&self, spec: &RunSpec, place: &Place<'_>) -> Result<Drive, PrepareError> {
@@ -106,25 +113,34 @@ impl Backend for Kiro {
         argv.extend(once_more.then(|| "--resume".to_owned()));
         let own_agent = own_agent(spec);
         let tool = own_agent.then(|| answer_tool::prepare(spec, place)).flatten();
-        if own_agent {
-            let name = tool.as_ref().map_or_else(|| spec.agent.to_string(), |tool| tool.agent.clone());
-            argv.extend(["--agent".to_owned(), name]);
-        }
+        let name = match &tool {
+            Some(tool) => tool.agent.as_str(),
+            None if own_agent => spec.agent.as_str(),
+            None => agent_file::NAME,
+        };
+        argv.extend(["--agent".to_owned(), name.to_owned()]);
         if let Some(model) = &spec.model {
             argv.extend(["--model".to_owned(), model.clone()]);
         }
         match trusted(&setup.permission) {
             None => argv.push("--trust-all-tools".to_owned()),
             Some(mut tools) => {
+                let delegates = !own_agent && spec.delegates != Delegates::Nobody;
+                tools.extend(delegates.then(|| format!("@{}", mcp_config::OWN_SERVER)));
                 tools.extend(tool.iter().map(|_| answer_tool::TRUSTED.to_owned()));
                 argv.push(format!("--trust-tools={}", tools.join(",")));
             }
         }
         argv.extend(permitted_args(&setup.extra_args, EXTRA_ARGS).map_err(wrong)?);
         let response_file = place.work.join(RESPONSE_FILE);
-        let mut prompt =
-            if own_agent { worded_schema::prompt(spec) } else { combined_prompt::combined(spec) };
+        let mut prompt = worded_schema::prompt(spec);
         let mut files = Vec::new();
+        if !own_agent {
+            files.push(agent_file::file(spec, place, SESSION_FOLDER));
+            if setup.response_file.is_none() {
+                prompt = format!("In directory {}, {prompt}", spec.directory);
+            }
+        }
         if let Some(protocol) = &setup.response_file {
             let filled = |template: &str| {
                 template
@@ -163,10 +179,18 @@ impl Backend for Kiro {
             reader: Box::new(reader::Transcript::new(
                 setup.output_schema.is_some(),
                 setup.response_file.as_ref().map(|_| response_file),
-                self.works_in(spec, place).is_some(),
+                asks_again(spec),
             )),
         }))
     }
+}
+
+/// Tells whether a conversation without an answer is asked once more, which needs a directory of its own.
+fn asks_again(spec: &RunSpec) -> bool {
+    let asks = spec.setup.response_file.as_ref().is_some_and(|file| file.summary_template.is_some());
+    // It looks for a project's own agents below the directory it works in.
+    let at_home = !own_agent(spec) || !spec.source.starts_with(&spec.project);
+    asks && at_home
 }
 
 /// Tells whether Kiro knows the agent from its own file.

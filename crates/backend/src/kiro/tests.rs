@@ -105,21 +105,43 @@ fn drive(change: impl FnOnce(&mut domain::run::RunSpec)) -> ProcessDrive {
 #[test]
 fn the_prompt_is_an_argument_unless_it_is_too_long() {
     let short = drive(|_| {});
-    let text = "[System Context]\nYou are careful.\n\n[User Prompt]\ndo it";
     let words = [
         "/bin/kiro-cli",
         "chat",
         "--no-interactive",
         "--wrap",
         "never",
+        "--agent",
+        "volery",
         "--trust-tools=fs_read,fs_write",
-        text,
+        "In directory /p, do it",
     ];
     assert_eq!(short.argv, words);
     assert_eq!(short.feed, Feed::Nothing);
     let long = drive(|spec| spec.prompt = "x".repeat(ARGUMENT_BYTES_MAX));
     assert!(matches!(&long.feed, Feed::Whole(bytes) if bytes.len() > ARGUMENT_BYTES_MAX));
     assert!(long.argv.iter().all(|word| word.len() < 1_000));
+}
+
+#[test]
+fn an_agent_of_others_gets_a_file_and_a_directory_of_its_own() {
+    let written = |change: fn(&mut domain::run::RunSpec)| {
+        let file = drive(change).files.remove(0);
+        let text = String::from_utf8(file.content).unwrap();
+        (file.name, serde_json::from_str::<Value>(&text).unwrap())
+    };
+    let (name, agent) = written(|spec| spec.delegates = Delegates::Anyone);
+    assert_eq!(name, "session/.kiro/agents/volery.json");
+    assert_eq!((&agent["prompt"], &agent["includeMcpJson"]), (&"You are careful.".into(), &false.into()));
+    assert_eq!(agent["resources"][0], "file:///p/AGENTS.md");
+    assert_eq!(agent["mcpServers"]["volery"]["args"][0], "serve");
+    let (_, alone) = written(|spec| spec.setup.context = domain::setup::Context::None);
+    assert_eq!(
+        (alone["resources"].as_array().unwrap().len(), alone["mcpServers"].to_string()),
+        (0, "{}".into())
+    );
+    let trusting = drive(|spec| spec.delegates = Delegates::Anyone).argv;
+    assert!(trusting.contains(&"--trust-tools=fs_read,fs_write,@volery".to_owned()), "{trusting:?}");
 }
 
 #[test]
@@ -152,7 +174,7 @@ fn an_attempt_that_asks_once_more_resumes_in_a_directory_of_its_own() {
     });
     assert!(again.argv.contains(&"--resume".to_owned()));
     assert_eq!(again.argv.last().unwrap(), "Sum up, or write /w/response.txt.");
-    assert_eq!(again.files, [WorkFile::plain("response.txt", "")]);
+    assert_eq!(again.files[1..], [WorkFile::plain("response.txt", "")]);
     let folder = |source: &str, with_protocol: bool| {
         let mut spec = sample::spec("kiro");
         spec.source = source.to_owned();

@@ -1,0 +1,41 @@
+//! The agent that Kiro is given in the directory it works in: prompt, servers and instructions of the run's own agent.
+
+use domain::run::RunSpec;
+use domain::setup::Context;
+use serde_json::json;
+
+use crate::contract::{Place, SECRET_PREFIX, WorkFile};
+use crate::mcp_config;
+
+pub(super) const NAME: &str = "volery";
+
+/// What Kiro reads by itself in a directory that it works in.
+const INSTRUCTIONS: [&str; 2] = ["AGENTS.md", ".kiro/steering/**/*.md"];
+
+/// Returns the directory that the run works in, below its work folder. If its servers are handed secrets, it goes with
+/// the run's end.
+pub(super) fn folder(spec: &RunSpec, name: &str) -> String {
+    let prefix = if mcp_config::variables(spec).is_empty() { "" } else { SECRET_PREFIX };
+    format!("{prefix}{name}")
+}
+
+/// Returns the agent's file. Its servers are all it has: those of the user are left out.
+pub(super) fn file(spec: &RunSpec, place: &Place<'_>, folder: &str) -> WorkFile {
+    let loads = spec.setup.context != Context::None;
+    let resources: Vec<String> = INSTRUCTIONS
+        .iter()
+        .filter(|_| loads)
+        .map(|file| format!("file://{}/{file}", spec.directory))
+        .collect();
+    let agent = json!({
+        "name": NAME,
+        "description": spec.agent.as_str(),
+        "prompt": spec.system_prompt,
+        "tools": ["*"],
+        "mcpServers": mcp_config::servers(spec, place),
+        "includeMcpJson": false,
+        "resources": resources,
+    });
+    let name = format!("{folder}/.kiro/agents/{NAME}.json");
+    WorkFile::with_variables(&name, agent.to_string(), mcp_config::variables(spec))
+}
