@@ -137,10 +137,15 @@ fn credits() {
     }
 }
 
+/// Returns where the user's agents and settings are.
+fn kiro_home() -> PathBuf {
+    place::variable("KIRO_HOME").map_or_else(|| place::home().join(".kiro"), PathBuf::from)
+}
+
 /// Returns an agent's configuration: the directory's own, else the user's.
 fn agent(name: &str, directory: &Path) -> Option<Value> {
-    let folders = [directory.to_owned(), place::home()];
-    let files = folders.map(|folder| folder.join(".kiro/agents").join(format!("{name}.json")));
+    let folders = [directory.join(".kiro"), kiro_home()];
+    let files = folders.map(|folder| folder.join("agents").join(format!("{name}.json")));
     let text = files.iter().find_map(|file| fs::read(file).ok())?;
     serde_json::from_slice(&text).ok()
 }
@@ -150,8 +155,8 @@ fn servers(agent: Option<&Value>, directory: &Path) -> Map<String, Value> {
     let mut all = Map::new();
     let included = |name: &str| agent.is_none_or(|agent| agent[name] == true);
     if included("includeMcpJson") || included("useLegacyMcpJson") {
-        for folder in [place::home(), directory.to_owned()] {
-            let text = fs::read(folder.join(".kiro/settings/mcp.json")).unwrap_or_default();
+        for folder in [kiro_home(), directory.join(".kiro")] {
+            let text = fs::read(folder.join("settings/mcp.json")).unwrap_or_default();
             let read: Value = serde_json::from_slice(&text).unwrap_or_default();
             all.extend(read["mcpServers"].as_object().cloned().unwrap_or_default());
         }

@@ -9,6 +9,7 @@ use model_server::Reply;
 use serde_json::{Value, json};
 
 use super::place::{Cell, PATIENCE, Place, Vendor, tell};
+use super::stand_ins::stand_in;
 use crate::stage::wait_for;
 
 fn events<'a>(place: &Place, run: &'a Value) -> (Vec<Value>, &'a str) {
@@ -39,6 +40,9 @@ pub(super) fn tool(vendor: &Vendor) {
     assert_eq!(run["status"], json!("succeeded"), "{run}");
     assert_eq!(fs::read_to_string(&made).unwrap_or_default().trim_end(), "by hand", "{run}");
     let (events, _) = events(&place, &run);
+    if vendor.name == "kiro" {
+        return tell(vendor, "tool", &Cell::Limited("it is not told which tools are used"));
+    }
     assert!(events.iter().any(|event| event["type"] == "tool_called"), "{events:?}");
     assert!(events.iter().any(|event| event["type"] == "tool_returned" && event["ok"] == true), "{events:?}");
     tell(vendor, "tool", &Cell::Works);
@@ -179,23 +183,29 @@ pub(super) fn mcp(vendor: &Vendor) {
     }
     let Some(mut place) = Place::make(vendor, "mcp", script) else { return };
     // The project's own server must not be there, the agent's own must.
-    let other = json!({"mcpServers": {"strange": {"command": "/nonexistent/strange-server", "args": []}}});
-    fs::write(place.stage.project().join(".mcp.json"), other.to_string()).unwrap();
     let mark = users_server(&mut place, vendor);
     let program = env!("CARGO_BIN_EXE_volery");
+    let other = match stand_in(vendor.name) {
+        // A stand-in shows only what it could start.
+        Some(_) => json!({"mcpServers": {"strange": {"command": program, "args": ["serve"]}}}),
+        None => json!({"mcpServers": {"strange": {"command": "/nonexistent/strange-server", "args": []}}}),
+    };
+    let file = place.stage.project().join(vendor.servers_file());
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(file, other.to_string()).unwrap();
     let servers = format!("mcp_servers:\n  aviary:\n    command: {program}\n    args: [serve]\n");
     place.agent(vendor, &format!("timeout: 100s\npermission: yolo\n{servers}"));
     assert_eq!(place.volery(&["trust", "--yes"]).code, 0);
     let run = place.run("What tools are there?", &[]);
+    let seen = place.offline.server().seen();
+    let asked: Vec<String> = seen.iter().map(|seen| seen.body.to_string()).collect();
+    assert!(!asked.iter().any(|body| body.contains("strange")), "the project's server is there");
+    assert!(!mark.exists(), "the user's server was started");
     if run["warnings"].to_string().contains("mcp_servers is not honoured") {
         return tell(vendor, "mcp", &Cell::Cannot("its own servers cannot be given to it"));
     }
     assert_eq!(run["status"], json!("succeeded"), "{run}");
-    let seen = place.offline.server().seen();
-    let asked: Vec<String> = seen.iter().map(|seen| seen.body.to_string()).collect();
     assert!(asked.iter().any(|body| body.contains("aviary")), "the agent's own server is not there: {run}");
-    assert!(!asked.iter().any(|body| body.contains("strange")), "the project's server is there");
-    assert!(!mark.exists(), "the user's server was started");
     tell(vendor, "mcp", &Cell::Works);
 }
 
@@ -215,6 +225,8 @@ fn users_server(place: &mut Place, vendor: &Vendor) -> PathBuf {
         "opencode" => {
             (".config/opencode/opencode.json", "mcp", json!({"type": "local", "command": [script]}))
         }
+        "cursor" => (".cursor/mcp.json", "mcpServers", json!({"command": script, "args": []})),
+        "kiro" => (".kiro/settings/mcp.json", "mcpServers", json!({"command": script, "args": []})),
         _ => return mark,
     };
     let path = place.stage.path("home").join(file);

@@ -5,12 +5,15 @@
 mod attempts;
 mod cases;
 mod delegates;
+mod failures;
 mod formats;
 mod gemini_home;
 mod killed;
 mod kiro_acp;
+mod kiro_agents;
 mod leftovers;
 mod place;
+mod stand_ins;
 
 macro_rules! vendors {
     ($($vendor:ident: $name:literal),+ $(,)?) => {
@@ -115,4 +118,8 @@ vendors!(
     acp_gemini: "acp-gemini",
     acp_qwen: "acp-qwen",
     acp_opencode: "acp-opencode",
+    // Stood in for: see `stand_ins`.
+    cursor: "cursor",
+    kiro: "kiro",
+    grok: "grok",
 );

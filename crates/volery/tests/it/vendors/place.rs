@@ -11,6 +11,7 @@ use std::time::Duration;
 use model_server::{Folders, Offline, Order, Program, Reply, recipe};
 use serde_json::{Value, json};
 
+use super::stand_ins::stand_in;
 use crate::stage::{Said, Stage, said, skip, tagged};
 
 /// Vendors' programs take their time on a machine that does other things.
@@ -53,6 +54,12 @@ impl Vendor {
             "opencode" => Reply::call("write", json!({"filePath": path, "content": text})),
             "kimi" => Reply::call("Write", json!({"path": path, "content": text})),
             "goose" => self.executes(&format!("printf %s '{text}' > '{path}'")),
+            "cursor" => Reply::call("write", json!({"path": path, "fileText": text})),
+            "kiro" => Reply::call("fs_write", json!({"command": "create", "path": path, "file_text": text})),
+            "grok" => Reply::call(
+                "search_replace",
+                json!({"file_path": path, "old_string": "", "new_string": text}),
+            ),
             other => panic!("nobody knows how {other} writes"),
         }
     }
@@ -71,7 +78,9 @@ impl Vendor {
             "copilot" | "opencode" => {
                 Reply::call("bash", json!({"command": command, "description": "for a test"}))
             }
-            "goose" => Reply::call("shell", json!({"command": command})),
+            "goose" | "cursor" => Reply::call("shell", json!({"command": command})),
+            "kiro" => Reply::call("execute_bash", json!({"command": command})),
+            "grok" => Reply::call("run_terminal_cmd", json!({"command": command})),
             other => panic!("nobody knows how {other} executes"),
         }
     }
@@ -83,6 +92,15 @@ impl Vendor {
         let beyond =
             json!({"cmd": command, "sandbox_permissions": "require_escalated", "justification": "a test"});
         if self.drives() == "codex" { Reply::call("exec_command", beyond) } else { self.executes(command) }
+    }
+
+    /// Returns the file in which the program looks for a project's own MCP servers.
+    pub(super) fn servers_file(&self) -> &'static str {
+        match self.name {
+            "cursor" => ".cursor/mcp.json",
+            "kiro" => ".kiro/settings/mcp.json",
+            _ => ".mcp.json",
+        }
     }
 
     /// Returns the file of instructions that the program reads in its directory.
@@ -119,6 +137,9 @@ impl Place {
     /// Makes a place for several vendors' programs.
     pub(super) fn make_for(vendors: &[&str], case: &str, script: Vec<Reply>) -> Option<Self> {
         for vendor in vendors {
+            if stand_in(vendor).is_some() {
+                continue;
+            }
             if let Err(error) = Program::find(program(vendor)) {
                 skip(&format!("vendors::{vendor}::{case}"), &error.to_string());
                 return None;
@@ -152,6 +173,9 @@ impl Place {
     fn furnish(&self, vendor: &str, folders: &Folders) -> Vec<(String, String)> {
         let vendor = program(vendor);
         let url = self.offline.server().url();
+        if let Some(stand_in) = stand_in(vendor) {
+            return stand_in.furnish(&self.stage.path("bin"), &folders.home, &url);
+        }
         let order = Order { url: &url, folders, prompt: "", arguments: &[] };
         let recipe = recipe(vendor, &order).expect("it was found before");
         for (name, content) in &recipe.files {
@@ -182,6 +206,11 @@ impl Place {
         fs::write(&path, settings.replace("SCRIPT_KEY", name)).unwrap();
         self.set(name, "dummy");
         self.own_files = files_below(&self.stage.path("home"));
+    }
+
+    /// Takes the keys of stand-ins away, as from somebody who never logged in.
+    pub(super) fn forget_keys(&mut self) {
+        self.env.retain(|(name, _)| !name.ends_with("_API_KEY"));
     }
 
     /// Defines the agent that the cases ask.
@@ -282,7 +311,9 @@ fn state_folders(vendor: &str) -> &'static [&'static str] {
         }
         "goose" => &[".config/goose", ".local/share/goose", ".local/state/goose"],
         "kimi" => &[".kimi-code"],
-        other => panic!("nobody knows where {other} keeps its state"),
+        other => {
+            stand_in(other).unwrap_or_else(|| panic!("nobody knows where {other} keeps its state")).state
+        }
     }
 }
 
@@ -327,6 +358,9 @@ fn left_out(backend: &str, case: &str) -> Option<Cell> {
         "long prompt" if backend == "kimi" => {
             Some(Cell::Cannot("it takes its prompt as an argument; acp-kimi takes more"))
         }
+        "doctor" if stand_in(backend).is_some() => {
+            Some(Cell::NotRun("a stand-in cannot show whether the real program keeps its contract"))
+        }
         "say" | "cancel" => None,
         "deny" if !slow || backend == "acp-gemini" => None,
         "mcp" if backend == "acp-qwen" => None,
@@ -360,5 +394,6 @@ pub(super) fn tell(vendor: &Vendor, case: &str, cell: &Cell) {
     };
     let Some(table) = std::env::var_os("VOLERY_TESTS_TABLE").map(PathBuf::from) else { return };
     let mut file = fs::OpenOptions::new().append(true).create(true).open(table).unwrap();
-    writeln!(file, "{}\t{case}\t{text}", vendor.name).unwrap();
+    let real = if stand_in(vendor.name).is_some() { " (stand-in)" } else { "" };
+    writeln!(file, "{}{real}\t{case}\t{text}", vendor.name).unwrap();
 }

@@ -1,0 +1,77 @@
+//! Agents in Kiro's own form, with its stand-in: they go by their name, and answer into a file where they may write one.
+
+use std::fs;
+
+use model_server::Reply;
+use serde_json::{Value, json};
+
+use super::place::{Place, Vendor};
+
+/// Defines `worker` in Kiro's form, in the project or for the user, and asks it.
+fn ask(folder: &str, allowed: &[&str], script: impl FnOnce(&Place) -> Vec<Reply>) -> (Place, Value) {
+    let vendor = Vendor::named("kiro");
+    let place = Place::make(&vendor, "own agents", Vec::new()).expect("a stand-in is always there");
+    place.offline.server().add(script(&place));
+    let agents = place.stage.path(folder).join(".kiro/agents");
+    fs::create_dir_all(&agents).unwrap();
+    let agent = json!({
+        "name": "worker", "description": "sub-agent: counts birds", "prompt": "You count twice.",
+        "tools": ["*"], "allowedTools": allowed,
+    });
+    fs::write(agents.join("worker.json"), agent.to_string()).unwrap();
+    let prompts = place.stage.path("home/.kiro/sub-agents/prompts");
+    fs::create_dir_all(&prompts).unwrap();
+    let template = "Write your answer to {{RESPONSE_FILE}}, working in {{WORKING_DIRECTORY}}.";
+    fs::write(prompts.join("_system.md"), template).unwrap();
+    let run = place.run("Count the herons.", &[]);
+    (place, run)
+}
+
+fn into_the_file(place: &Place) -> Vec<Reply> {
+    // Where that is, the model is told; whoever writes its words knows only the folder of all runs.
+    let files = place.stage.path("state").join("runs/*/*/work/response.txt");
+    let command = format!("for file in {}; do printf 'Three herons.' > \"$file\"; done", files.display());
+    vec![Reply::call("execute_bash", json!({"command": command})), Reply::say("I wrote it.")]
+}
+
+#[test]
+fn the_answer_stands_in_the_file_that_the_agent_was_told() {
+    for folder in ["project", "home"] {
+        let (place, run) = ask(folder, &["fs_write", "execute_bash"], into_the_file);
+        assert_eq!((&run["status"], &run["result"]), (&json!("succeeded"), &json!("Three herons.")), "{run}");
+        let asks = place.offline.server().asks();
+        let project = place.stage.project();
+        let file = place.stage.run_dir(run["run_id"].as_str().unwrap()).join("work/response.txt");
+        let expected = format!(
+            "In directory {0}, Count the herons.\n\nWrite your answer to {1}, working in {0}.",
+            project.display(),
+            file.display()
+        );
+        assert_eq!(asks[0].last_user_text(), expected);
+        let seen = place.offline.server().seen();
+        assert!(seen[0].body.to_string().contains("You count twice."), "it is not the agent of this name");
+    }
+}
+
+#[test]
+fn without_a_file_the_answer_is_what_was_written_without_colours_and_trailer() {
+    let (_, run) = ask("project", &["fs_write"], |_| vec![Reply::say("Three herons.\n\n> And a wren.")]);
+    let expected = json!("Three herons.\n\n> And a wren.");
+    assert_eq!((&run["status"], &run["result"]), (&json!("succeeded"), &expected), "{run}");
+}
+
+#[test]
+fn a_tool_that_is_not_trusted_is_refused_and_the_run_ends() {
+    let (place, run) = ask("project", &["fs_write"], |place| {
+        let mut replies = into_the_file(place);
+        replies[1] = Reply::say("It was not allowed.").always();
+        replies
+    });
+    assert_eq!(
+        (&run["status"], &run["result"].to_string().contains("not allowed")),
+        (&json!("succeeded"), &true)
+    );
+    let told = place.offline.server().asks();
+    let refusal = &told[1].last_result().unwrap().text;
+    assert_eq!(refusal, "Tool use denied: execute_bash is not trusted");
+}
