@@ -65,6 +65,11 @@ formats! {
         "---\ndescription: Counts birds without making edits\nmode: subagent\ntemperature: 0.1\ntools:\n  write: false\n  edit: false\n  bash: false\n---\n\nYou count herons and never cranes.\n", &[];
     of_copilot: "copilot", ".github/agents/worker.agent.md",
         "---\nname: worker\ndescription: Counts birds and writes no code\ntools: [\"read\", \"search\"]\n---\n\nYou count herons and never cranes.\n", &[];
+    of_cursor: "cursor", ".cursor/agents/worker.md",
+        "---\nname: worker\ndescription: Counts birds. Use it for every walk.\nmodel: inherit\nreadonly: true\nis_background: false\n---\n\nYou count herons and never cranes.\n", &[];
+    of_kiro: "kiro", ".kiro/agents/worker.json",
+        r#"{"name": "worker", "description": "sub-agent: Counts birds", "prompt": "You count herons and never cranes.",
+            "tools": ["fs_read"], "allowedTools": ["fs_read"], "resources": ["file://README.md"], "includeMcpJson": false}"#, &[];
     of_jarvis: "claude", "agents/worker/agent.md",
         "---\nname: worker\ndescription: Counts birds\nsession: false\nallowed_callers: [main]\ntimeout_ms: 90000\npermissions:\n  allow:\n    - Read\n    - Bash(ls:*)\noutput_format: text\n---\n\nYou count herons and never cranes.\n", &[];
     of_dot_agents: "claude", ".agents/worker.md",
