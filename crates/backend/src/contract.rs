@@ -75,6 +75,12 @@ pub trait Backend: Sync {
         None
     }
 
+    /// Returns why the session that a run wants to continue cannot go on as it is kept; what was said is then told again
+    /// in a new one.
+    fn stale_session(&self, _spec: &RunSpec, _place: &Place<'_>) -> Option<String> {
+        None
+    }
+
     /// Fits a prepared process to its user: takes away what the program would find there by itself and shall not have,
     /// or gives it a place of its own. May read the vendor's settings; changes nothing.
     fn adapt(

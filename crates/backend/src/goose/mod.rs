@@ -94,14 +94,17 @@ impl Backend for Goose {
         tools::unenforceable(permission)
     }
 
+    fn stale_session(&self, spec: &RunSpec, place: &Place<'_>) -> Option<String> {
+        let extensions = extensions(spec, place).ok()?;
+        session(spec, &began_with(spec, &extensions)).err()
+    }
+
     fn prepare(&self, spec: &RunSpec, place: &Place<'_>) -> Result<Drive, PrepareError> {
         let wrong = |reason: String| PrepareError { kind: KIND, reason };
         let found = place.found.ok_or_else(|| wrong("goose was not found on the PATH".to_owned()))?;
         let setup = &spec.setup;
         let extensions = extensions(spec, place).map_err(wrong)?;
-        let digest =
-            digest(&json!([extensions.entries, spec.system_prompt, setup.output_schema]).to_string());
-        let session = session(spec, &digest).map_err(wrong)?;
+        let session = session(spec, &began_with(spec, &extensions)).map_err(wrong)?;
         let mut argv = found.argv.clone();
         argv.extend(["run", "-q", "--output-format=stream-json"].map(ToOwned::to_owned));
         argv.push(format!("--recipe={}", place.file(RECIPE_FILE)));
@@ -135,14 +138,18 @@ impl Backend for Goose {
     }
 }
 
+/// Returns the digest of what goose brings back with a session.
+fn began_with(spec: &RunSpec, extensions: &Extensions) -> String {
+    digest(&json!([extensions.entries, spec.system_prompt, spec.setup.output_schema]).to_string())
+}
+
 /// Returns the name of the session: a new one, or the given one if it began with the same extensions.
 fn session(spec: &RunSpec, digest: &str) -> Result<String, String> {
     match &spec.session {
         None => Ok(format!("{}-{digest}", spec.id)),
         Some(session) if session.as_str().ends_with(&format!("-{digest}")) => Ok(session.as_str().to_owned()),
         Some(session) => Err(format!(
-            "the session {} began with other tools, servers or instructions, which goose would bring back; \
-             begin a new one",
+            "the session {} began with other tools, servers or instructions, which goose would bring back",
             session.as_str()
         )),
     }

@@ -39,9 +39,6 @@ pub(crate) const VARIABLES: &[&str] = &[
 /// Arguments that an agent's file may add: none of them grants anything.
 const EXTRA_ARGS: &[&str] = &["--skills-dir"];
 
-/// What nobody can change about a session.
-const AS_IT_BEGAN: &str = "kimi continues a session with the tools and the system prompt that it began with";
-
 /// Kimi Code.
 pub struct Kimi;
 
@@ -57,9 +54,9 @@ impl Backend for Kimi {
     fn capabilities(&self, _options: &Value) -> Capabilities {
         Capabilities {
             system_prompt: true,
+            // It would continue a session with the tools that it began with, whatever the agent may do now.
+            session: false,
             model: true,
-            session: true,
-            names_sessions: true,
             process: true,
             replaces_prompt: true,
             tools: true,
@@ -87,20 +84,11 @@ impl Backend for Kimi {
         }
         let mut argv = found.argv.clone();
         argv.push("--output-format=stream-json".to_owned());
-        let mut files = Vec::new();
-        match &spec.session {
-            // A session goes on as the agent that it began as.
-            Some(session) => argv.push(format!("--session={}", session.as_str())),
-            None => {
-                argv.push(format!("--agent-file={}", place.file(AGENT_FILE)));
-                files.push(WorkFile::plain(AGENT_FILE, agent(spec)));
-            }
-        }
+        argv.push(format!("--agent-file={}", place.file(AGENT_FILE)));
         argv.extend(spec.model.iter().map(|model| format!("--model={model}")));
         argv.extend(setup.extra_directories.iter().map(|directory| format!("--add-dir={directory}")));
         argv.extend(permitted_args(&setup.extra_args, EXTRA_ARGS).map_err(wrong)?);
         argv.push(format!("--prompt={prompt}"));
-        let doubt = spec.session.as_ref().map(|_| AS_IT_BEGAN);
         let set = [("KIMI_CODE_NO_AUTO_UPDATE", "1"), ("KIMI_DISABLE_TELEMETRY", "1"), ("NO_COLOR", "1")];
         let set = set.map(|(name, value)| (name.to_owned(), Setting::Plain(value.to_owned())));
         Ok(Drive::Process(ProcessDrive {
@@ -109,8 +97,8 @@ impl Backend for Kimi {
             known_env: VARIABLES.iter().map(|name| (*name).to_owned()).collect(),
             set: set.into(),
             feed: Feed::Nothing,
-            files,
-            reader: Box::new(reader::Stream::new(setup.output_schema.is_some(), doubt)),
+            files: vec![WorkFile::plain(AGENT_FILE, agent(spec))],
+            reader: Box::new(reader::Stream::new(setup.output_schema.is_some())),
         }))
     }
 }

@@ -17,22 +17,20 @@ pub(super) struct Stream {
     kept: Kept,
     /// The last message that the agent wrote.
     answer: String,
-    session: Option<String>,
+    /// It named its session, which is its last word.
+    complete: bool,
     /// That it tries again was told.
     retried: bool,
-    /// What is to be said at the beginning.
-    doubt: Option<&'static str>,
 }
 
 impl Stream {
-    pub(super) fn new(structured: bool, doubt: Option<&'static str>) -> Self {
+    pub(super) fn new(structured: bool) -> Self {
         Self {
-            doubt,
             structured,
             lines: Lines::default(),
             kept: Kept::default(),
             answer: String::new(),
-            session: None,
+            complete: false,
             retried: false,
         }
     }
@@ -50,8 +48,8 @@ impl Stream {
                 vec![Report::ToolReturned { id, ok, output }]
             }
             (Some("meta"), Some("session.resume_hint")) => {
-                self.session = event["session_id"].as_str().map(ToOwned::to_owned);
-                self.session.clone().map(Report::Session).into_iter().collect()
+                self.complete |= event["session_id"].is_string();
+                Vec::new()
             }
             (Some("meta"), Some("turn.step.retrying")) if !self.retried => {
                 self.retried = true;
@@ -86,9 +84,6 @@ impl Stream {
         let (Exit::Code(1), Some(message)) = (exit, line(FAILED).or_else(|| line(WRONG))) else {
             return kept::without_end(exit);
         };
-        if message.starts_with("Session ") && message.ends_with("not found.") {
-            return Failure::Session { reason: message };
-        }
         let Some((_, named)) = ERRORS.iter().find(|(name, _)| message.starts_with(name)) else {
             return Failure::Agent { message };
         };
@@ -104,23 +99,22 @@ impl Reader for Stream {
             return Vec::new();
         }
         let lines = self.lines.feed(bytes);
-        let doubt = self.doubt.take().map(|doubt| Report::Warned(doubt.to_owned()));
-        doubt.into_iter().chain(lines.into_iter().flat_map(|line| self.take(line))).collect()
+        lines.into_iter().flat_map(|line| self.take(line)).collect()
     }
 
     fn conclude(&mut self, exit: Exit) -> Conclusion {
         if let Some(rest) = self.lines.finish() {
             self.take(Line::Whole(rest));
         }
-        let end = match (&self.session, exit) {
-            (Some(_), Exit::Code(0)) => AgentEnd::Done,
+        let end = match (self.complete, exit) {
+            (true, Exit::Code(0)) => AgentEnd::Done,
             _ => AgentEnd::Failed(self.failure(exit)),
         };
         let answer = match end {
             AgentEnd::Done => Answer::Text(std::mem::take(&mut self.answer)),
             _ => self.kept.answer(),
         };
-        let mut conclusion = Conclusion { session: self.session.take(), ..Conclusion::new(end, answer) };
+        let mut conclusion = Conclusion::new(end, answer);
         if self.structured {
             worded_schema::read_value(&mut conclusion);
         }

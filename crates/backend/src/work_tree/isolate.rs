@@ -34,6 +34,8 @@ pub enum IsolationError {
     Unknown(String),
     #[error("the agent made a repository of its own in it, which a branch cannot hold")]
     RepositoryWithin,
+    #[error("submodules were checked out in it, and a branch cannot hold what was done there")]
+    Submodules,
 }
 
 /// Plans the work tree of a run for a directory, below a folder for such trees.
@@ -71,7 +73,7 @@ pub fn make_worktree(git: &Git, worktree: &Worktree, deadline: Instant) -> Resul
     }
     let origin = Path::new(origin);
     let quiet = git.without_filters_of(origin, deadline)?;
-    quiet.ask(origin, &["worktree", "prune"], deadline)?;
+    forget(git, worktree, deadline);
     quiet.ask(origin, &["worktree", "add", "--quiet", "-b", branch, path, base], deadline)?;
     Ok(())
 }
@@ -98,10 +100,14 @@ pub fn settle_worktree(
     let path = Path::new(&worktree.path);
     if !path.exists() {
         // It was never made, or removed in an earlier try; the branch tells.
-        git.ask(origin, &["worktree", "prune"], deadline)?;
+        forget(git, worktree, deadline);
         return rest_of_branch(git, worktree, deadline);
     }
-    let inner = git.with_git_dir(admin_dir(git, worktree, deadline)?);
+    let admin = admin_dir(git, worktree, deadline)?;
+    if admin.join("modules").exists() {
+        return Err(IsolationError::Submodules);
+    }
+    let inner = git.with_git_dir(admin);
     let inner = inner.without_filters_of(path, deadline)?;
     let name = commit_rest(&inner, worktree, message, deadline)?;
     let tip = inner.head(path, deadline).unwrap_or_else(|| worktree.base.clone());
@@ -174,6 +180,15 @@ fn name_detached(inner: &Git, worktree: &Worktree, deadline: Instant) -> Result<
     let name = if moved { format!("{}-detached", worktree.branch) } else { worktree.branch.clone() };
     inner.ask(path, &["update-ref", &format!("refs/heads/{name}"), "HEAD"], deadline)?;
     Ok(name)
+}
+
+/// Takes away git's record of a work tree whose folder is not there. Not by pruning, which would take the records of all
+/// others whose folders are away, such as those on a disk that is not connected.
+fn forget(git: &Git, worktree: &Worktree, deadline: Instant) {
+    if let Ok(admin) = admin_dir(git, worktree, deadline) {
+        // What stays is named by git when the branch is used again.
+        let _ = std::fs::remove_dir_all(admin);
+    }
 }
 
 /// Returns where git keeps what it knows about a work tree, by its own record and not by what the tree says.

@@ -34,6 +34,27 @@ pub struct Limits {
     pub tree_runs: u32,
 }
 
+impl From<&Limits> for AskedLimits {
+    /// Asks for exactly these limits.
+    fn from(limits: &Limits) -> Self {
+        Self {
+            timeout_ms: Some(limits.timeout_ms),
+            idle_timeout_ms: limits.idle_timeout_ms,
+            grace_ms: Some(limits.grace_ms),
+            answer_timeout_ms: Some(limits.answer_timeout_ms),
+            memory_bytes: limits.memory_bytes,
+            cpu_ms: limits.cpu_ms,
+            processes: limits.processes,
+            open_files: limits.open_files,
+            file_bytes: limits.file_bytes,
+            output_bytes: Some(limits.output_bytes),
+            depth: Some(limits.depth),
+            children: Some(limits.children),
+            tree_runs: Some(limits.tree_runs),
+        }
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {

@@ -27,18 +27,23 @@ impl Engine {
         let spec = self.look(&dir)?;
         let (state, _) = journal::read_state(&dir).map_err(store_error)?;
         let short = spec.id.short();
-        if lost(&state).is_none() {
+        let Some(lost) = lost(&state) else {
             let (_, explanation, _) = self.status(&spec, &state);
             return Err(AppError::usage(format!("the run {short} was not interrupted: {explanation}")));
-        }
+        };
         let start = Start {
             agent: spec.agent.to_string(),
             directory: Some(spec.directory.clone()),
             model: spec.model.clone(),
+            limits: (&spec.limits).into(),
+            on_disconnect: Some(spec.on_disconnect),
+            // Whoever comes first goes on with it; who comes later is told of that run.
+            idempotency_key: Some(format!("{KEY}-{}-{}", times_resumed(&spec) + 1, spec.id)),
             resumes: Some(spec.id),
             ..Start::default()
         };
-        if state.attempts.is_empty() {
+        let surely_nothing = spec.on_interrupt == OnInterrupt::Resume || lost == Lost::BeforeStart;
+        if state.attempts.is_empty() && surely_nothing {
             let session = spec.session.map(|session| session.to_string());
             return Ok(Start { prompt: spec.prompt, session, fork: spec.fork, ..start });
         }
@@ -56,6 +61,7 @@ impl Engine {
             }
         }
     }
+
     /// Goes on with the runs whose agents say so and whose keeper and worker were both lost. Once for each, whoever
     /// comes first, and a bounded number of times in a row.
     pub(super) async fn resume_marked(self: &Arc<Self>) -> Result<(), AppError> {
@@ -89,13 +95,11 @@ impl Engine {
         if spec.on_interrupt != OnInterrupt::Resume || spec.parent.is_some() || !of_both {
             return None;
         }
-        let times = times_resumed(&spec) + 1;
-        if times > CHAIN_MAX {
+        if times_resumed(&spec) >= CHAIN_MAX {
             return None;
         }
         let start = self.resumption_of(&run.to_string()).ok()?;
-        let key = format!("{KEY}-{times}-{run}");
-        Some(Start { idempotency_key: Some(key), attachment: Attachment::Detached, ..start })
+        Some(Start { attachment: Attachment::Detached, ..start })
     }
 }
 

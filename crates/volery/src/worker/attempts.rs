@@ -97,7 +97,8 @@ impl Desk {
             Driven::Loop { question, .. } | Driven::Process { question, .. } => question.is_some(),
             Driven::Nothing => false,
         };
-        if waits || !self.machine.is_going() {
+        // What was handed in is the answer: nobody is asked for another.
+        if waits || !self.machine.is_going() || self.log.state().submitted.is_some() {
             return None;
         }
         let tried = tried(self.log.state());

@@ -24,6 +24,11 @@ impl Desk {
     pub(super) async fn begin(&mut self) -> Result<(), StoreError> {
         self.attempts_here += 1;
         self.tell_deadline();
+        if let Some(reason) = self.stale_session() {
+            let end = AgentEnd::Failed(Failure::Session { reason });
+            let conclusion = Conclusion::new(end, backend::contract::Answer::Nothing);
+            return Box::pin(self.answer_with(conclusion)).await;
+        }
         match prepare(&self.dir, &self.attempt, self.used_before()) {
             Err(reason) => self.give_up(reason).await,
             Ok(Drive::Loop(steps)) => {
@@ -128,6 +133,15 @@ impl Desk {
             question: None,
         };
         self.tell_started().await
+    }
+
+    /// Returns why the conversation that the attempt would continue cannot go on.
+    fn stale_session(&self) -> Option<String> {
+        self.attempt.session.as_ref()?;
+        let own_program = crate::own_program::path().ok()?;
+        let place =
+            Place { work: &self.dir.work_dir(), own_program: &own_program, found: None, session_used: None };
+        backend_of(&self.attempt).ok()?.stale_session(&self.attempt, &place)
     }
 
     /// Returns where the attempt's process works.

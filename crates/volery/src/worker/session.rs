@@ -136,16 +136,20 @@ impl Desk {
             false => sessions::known(home, &id)?,
         };
         let before = if self.spec.fork { self.session_record() } else { None };
-        let mut session = known.unwrap_or_else(|| Session {
-            session: id,
-            agent: self.spec.agent.clone(),
-            backend: self.attempt.backend.name.clone(),
-            directory: self.spec.directory.clone(),
-            kept: Kept::AsNamed,
-            runs: before.map(|before| before.runs).unwrap_or_default(),
-            used: Some(NOTHING),
-            used_at: clock::now(),
-        });
+        let begun = || -> Result<Session, StoreError> {
+            Ok(Session {
+                session: id,
+                agent: self.spec.agent.clone(),
+                backend: self.attempt.backend.name.clone(),
+                // As it was asked for: a work tree of the run's own is gone with the run.
+                directory: self.dir.read_spec()?.directory,
+                kept: Kept::AsNamed,
+                runs: before.map(|before| before.runs).unwrap_or_default(),
+                used: Some(NOTHING),
+                used_at: clock::now(),
+            })
+        };
+        let mut session = known.map_or_else(begun, Ok)?;
         change(&mut session, self.spec.id);
         sessions::write(home, &session)
     }

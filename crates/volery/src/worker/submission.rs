@@ -42,7 +42,11 @@ impl Desk {
     pub(super) fn with_submission(&self, mut conclusion: Conclusion) -> Conclusion {
         if self.log.state().submitted.is_some() {
             conclusion.answer = self.submission();
-            if matches!(conclusion.end, AgentEnd::Unanswered | AgentEnd::Failed(Failure::Output { .. })) {
+            let unanswered = matches!(
+                conclusion.end,
+                AgentEnd::Unanswered | AgentEnd::Failed(Failure::Output { .. } | Failure::Model { .. })
+            );
+            if unanswered {
                 conclusion.end = AgentEnd::Done;
             }
         }

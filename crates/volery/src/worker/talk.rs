@@ -13,6 +13,10 @@ use super::questions::{Asker, OpenQuestion};
 const SAID_MAX: usize = 64 << 10;
 /// The most of a tool's input and output that is kept.
 const TOOL_MAX: usize = 16 << 10;
+/// How deep a tool's input may be; a line of the journal takes somewhat more.
+const TOOL_DEPTH_MAX: usize = 48;
+/// The most of the name of a tool, a call or a model.
+const NAME_MAX: usize = 1 << 10;
 /// The most of an input that a person is shown.
 const SHOWN_MAX: usize = 2 << 10;
 /// How many asks of one agent may wait for a person.
@@ -53,16 +57,18 @@ impl Desk {
                 Report::Used(usage) => self.append(Event::Used { usage })?,
                 Report::Warned(message) => self.append(Event::Warned { message })?,
                 Report::Model(model) => {
+                    let model = named(model);
                     if self.log.state().model.as_ref() != Some(&model) {
                         self.append(Event::ModelNamed { model })?;
                     }
                 }
                 Report::ToolCalled { id, name, input } => {
+                    let (id, name) = (named(id), named(name));
                     self.audience.note(format!("uses {name}"));
                     self.append(Event::ToolCalled { id, name, input: bounded(input) })?;
                 }
                 Report::ToolReturned { id, ok, output } => {
-                    let output = domain::size::head(&output, TOOL_MAX).to_owned();
+                    let (id, output) = (named(id), domain::size::head(&output, TOOL_MAX).to_owned());
                     self.append(Event::ToolReturned { id, ok, output })?;
                 }
             }
@@ -166,11 +172,42 @@ impl Desk {
     }
 }
 
-/// Returns a tool's input, or its beginning as a text where it is too long to be kept.
+/// Returns a tool's input, or its beginning as a text where it is too long or too deep to be kept.
 fn bounded(input: serde_json::Value) -> serde_json::Value {
     let text = input.to_string();
     match text.len() {
-        0..=TOOL_MAX => input,
+        0..=TOOL_MAX if is_shallow(&input, TOOL_DEPTH_MAX) => input,
         bytes => serde_json::json!({"beginning": domain::size::head(&text, TOOL_MAX), "bytes": bytes}),
+    }
+}
+
+fn is_shallow(value: &serde_json::Value, levels: usize) -> bool {
+    use serde_json::Value;
+    match (value, levels.checked_sub(1)) {
+        (Value::Array(items), Some(left)) => items.iter().all(|item| is_shallow(item, left)),
+        (Value::Object(fields), Some(left)) => fields.values().all(|field| is_shallow(field, left)),
+        (Value::Array(_) | Value::Object(_), None) => false,
+        (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_), _) => true,
+    }
+}
+
+/// Returns a name that a program gave to something, short enough to be kept.
+fn named(name: String) -> String {
+    if name.len() <= NAME_MAX { name } else { domain::size::head(&name, NAME_MAX).to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::bounded;
+
+    #[test]
+    fn an_input_that_is_too_deep_for_the_journal_is_kept_as_a_text() {
+        let nested = |levels: usize| (0..levels).fold(json!("egg"), |inner, _| json!([inner]));
+        assert_eq!(bounded(nested(20)), nested(20));
+        let cut = bounded(nested(90));
+        assert_eq!(cut["bytes"], json!(nested(90).to_string().len()));
+        assert!(cut["beginning"].as_str().unwrap().contains("egg"));
     }
 }

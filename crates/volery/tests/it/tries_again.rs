@@ -247,7 +247,8 @@ fn with_slow_parrot() -> Stage {
 #[test]
 fn what_was_lost_with_keeper_and_worker_goes_on_when_somebody_says_so() {
     let stage = with_slow_parrot();
-    let id = stage.start("parrot", "Count the herons.");
+    let ask = ["run", "parrot", "Count the herons.", "--background", "--timeout", "77s"];
+    let id = stage.volery(ask).ok().stdout.trim().to_owned();
     let spool = stage.run_dir(&id).join("stdout");
     wait_for(PATIENCE, "its word", || fs::read(&spool).ok().filter(|said| !said.is_empty()));
     let refused = stage.volery(["resume", &id]).exits(2);
@@ -262,6 +263,9 @@ fn what_was_lost_with_keeper_and_worker_goes_on_when_somebody_says_so() {
     assert!(told.contains("# Session History: parrot") && told.contains("was interrupted"), "{told}");
     assert!(told.ends_with("\n\nCount the herons."), "{told}");
     assert_eq!(resumed["session"], json!(id), "the same conversation");
+    assert_eq!(stage.json(["resume", &id])["run_id"], resumed["run_id"], "once for each interruption");
+    let limits = stage.spec(resumed["run_id"].as_str().unwrap())["limits"].clone();
+    assert_eq!(limits["timeout_ms"], json!(77_000), "what the caller allowed");
     assert_eq!(stage.json(["show", &id])["outcome"]["cause"]["lost"], json!("keeper_and_worker"));
 }
 

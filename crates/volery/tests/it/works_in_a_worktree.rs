@@ -257,3 +257,51 @@ fn written(stage: &Stage, run: &str) {
 fn pid(stage: &Stage, run: &str, whose: &str) -> u32 {
     u32::try_from(stage.event(run, "claimed")[whose].as_u64().unwrap()).unwrap()
 }
+
+#[test]
+fn and_leaves_the_records_of_other_work_trees_alone() {
+    let stage = repository();
+    let project = stage.project();
+    let other = stage.path("disk");
+    git(&project, &["worktree", "add", "--quiet", "--detach", other.to_str().unwrap()]);
+    let away = stage.path("disk-away");
+    fs::rename(&other, &away).unwrap();
+    stage.rehearsal("writer", "- write: {path: made.txt, text: made}\n- say: done", ISOLATED);
+    stage.volery(["run", "writer", "x"]).ok();
+    fs::rename(&away, &other).unwrap();
+    assert!(!git(&other, &["rev-parse", "HEAD"]).is_empty(), "the other work tree is still one");
+}
+
+#[test]
+fn and_what_was_done_in_a_submodule_is_not_thrown_away() {
+    let stage = repository();
+    let project = stage.project();
+    let module = stage.path("module");
+    fs::create_dir(&module).unwrap();
+    git(&module, &["init", "--quiet"]);
+    fs::write(module.join("bird.txt"), "heron\n").unwrap();
+    git(&module, &["add", "."]);
+    git(&module, &["commit", "--quiet", "--message", "a bird"]);
+    let allow = ["-c", "protocol.file.allow=always"];
+    let add = ["submodule", "--quiet", "add", module.to_str().unwrap(), "birds"];
+    git(&project, &[&allow[..], &add[..]].concat());
+    git(&project, &["commit", "--quiet", "--message", "birds"]);
+    let steps =
+        "git -c protocol.file.allow=always submodule --quiet update --init && echo wren > birds/new.txt";
+    stage.backend("shell", &["sh", "-c", steps]).agent("worker", &format!("backend: shell\n{ISOLATED}"));
+    let run = stage.volery(["run", "worker", "x", "--json"]).json();
+    let warned = run["warnings"].to_string();
+    assert!(warned.contains("submodules were checked out in it"), "{run}");
+    let kept = stage.path("home/.local/share/volery-worktrees").join(&trees(&stage)[0]);
+    assert_eq!(fs::read_to_string(kept.join("birds/new.txt")).unwrap(), "wren\n");
+}
+
+#[test]
+fn and_its_conversation_goes_on_in_the_next() {
+    let stage = repository();
+    stage.rehearsal("writer", "- say: \"{prompt}\"", ISOLATED);
+    let first = stage.json(["run", "writer", "Count the herons."]);
+    let session = first["session"].as_str().unwrap();
+    let second = stage.json(["run", "writer", "How many?", "--session", session]);
+    assert!(second["result"].as_str().unwrap().contains("Count the herons."), "{second}");
+}

@@ -207,3 +207,29 @@ fn what_was_lost_with_its_keeper_goes_on_once_when_a_server_starts() {
     drop(servers);
     assert_eq!(place.stage.runs().len(), 2, "two servers, one run");
 }
+
+#[test]
+fn a_session_of_goose_goes_on_when_the_agent_has_other_instructions_now() {
+    let script = vec![Reply::say("Three."), Reply::say("Still three.")];
+    let Some(place) = Place::make_for(&["goose"], "edited", script) else { return };
+    place.agent_named("worker", "goose", "timeout: 100s");
+    let first = place.run("Count the herons.", &[]);
+    place.agent_named("worker", "goose", "timeout: 100s\ntools: [shell]");
+    let second = place.run("And now?", &["--session", first["session"].as_str().unwrap()]);
+    succeeded(&second, "Still three.");
+    assert!(last_body(&place).contains("Count the herons."), "{second}");
+}
+
+#[test]
+fn a_session_of_kimi_does_not_keep_what_the_agent_may_no_longer_do() {
+    let Some(place) = Place::make_for(&["kimi"], "narrowed", Vec::new()) else { return };
+    let made = place.stage.project().join("made.txt");
+    let writes = Vendor::named("kimi").writes(&made, "by hand");
+    place.offline.server().add([Reply::say("Ready."), writes, Reply::say("I could not.").always()]);
+    place.agent_named("worker", "kimi", "timeout: 100s\npermission: yolo");
+    let first = place.run("Be ready.", &[]);
+    place.agent_named("worker", "kimi", "timeout: 100s\npermission: read-only");
+    let second = place.run("Write it.", &["--session", first["session"].as_str().unwrap()]);
+    assert!(!made.exists(), "{second}");
+    assert!(last_body(&place).contains("Be ready."), "{second}");
+}
