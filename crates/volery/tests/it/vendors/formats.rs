@@ -74,6 +74,8 @@ formats! {
         "---\nname: worker\ndescription: Counts birds\nsession: false\nallowed_callers: [main]\ntimeout_ms: 90000\npermissions:\n  allow:\n    - Read\n    - Bash(ls:*)\noutput_format: text\n---\n\nYou count herons and never cranes.\n", &[];
     of_dot_agents: "claude", ".agents/worker.md",
         "---\nrun-agent: claude\npermission: read-only\n---\n\n# Counter\n\nYou count herons and never cranes.\n", &[];
+    plain_text: "claude", ".agents/worker.txt",
+        "Counter\nYou count herons and never cranes.\n", &[("AGENT_TYPE", "claude")];
     plain: "claude", ".agents/worker.md",
         "# Counter\n\nYou count herons and never cranes.\n\n## Task\n- Look\n- Count\n", &[("AGENT_TYPE", "claude")];
 }
