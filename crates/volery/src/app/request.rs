@@ -69,7 +69,7 @@ pub struct Start {
     /// Put before the prompt, as background.
     pub context: Option<String>,
     /// The interrupted run that this one goes on with: context and inputs stand in its prompt already.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resumes: Option<domain::id::RunId>,
     /// Values that the agent's file asks for.
     #[serde(default)]
