@@ -69,6 +69,8 @@ pub(super) enum Asks {
     Everything,
     /// What changes something: edits, servers' tools, commands that it does not take for harmless.
     Changes,
+    /// The same, unless settings of its user's or of the directory let it pass without a question.
+    AsSet,
     /// Nobody knows.
     Unknown,
 }
@@ -131,6 +133,7 @@ pub static KNOWN: [Known; 9] = [
             servers: Servers::OfSession,
             replaces_prompt: true,
             session_meta: Some(r#"{"claudeCode":{"options":{"strictMcpConfig":true}}}"#),
+            asks: Asks::AsSet,
             ..KNOWN_WELL
         },
     },
@@ -159,7 +162,12 @@ pub static KNOWN: [Known; 9] = [
         variables: &[crate::gemini::VARIABLES],
         set: &[("GEMINI_CLI_TRUST_WORKSPACE", "true"), ("GEMINI_CLI_NO_RELAUNCH", "true")],
         servers_by: None,
-        habits: Habits { modes: Modes::one("default"), counts: Counts::Turn, ..KNOWN_WELL },
+        habits: Habits {
+            modes: Modes::one("default"),
+            counts: Counts::Turn,
+            asks: Asks::AsSet,
+            ..KNOWN_WELL
+        },
     },
     Known {
         name: "acp-copilot",
@@ -186,7 +194,7 @@ pub static KNOWN: [Known; 9] = [
         // It asks about nothing by itself.
         set: &[("OPENCODE_CONFIG_CONTENT", r#"{"permission":{"edit":"ask","bash":"ask","webfetch":"ask"}}"#)],
         servers_by: None,
-        habits: Habits { counts: Counts::LastStep, ..KNOWN_WELL },
+        habits: Habits { counts: Counts::LastStep, asks: Asks::AsSet, ..KNOWN_WELL },
     },
     Known {
         name: "acp-qwen",
@@ -195,7 +203,12 @@ pub static KNOWN: [Known; 9] = [
         variables: &[crate::qwen::VARIABLES],
         set: &[("QWEN_CODE_NO_RELAUNCH", "true"), ("QWEN_CODE_SUPPRESS_YOLO_WARNING", "1")],
         servers_by: None,
-        habits: Habits { modes: Modes::one("default"), counts: Counts::Turn, ..KNOWN_WELL },
+        habits: Habits {
+            modes: Modes::one("default"),
+            counts: Counts::Turn,
+            asks: Asks::AsSet,
+            ..KNOWN_WELL
+        },
     },
     Known {
         name: "acp-goose",

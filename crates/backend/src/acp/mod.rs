@@ -147,7 +147,7 @@ fn capabilities(habits: &Habits) -> Capabilities {
 fn unenforceable(permission: &Permission, asks: Asks) -> Vec<String> {
     match asks {
         Asks::Everything => Vec::new(),
-        Asks::Unknown => {
+        Asks::Unknown | Asks::AsSet => {
             // What is allowed holds nobody back.
             let level = permission.level.filter(|level| *level != Level::Yolo);
             inexpressible(&Permission { level, allow: Vec::new(), ..permission.clone() })

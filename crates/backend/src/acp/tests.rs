@@ -579,7 +579,7 @@ fn what_cannot_be_held_is_named() {
     };
     let gaps = |kind: &str| crate::registry::by_kind(kind).unwrap().unenforceable(&permission, &Value::Null);
     assert_eq!(gaps("acp-goose"), Vec::<String>::new(), "it asks about everything");
-    assert_eq!(gaps("acp-claude"), ["the rule deny Bash(rm:*)"], "it lets harmless commands pass");
+    assert_eq!(gaps("acp-codex"), ["the rule deny Bash(rm:*)"], "it lets harmless commands pass");
     let all = [
         "the level read-only",
         "the rule ask Edit(src/**)",
@@ -587,6 +587,9 @@ fn what_cannot_be_held_is_named() {
         "the rule deny mcp__x",
     ];
     assert_eq!(gaps("acp"), all, "nobody knows what it asks");
+    for kind in ["acp-claude", "acp-gemini", "acp-opencode", "acp-qwen"] {
+        assert_eq!(gaps(kind), all, "{kind} does not ask about what settings allow");
+    }
     assert_eq!(
         Acp.unenforceable(&Permission { level: Some(Level::Yolo), ..Permission::default() }, &Value::Null),
         [""; 0]

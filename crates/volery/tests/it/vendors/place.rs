@@ -103,6 +103,11 @@ impl Vendor {
         }
     }
 
+    /// Tells whether settings of the user's or of the directory can let pass what the agent may not do.
+    pub(super) fn obeys_its_settings(&self) -> bool {
+        ["acp-claude", "acp-gemini", "acp-opencode", "acp-qwen"].contains(&self.name)
+    }
+
     /// Returns the file of instructions that the program reads in its directory.
     pub(super) fn instructions(&self) -> &'static str {
         match self.drives() {
