@@ -265,11 +265,19 @@ pub(super) fn cost(vendor: &Vendor) {
     tell(vendor, "cost", &cell);
 }
 
+/// Makes a folder that is not below those for temporary files, which some sandboxes leave open; a checkout may be.
+fn beyond_every_sandbox() -> tempfile::TempDir {
+    let home = std::env::var("HOME").unwrap_or_default();
+    let candidates = [env!("CARGO_TARGET_TMPDIR"), home.as_str(), "/opt", "/srv", "/usr/local"];
+    let open = |path: &&str| ["/tmp", "/var/tmp", "/dev"].iter().any(|open| path.starts_with(open));
+    let mut closed = candidates.into_iter().filter(|path| path.starts_with('/') && !open(path));
+    closed.find_map(|path| tempfile::tempdir_in(path).ok()).expect("a folder outside of all temporary ones")
+}
+
 /// What nobody allowed and nobody answers is denied, and the run ends.
 pub(super) fn ask(vendor: &Vendor) {
     let Some(place) = Place::make(vendor, "ask", Vec::new()) else { return };
-    // Not below the folder for temporary files, which some sandboxes leave open.
-    let outside = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let outside = beyond_every_sandbox();
     let made = outside.path().join("made.txt");
     let touch = format!("touch '{}'", made.display());
     place.offline.server().add([vendor.executes_beyond(&touch), Reply::say("Nobody allowed it.").always()]);
