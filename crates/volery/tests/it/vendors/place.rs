@@ -285,6 +285,12 @@ impl Place {
         }
     }
 
+    /// The adapter leaves while the program that it drives may still write its settings: what that began stays.
+    fn is_half_written(&self, within: &Path) -> bool {
+        let begun = within.to_str().is_some_and(|name| name.starts_with(".claude.json.tmp."));
+        begun && self.vendors.iter().any(|vendor| vendor == "acp-claude")
+    }
+
     /// What the user had is as it was, and what is new is in the folders of the vendors' own.
     fn check_home(&self, run: &Value) {
         let home = self.stage.path("home");
@@ -296,7 +302,8 @@ impl Place {
         let own: Vec<&str> = self.vendors.iter().flat_map(|vendor| state_folders(vendor)).copied().collect();
         let strange = now.keys().filter(|path| {
             let within = path.strip_prefix(&home).unwrap();
-            !self.own_files.contains_key(*path) && !own.iter().any(|folder| within.starts_with(folder))
+            let own = own.iter().any(|folder| within.starts_with(folder)) || self.is_half_written(within);
+            !self.own_files.contains_key(*path) && !own
         });
         let strange: Vec<_> = strange.collect();
         assert!(strange.is_empty(), "files were made elsewhere: {strange:?}");
