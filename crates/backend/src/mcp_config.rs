@@ -24,6 +24,22 @@ pub fn servers(spec: &RunSpec, place: &Place<'_>) -> Map<String, Value> {
     all
 }
 
+/// Returns the names of the servers of a run.
+pub fn names(spec: &RunSpec) -> Vec<String> {
+    let own = spec.setup.mcp_servers.iter().map(|server| server.name.clone());
+    own.chain((spec.delegates != Delegates::Nobody).then(|| OWN_SERVER.to_owned())).collect()
+}
+
+/// A name that no server has: an empty list would mean that all of the user's and the project's are started.
+const NO_SERVER: &str = "volery-allows-none";
+
+/// Returns the arguments by which programs of one family start the servers of a run and no other.
+pub fn only_these(spec: &RunSpec) -> Vec<String> {
+    let mut names = names(spec);
+    names.extend(names.is_empty().then(|| NO_SERVER.to_owned()));
+    names.into_iter().map(|name| format!("--allowed-mcp-server-names={name}")).collect()
+}
+
 /// Returns the names of the variables that the servers refer to.
 pub fn variables(spec: &RunSpec) -> Vec<String> {
     spec.setup.mcp_servers.iter().flat_map(McpServer::variables).map(ToOwned::to_owned).collect()

@@ -101,10 +101,7 @@ impl Backend for Copilot {
         place: &Place<'_>,
         user: &User<'_>,
     ) -> Result<(), PrepareError> {
-        let own = mcp_config::servers(spec, place);
-        let others = others(spec, user).into_iter().filter(|name| !own.contains_key(name));
-        drive.argv.extend(others.map(|name| format!("--disable-mcp-server={name}")));
-        Ok(())
+        without_others(spec, drive, place, user).map_err(|reason| PrepareError { kind: KIND, reason })
     }
 
     fn prepare(&self, spec: &RunSpec, place: &Place<'_>) -> Result<Drive, PrepareError> {
@@ -160,6 +157,19 @@ impl Backend for Copilot {
             })),
         }))
     }
+}
+
+/// Turns off every server that the program would start by itself.
+pub(crate) fn without_others(
+    spec: &RunSpec,
+    drive: &mut ProcessDrive,
+    place: &Place<'_>,
+    user: &User<'_>,
+) -> Result<(), String> {
+    let own = mcp_config::servers(spec, place);
+    let others = others(spec, user).into_iter().filter(|name| !own.contains_key(name));
+    drive.argv.extend(others.map(|name| format!("--disable-mcp-server={name}")));
+    Ok(())
 }
 
 /// Returns the names of the servers that the program would start by itself.

@@ -28,12 +28,6 @@ pub(super) fn is_needed(spec: &RunSpec) -> bool {
     !setup.mcp_servers.is_empty() || spec.delegates != Delegates::Nobody || setup.max_turns.is_some()
 }
 
-/// Returns the names of the servers that the run has.
-pub(super) fn server_names(spec: &RunSpec) -> Vec<String> {
-    let own = spec.setup.mcp_servers.iter().map(|server| server.name.clone());
-    own.chain((spec.delegates != Delegates::Nobody).then(|| OWN_SERVER.to_owned())).collect()
-}
-
 /// Gives the run its home.
 pub(super) fn furnish(
     spec: &RunSpec,
@@ -60,7 +54,7 @@ pub(super) fn furnish(
 fn check_project(spec: &RunSpec) -> Result<(), String> {
     let path = Path::new(&spec.directory).join(OWN).join(SETTINGS);
     let Some(project) = user::settings(&path) else { return Ok(()) };
-    let names = server_names(spec);
+    let names = mcp_config::names(spec);
     if let Some(name) = user::names(&project, "mcpServers").into_iter().find(|name| names.contains(name)) {
         return Err(format!(
             "{} has a server {name} of its own, which would be started instead",

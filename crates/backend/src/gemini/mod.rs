@@ -14,6 +14,7 @@ use serde_json::Value;
 use crate::contract::{
     Backend, Capabilities, Drive, Feed, Place, PrepareError, ProcessDrive, Setting, WorkFile, permitted_args,
 };
+use crate::mcp_config;
 use crate::plain_words::plain_words;
 use crate::program::Program;
 use crate::user::User;
@@ -23,9 +24,6 @@ use policy::Wanted;
 const KIND: &str = "gemini";
 const POLICY_FILE: &str = "policy.toml";
 const SYSTEM_FILE: &str = "system.md";
-
-/// A name that no MCP server has: an empty list would mean that all of the user's and the project's are started.
-const NO_SERVER: &str = "volery-allows-none";
 
 /// Variables that Gemini CLI needs to know its user, its service and its place.
 pub(crate) const VARIABLES: &[&str] = &[
@@ -112,13 +110,6 @@ impl Backend for Gemini {
         option("--output-format", "stream-json");
         option("--approval-mode", if wanted.is_unrestricted() { "yolo" } else { "default" });
         option("--policy", &place.file(POLICY_FILE));
-        let servers = home::server_names(spec);
-        if servers.is_empty() {
-            option("--allowed-mcp-server-names", NO_SERVER);
-        }
-        for server in &servers {
-            option("--allowed-mcp-server-names", server);
-        }
         if let Some(model) = &spec.model {
             option("--model", model);
         }
@@ -128,6 +119,7 @@ impl Backend for Gemini {
         for directory in &setup.extra_directories {
             option("--include-directories", directory);
         }
+        argv.extend(mcp_config::only_these(spec));
         argv.extend(permitted_args(&setup.extra_args, EXTRA_ARGS).map_err(wrong)?);
         let mut set = vec![
             ("GEMINI_CLI_TRUST_WORKSPACE".to_owned(), Setting::Plain("true".to_owned())),

@@ -104,15 +104,7 @@ impl Backend for Opencode {
         place: &Place<'_>,
         user: &User<'_>,
     ) -> Result<(), PrepareError> {
-        let own = mcp_config::servers(spec, place);
-        let others: Vec<String> =
-            others(spec, user).into_iter().filter(|name| !own.contains_key(name)).collect();
-        for (name, setting) in &mut drive.set {
-            if let (CONFIG, Setting::Plain(config)) = (name.as_str(), setting) {
-                *config = without_others(config, &others);
-            }
-        }
-        Ok(())
+        without_others(spec, drive, place, user).map_err(|reason| PrepareError { kind: KIND, reason })
     }
 
     fn prepare(&self, spec: &RunSpec, place: &Place<'_>) -> Result<Drive, PrepareError> {
@@ -153,7 +145,26 @@ impl Backend for Opencode {
 }
 
 /// Turns off every server that the program would find by itself: it reads several layers of settings and mixes them, and ours are the last.
-fn without_others(config: &str, others: &[String]) -> String {
+pub(crate) fn without_others(
+    spec: &RunSpec,
+    drive: &mut ProcessDrive,
+    _place: &Place<'_>,
+    user: &User<'_>,
+) -> Result<(), String> {
+    for (name, setting) in &mut drive.set {
+        if let (CONFIG, Setting::Plain(config)) = (name.as_str(), setting) {
+            // Servers that come with a session are not in there, and one of the same name must not start before.
+            let own =
+                serde_json::from_str(config).map_or_else(|_| Vec::new(), |all| user::names(&all, "mcp"));
+            let others = others(spec, user).into_iter().filter(|name| !own.contains(name));
+            *config = with_off(config, &others.collect::<Vec<_>>());
+        }
+    }
+    Ok(())
+}
+
+/// Returns a configuration in which these servers are turned off.
+fn with_off(config: &str, others: &[String]) -> String {
     const BEGIN: &str = "\"mcp\":{";
     let Some((before, after)) = config.split_once(BEGIN) else { return config.to_owned() };
     let off: Vec<String> =

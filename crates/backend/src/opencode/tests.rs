@@ -283,11 +283,11 @@ proptest! {
 #[test]
 fn servers_of_the_user_and_the_project_are_turned_off() {
     let others = ["a\"b".to_owned(), "c".to_owned()];
-    let empty = without_others("{\"x\":1,\"mcp\":{},\"y\":2}", &others);
+    let empty = with_off("{\"x\":1,\"mcp\":{},\"y\":2}", &others);
     let value: Value = serde_json::from_str(&empty).unwrap();
     assert_eq!(value["mcp"], json!({"a\"b": {"enabled": false}, "c": {"enabled": false}}));
-    let own = without_others("{\"mcp\":{\"own\":{\"type\":\"local\"}}}", &others[1..]);
+    let own = with_off("{\"mcp\":{\"own\":{\"type\":\"local\"}}}", &others[1..]);
     let value: Value = serde_json::from_str(&own).unwrap();
     assert_eq!(value["mcp"], json!({"c": {"enabled": false}, "own": {"type": "local"}}));
-    assert_eq!(without_others("{\"mcp\":{}}", &[]), "{\"mcp\":{}}");
+    assert_eq!(with_off("{\"mcp\":{}}", &[]), "{\"mcp\":{}}");
 }

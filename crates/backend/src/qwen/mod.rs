@@ -23,8 +23,6 @@ const MCP_FILE: &str = "mcp.json";
 const SCHEMA_FILE: &str = "schema.json";
 const SYSTEM_FILE: &str = "system.md";
 
-/// A name that no MCP server has, so that neither the user's nor the project's are started.
-const NO_SERVER: &str = "volery-allows-none";
 /// How long a call of our own server may be silent; the run's own limits end it before.
 const OWN_SERVER_TIMEOUT_MS: u64 = 24 * 60 * 60 * 1_000;
 /// The longest system prompt that fits into an argument, where no file is taken.
@@ -116,9 +114,6 @@ impl Backend for Qwen {
         let mut option = |flag: &str, value: &str| argv.push(format!("{flag}={value}"));
         option("--output-format", "stream-json");
         option("--mcp-config", &place.file(&files[0].name));
-        for name in servers.keys().map(String::as_str).chain(servers.is_empty().then_some(NO_SERVER)) {
-            option("--allowed-mcp-server-names", name);
-        }
         for rule in rules::excluded(&setup.permission, setup.tools.as_deref()) {
             option("--exclude-tools", &rule);
         }
@@ -162,6 +157,7 @@ impl Backend for Qwen {
             }
             PromptMode::Append => option("--append-system-prompt", system),
         }
+        argv.extend(mcp_config::only_these(spec));
         argv.extend(options(spec));
         argv.extend(permitted_args(&setup.extra_args, EXTRA_ARGS).map_err(wrong)?);
         let feed =

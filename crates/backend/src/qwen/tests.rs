@@ -220,11 +220,11 @@ fn what_the_agent_wants_becomes_options() {
         "/cli.js",
         "--output-format=stream-json",
         "--mcp-config=/w/mcp.json",
-        "--allowed-mcp-server-names=volery-allows-none",
         "--exclude-tools=ask_user_question",
         "--input-format=stream-json",
         "--approval-mode=default",
         "--append-system-prompt=You are careful.",
+        "--allowed-mcp-server-names=volery-allows-none",
     ];
     assert_eq!(plain.argv, expected);
     let full = prepared(|spec| {
