@@ -2,8 +2,10 @@
 
 use domain::run::{ModelError, RunSpec};
 
-use crate::contract::{Place, WorkFile};
+use crate::contract::{Place, ProcessDrive, WorkFile};
+use crate::mcp_config;
 use crate::program::Program;
+use crate::user::User;
 
 /// An agent that needs no configuration.
 pub struct Known {
@@ -16,14 +18,21 @@ pub struct Known {
     pub(super) set: &'static [(&'static str, &'static str)],
     /// How it gets its MCP servers, if not with the session.
     pub(super) servers_by: Option<ServersBy>,
+    /// What keeps the servers of its settings away, if that needs a look at them.
+    pub(super) without_others: Option<WithoutOthers>,
     pub(super) habits: Habits,
 }
 
-/// A file with the MCP servers, and the argument that ends with its name.
-pub(super) struct ServersBy {
-    pub(super) argument: &'static str,
-    pub(super) file: fn(&RunSpec, &Place<'_>) -> WorkFile,
+/// Another way to the MCP servers than the session.
+pub(super) enum ServersBy {
+    /// A file, and the argument that ends with its name.
+    File { argument: &'static str, file: fn(&RunSpec, &Place<'_>) -> WorkFile },
+    /// The same settings that keep the others away.
+    Settings,
 }
+
+/// Changes a prepared process such that none but the servers of the run are started.
+pub(super) type WithoutOthers = fn(&RunSpec, &mut ProcessDrive, &Place<'_>, &User<'_>) -> Result<(), String>;
 
 /// What an agent does where the protocol does not say it.
 #[derive(Debug, Clone, Copy)]
@@ -39,8 +48,11 @@ pub(super) struct Habits {
     pub(super) asides: &'static [&'static str],
     /// What it says in place of an answer when a tool is denied: it gives up then.
     pub(super) denial: Option<&'static str>,
-    /// Whether it also starts the MCP servers of its own settings.
+    /// Whether it also starts the MCP servers of its own settings, as it is started here.
     pub(super) servers: Servers,
+    /// It has a model make a title of a session that has none, in a conversation of its own with all servers of its
+    /// settings.
+    pub(super) makes_titles: bool,
     /// The system prompt can take the place of its own.
     pub(super) replaces_prompt: bool,
     /// What the request for a session carries beside what the protocol knows.
@@ -108,11 +120,18 @@ pub(super) const STRANGER: Habits = Habits {
     asides: &[],
     denial: None,
     servers: Servers::Unknown,
+    makes_titles: false,
     replaces_prompt: false,
     session_meta: None,
 };
 
-const KNOWN_WELL: Habits = Habits { asks: Asks::Changes, servers: Servers::OfUserToo, ..STRANGER };
+const KNOWN_WELL: Habits = Habits { asks: Asks::Changes, servers: Servers::OfSession, ..STRANGER };
+
+/// By these the family of Gemini CLI starts no server beside those of the session.
+const BY_NAME: Option<WithoutOthers> = Some(|spec, drive, _place, _user| {
+    drive.argv.extend(mcp_config::only_these(spec));
+    Ok(())
+});
 
 static CLAUDE_AGENT_ACP: Program =
     Program { names: &["claude-agent-acp"], natives: &[], tried: ("0.99.1", "0.99.1") };
@@ -127,10 +146,10 @@ pub static KNOWN: [Known; 9] = [
         variables: &[crate::claude::VARIABLES, &["CLAUDE_CODE_EXECUTABLE"]],
         set: &[],
         servers_by: None,
+        without_others: None,
         habits: Habits {
             modes: Modes::one("default"),
             counts: Counts::Turn,
-            servers: Servers::OfSession,
             replaces_prompt: true,
             session_meta: Some(r#"{"claudeCode":{"options":{"strictMcpConfig":true}}}"#),
             asks: Asks::AsSet,
@@ -143,7 +162,9 @@ pub static KNOWN: [Known; 9] = [
         arguments: &[],
         variables: &[crate::codex::VARIABLES, &["CODEX_PATH"]],
         set: &[],
-        servers_by: None,
+        // Those of a session would bring back all others.
+        servers_by: Some(ServersBy::Settings),
+        without_others: Some(crate::codex::beside::without_others),
         habits: Habits {
             // Its usual mode lets another model decide.
             modes: Some(Modes {
@@ -151,6 +172,7 @@ pub static KNOWN: [Known; 9] = [
                 safe_edit: "workspace-write",
                 free: "agent-full-access",
             }),
+            makes_titles: true,
             counts: Counts::Turn,
             ..KNOWN_WELL
         },
@@ -162,6 +184,7 @@ pub static KNOWN: [Known; 9] = [
         variables: &[crate::gemini::VARIABLES],
         set: &[("GEMINI_CLI_TRUST_WORKSPACE", "true"), ("GEMINI_CLI_NO_RELAUNCH", "true")],
         servers_by: None,
+        without_others: BY_NAME,
         habits: Habits {
             modes: Modes::one("default"),
             counts: Counts::Turn,
@@ -176,7 +199,11 @@ pub static KNOWN: [Known; 9] = [
         variables: &[crate::copilot::VARIABLES],
         set: &[],
         // It takes no servers that are programs with a session.
-        servers_by: Some(ServersBy { argument: "--additional-mcp-config=@", file: crate::copilot::servers }),
+        servers_by: Some(ServersBy::File {
+            argument: "--additional-mcp-config=@",
+            file: crate::copilot::servers,
+        }),
+        without_others: Some(crate::copilot::without_others),
         habits: Habits {
             modes: Modes::one("https://agentclientprotocol.com/protocol/session-modes#agent"),
             counts: Counts::Session,
@@ -192,8 +219,12 @@ pub static KNOWN: [Known; 9] = [
         arguments: &["acp"],
         variables: &[crate::opencode::VARIABLES],
         // It asks about nothing by itself.
-        set: &[("OPENCODE_CONFIG_CONTENT", r#"{"permission":{"edit":"ask","bash":"ask","webfetch":"ask"}}"#)],
+        set: &[(
+            "OPENCODE_CONFIG_CONTENT",
+            r#"{"mcp":{},"permission":{"edit":"ask","bash":"ask","webfetch":"ask"}}"#,
+        )],
         servers_by: None,
+        without_others: Some(crate::opencode::without_others),
         habits: Habits { counts: Counts::LastStep, asks: Asks::AsSet, ..KNOWN_WELL },
     },
     Known {
@@ -203,6 +234,7 @@ pub static KNOWN: [Known; 9] = [
         variables: &[crate::qwen::VARIABLES],
         set: &[("QWEN_CODE_NO_RELAUNCH", "true"), ("QWEN_CODE_SUPPRESS_YOLO_WARNING", "1")],
         servers_by: None,
+        without_others: BY_NAME,
         habits: Habits {
             modes: Modes::one("default"),
             counts: Counts::Turn,
@@ -215,8 +247,9 @@ pub static KNOWN: [Known; 9] = [
         program: &crate::goose::versions::PROGRAM,
         arguments: &["acp"],
         variables: &[crate::goose::VARIABLES],
-        set: &[],
+        set: &[("EXTENSIONS", crate::goose::versions::EXTENSIONS)],
         servers_by: None,
+        without_others: None,
         habits: Habits {
             modes: Modes::one("approve"),
             asks: Asks::Everything,
@@ -232,6 +265,7 @@ pub static KNOWN: [Known; 9] = [
         variables: &[crate::kimi::VARIABLES],
         set: &[],
         servers_by: None,
+        without_others: Some(crate::kimi::home::furnish),
         habits: Habits {
             modes: Modes::one("default"),
             counts: Counts::Nothing,
@@ -246,7 +280,8 @@ pub static KNOWN: [Known; 9] = [
         variables: &[crate::kiro::VARIABLES],
         set: &[],
         servers_by: None,
-        habits: Habits { asks: Asks::Changes, counts: Counts::Nothing, ..KNOWN_WELL },
+        without_others: None,
+        habits: Habits { counts: Counts::Nothing, servers: Servers::OfUserToo, ..KNOWN_WELL },
     },
 ];
 

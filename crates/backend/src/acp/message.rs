@@ -14,6 +14,7 @@ pub(super) const SESSION: u64 = 2;
 pub(super) const SETTING: u64 = 3;
 pub(super) const PROMPT: u64 = 4;
 pub(super) const CLOSE: u64 = 5;
+pub(super) const NAMING: u64 = 6;
 
 /// JSON-RPC's number for a method that is not there.
 const NO_SUCH_METHOD: i64 = -32_601;

@@ -23,10 +23,11 @@ use serde_json::Value;
 use crate::contract::{
     Backend, Capabilities, Drive, Feed, Place, PrepareError, ProcessDrive, Setting, inexpressible,
 };
-use crate::mcp_config::OWN_SERVER;
+use crate::mcp_config::{self, OWN_SERVER};
 use crate::program::Program;
+use crate::user::User;
 use crate::{combined_prompt, cumulative, worded_schema};
-use agents::{Asks, Counts, Habits, Modes, STRANGER};
+use agents::{Asks, Counts, Habits, Modes, STRANGER, ServersBy};
 pub use agents::{KNOWN, Known};
 use asks::Free;
 use reader::Conversation;
@@ -94,6 +95,17 @@ impl Backend for Known {
         unenforceable(permission, self.habits.asks)
     }
 
+    fn adapt(
+        &self,
+        spec: &RunSpec,
+        drive: &mut ProcessDrive,
+        place: &Place<'_>,
+        user: &User<'_>,
+    ) -> Result<(), PrepareError> {
+        let Some(without_others) = self.without_others else { return Ok(()) };
+        without_others(spec, drive, place, user).map_err(|reason| PrepareError { kind: self.name, reason })
+    }
+
     fn prepare(&self, spec: &RunSpec, place: &Place<'_>) -> Result<Drive, PrepareError> {
         let wanted = self.program.names.join(" or ");
         let missing =
@@ -104,10 +116,12 @@ impl Backend for Known {
         let mut files = Vec::new();
         let mut conversation = conversation(spec, place, self.habits);
         if let Some(by) = &self.servers_by {
-            let file = (by.file)(spec, place);
-            argv.push(format!("{}{}", by.argument, place.file(&file.name)));
-            files.push(file);
             conversation.leave_servers_out();
+            if let ServersBy::File { argument, file } = by {
+                let file = file(spec, place);
+                argv.push(format!("{argument}{}", place.file(&file.name)));
+                files.push(file);
+            }
         }
         let set =
             self.set.iter().map(|(name, value)| ((*name).to_owned(), Setting::Plain((*value).to_owned())));
@@ -185,9 +199,7 @@ fn conversation(spec: &RunSpec, place: &Place<'_>, habits: Habits) -> Conversati
         everything: is_free(permission),
         own_server: spec.delegates != Delegates::Nobody && !restricting(permission).any(speaks_of_own_server),
     };
-    let delegates = (spec.delegates != Delegates::Nobody).then(|| OWN_SERVER.to_owned());
-    let servers = setup.mcp_servers.iter().map(|server| server.name.clone()).chain(delegates).collect();
-    Conversation::new(order, free, cumulative::used_before(spec, place), servers)
+    Conversation::new(order, free, cumulative::used_before(spec, place), mcp_config::names(spec))
 }
 
 /// Returns a prompt that is no command of the agent's, which many take a slash for.

@@ -7,13 +7,13 @@ use agent_client_protocol_schema::v1::{
     StopReason,
 };
 use domain::run::{AgentEnd, Failure, LimitName, ModelError, Stream as Pipe, Usage};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::agents::Servers;
 use super::asks::{Free, Requests};
 use super::calls::Calls;
 use super::failure;
-use super::message::{CLOSE, INITIALIZE, PROMPT, SESSION, SETTING, cancel, refusal, request};
+use super::message::{CLOSE, INITIALIZE, NAMING, PROMPT, SESSION, SETTING, cancel, refusal, request};
 use super::session::{Offer, Order, Purpose, Setting};
 use super::usage::{Meaning, Told};
 use crate::contract::{Answer, Conclusion, Decision, Exit, Reader, Report};
@@ -23,6 +23,8 @@ use crate::worded_schema;
 
 /// The version of the protocol that is spoken here.
 const VERSION: u64 = 1;
+/// What a session is called whose agent would else ask a model for a title.
+const TITLE: &str = "volery";
 /// How many warnings are passed on.
 const WARNINGS_MAX: usize = 50;
 
@@ -118,6 +120,7 @@ impl Conversation {
             Some(INITIALIZE) => self.greeted(message),
             Some(SESSION) => self.opened(message),
             Some(SETTING) => self.set(message),
+            Some(NAMING) => self.named(message),
             Some(PROMPT) if self.prompted => self.turn_ended(message),
             _ => Vec::new(),
         }
@@ -156,13 +159,15 @@ impl Conversation {
     fn doubts(&self) -> Option<Report> {
         let name = &self.order.name;
         let text = match self.order.habits.servers {
-            Servers::OfSession => return None,
             Servers::OfUserToo => {
                 format!("{name} also starts the MCP servers of its own settings, if there are any")
             }
-            Servers::Unknown => format!("whether {name} starts MCP servers of its own settings is not known"),
+            Servers::Unknown if !self.order.servers.is_empty() => {
+                format!("whether {name} starts MCP servers of its own settings is not known")
+            }
+            Servers::OfSession | Servers::Unknown => return None,
         };
-        (!self.order.servers.is_empty()).then_some(Report::Warned(text))
+        Some(Report::Warned(text))
     }
 
     /// Sets what is to be set, if the session is the one that was asked for.
@@ -212,6 +217,10 @@ impl Conversation {
                     .push(Report::Warned(format!("effort {effort} is not honoured by {}", self.order.name))),
             }
         }
+        if self.order.habits.makes_titles && self.order.session.is_none() {
+            let title = json!({"sessionId": session, "title": TITLE});
+            reports.push(Report::Write(request(NAMING, "session/set_title", &title)));
+        }
         reports.extend(model.map(Report::Model));
         self.session = Some(session);
         reports.extend(self.go_on());
@@ -240,6 +249,18 @@ impl Conversation {
         }
         reports.extend(self.go_on());
         reports
+    }
+
+    /// Takes the answer to a title, for which nobody waits.
+    fn named(&self, message: &Value) -> Vec<Report> {
+        let Some(reason) = message.get("error").map(|error| error["message"].as_str().unwrap_or("no reason"))
+        else {
+            return Vec::new();
+        };
+        let name = &self.order.name;
+        vec![Report::Warned(format!(
+            "{name} makes a title of its own, for which it may start the MCP servers of its settings: {reason}"
+        ))]
     }
 
     /// Sends the next setting, or the prompt.

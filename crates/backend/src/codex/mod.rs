@@ -2,6 +2,7 @@
 //! `codex exec` does and adds what that lacks: questions, a word to stop, text as it comes, and errors with a name.
 
 mod asks;
+pub(crate) mod beside;
 mod command_line;
 mod failure;
 mod grant;

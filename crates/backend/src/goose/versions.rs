@@ -11,6 +11,14 @@ pub(crate) static PROGRAM: Program = Program {
     tried: ("0.20.1", "0.20.1"),
 };
 
+/// The value of the variable that takes the place of all extensions in its user's settings: those that are part of the
+/// program, but for windows and for the one by which a model turns others on.
+pub(crate) const EXTENSIONS: &str = r#"{"analyze":{"enabled":true,"type":"platform","name":"analyze"},
+"developer":{"enabled":true,"type":"platform","name":"developer"},
+"skills":{"enabled":true,"type":"platform","name":"skills"},
+"summon":{"enabled":true,"type":"platform","name":"summon"},
+"todo":{"enabled":true,"type":"platform","name":"todo"}}"#;
+
 /// How the program says that it does not know a session.
 pub(super) const UNKNOWN_SESSION: &str = "No session found";
 /// How a message begins that stands for an error; such a message has no id.

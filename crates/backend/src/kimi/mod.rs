@@ -1,7 +1,8 @@
 //! Kimi Code, headless, with its lines of JSON. It asks nobody, so what an agent may not do is taken away with the tool. All
-//! else that it must know goes by an agent file; MCP servers could only be given in the user's own home, which
-//! `acp-kimi` does not need.
+//! else that it must know goes by an agent file, and it works in a home of the run's own without its user's MCP servers.
+//! Servers of an agent's own are for `acp-kimi`.
 
+pub(crate) mod home;
 mod reader;
 mod tools;
 mod versions;
@@ -16,6 +17,7 @@ use crate::contract::{
     Backend, Capabilities, Drive, Feed, Place, PrepareError, ProcessDrive, Setting, WorkFile, permitted_args,
 };
 use crate::program::Program;
+use crate::user::User;
 use crate::worded_schema;
 use versions::BASE_PROMPT;
 pub(crate) use versions::PROGRAM;
@@ -69,6 +71,16 @@ impl Backend for Kimi {
 
     fn unenforceable(&self, permission: &Permission, _options: &Value) -> Vec<String> {
         tools::unenforceable(permission)
+    }
+
+    fn adapt(
+        &self,
+        spec: &RunSpec,
+        drive: &mut ProcessDrive,
+        place: &Place<'_>,
+        user: &User<'_>,
+    ) -> Result<(), PrepareError> {
+        home::furnish(spec, drive, place, user).map_err(|reason| PrepareError { kind: KIND, reason })
     }
 
     fn prepare(&self, spec: &RunSpec, place: &Place<'_>) -> Result<Drive, PrepareError> {

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use model_server::Reply;
@@ -210,43 +210,69 @@ pub(super) fn mcp(vendor: &Vendor) {
     let seen = place.offline.server().seen();
     let asked: Vec<String> = seen.iter().map(|seen| seen.body.to_string()).collect();
     assert!(!asked.iter().any(|body| body.contains("strange")), "the project's server is there");
-    assert!(!mark.exists(), "the user's server was started");
+    assert!(!mark.exists(), "the user's or the project's server was started");
     if run["warnings"].to_string().contains("mcp_servers is not honoured") {
         return tell(vendor, "mcp", &Cell::Cannot("its own servers cannot be given to it"));
     }
     assert_eq!(run["status"], json!("succeeded"), "{run}");
     assert!(asked.iter().any(|body| body.contains("aviary")), "the agent's own server is not there: {run}");
+    // What cannot be promised is warned about.
+    assert!(!run["warnings"].to_string().contains("MCP servers of its"), "{run}");
     tell(vendor, "mcp", &Cell::Works);
 }
 
-/// Gives the user a server of their own, by the program's own settings; returns what it leaves if it is started.
+/// Gives the user a server of their own, and the project one, by the program's own settings; returns what they leave if
+/// they are started.
 fn users_server(place: &mut Place, vendor: &Vendor) -> PathBuf {
     let mark = place.stage.path("users-server-was-started");
     let script = place.stage.path("users-server");
     fs::write(&script, format!("#!/bin/sh\ntouch '{}'\nexec cat > /dev/null\n", mark.display())).unwrap();
     fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
     let script = script.display().to_string();
-    let entry = json!({"command": script, "args": [], "type": "local", "tools": ["*"]});
-    let (file, key, entry) = match vendor.name {
-        "claude" => (".claude.json", "mcpServers", json!({"command": script, "args": []})),
-        "gemini" => (".gemini/settings.json", "mcpServers", json!({"command": script})),
-        "qwen" => (".qwen/settings.json", "mcpServers", json!({"command": script})),
-        "copilot" => (".copilot/mcp-config.json", "mcpServers", entry),
+    let program = json!({"command": script, "args": []});
+    let of_copilot = json!({"command": script, "args": [], "type": "local", "tools": ["*"]});
+    let of_goose =
+        json!({"enabled": true, "type": "stdio", "name": "of-the-user", "cmd": script, "args": []});
+    let (users, projects, key, entry) = match vendor.drives() {
+        "claude" => (".claude.json", None, "mcpServers", program),
+        "gemini" => (".gemini/settings.json", Some(".gemini/settings.json"), "mcpServers", program),
+        "qwen" => (".qwen/settings.json", Some(".qwen/settings.json"), "mcpServers", program),
+        "kimi" => (".kimi-code/mcp.json", Some(".kimi-code/mcp.json"), "mcpServers", program),
+        "copilot" => (".copilot/mcp-config.json", Some(".github/mcp.json"), "mcpServers", of_copilot),
         "opencode" => {
-            (".config/opencode/opencode.json", "mcp", json!({"type": "local", "command": [script]}))
+            let entry = json!({"type": "local", "command": [script]});
+            (".config/opencode/opencode.json", Some("opencode.json"), "mcp", entry)
         }
-        "cursor" => (".cursor/mcp.json", "mcpServers", json!({"command": script, "args": []})),
-        "kiro" => (".kiro/settings/mcp.json", "mcpServers", json!({"command": script, "args": []})),
-        _ => return mark,
+        // JSON is YAML too.
+        "goose" => (".config/goose/config.yaml", None, "extensions", of_goose),
+        "codex" => (".codex/config.toml", Some(".codex/config.toml"), "mcp_servers", program),
+        "cursor" => (".cursor/mcp.json", None, "mcpServers", program),
+        "kiro" => (".kiro/settings/mcp.json", None, "mcpServers", program),
+        // None of their tools can be used, but it may start them.
+        "grok" => return mark,
+        other => panic!("nobody knows where {other} names its servers"),
     };
-    let path = place.stage.path("home").join(file);
-    let known = fs::read_to_string(&path).unwrap_or_else(|_| "{}".to_owned());
-    let mut settings: Value = serde_json::from_str(&known).unwrap();
-    settings[key] = json!({"of-the-user": entry});
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(&path, settings.to_string()).unwrap();
+    let path = place.stage.path("home").join(users);
+    add_server(&path, key, "of-the-user", &entry);
     place.user_changed(&path);
+    if let Some(projects) = projects {
+        add_server(&place.stage.project().join(projects), key, "of-the-project", &entry);
+    }
     mark
+}
+
+/// Adds a server to settings in JSON or TOML.
+fn add_server(path: &Path, key: &str, name: &str, entry: &Value) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let known = fs::read_to_string(path).unwrap_or_default();
+    if path.extension().is_some_and(|ending| ending == "toml") {
+        let added = format!("[{key}.{name}]\ncommand = {}\n", entry["command"]);
+        return fs::write(path, known + &added).unwrap();
+    }
+    let mut settings: Value =
+        if known.is_empty() { json!({}) } else { serde_json::from_str(&known).unwrap() };
+    settings[key] = json!({ name: entry });
+    fs::write(path, settings.to_string()).unwrap();
 }
 
 pub(super) fn cost(vendor: &Vendor) {

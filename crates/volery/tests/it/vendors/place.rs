@@ -39,7 +39,7 @@ impl Vendor {
     }
 
     /// Returns the program that is driven, whichever way.
-    fn drives(&self) -> &'static str {
+    pub(super) fn drives(&self) -> &'static str {
         self.name.strip_prefix("acp-").unwrap_or(self.name)
     }
 
@@ -375,7 +375,7 @@ fn left_out(backend: &str, case: &str) -> Option<Cell> {
         }
         "say" | "cancel" => None,
         "deny" if !slow || backend == "acp-gemini" => None,
-        "mcp" if backend == "acp-qwen" => None,
+        "mcp" => None,
         "schema" | "time-out" | "long prompt" | "fork" if acp && backend != "acp-goose" => {
             Some(Cell::NotRun("the same as with acp-goose"))
         }
