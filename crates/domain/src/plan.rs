@@ -6,6 +6,7 @@ use crate::agent::{Agent, Callers, Format};
 use crate::budget::{self, AskedLimits, Limits};
 use crate::id::{AgentName, RunId, SessionId};
 use crate::inputs::{self, Inputs};
+use crate::run::replay::Exchange;
 use crate::run::{
     Alternative, BackendSpec, Caller, Door, Idempotency, LimitName, OnDisconnect, RunSpec, SPEC_VERSION,
 };
@@ -24,6 +25,8 @@ pub struct Order {
     pub session: Option<SessionId>,
     /// The session is copied and not continued.
     pub fork: bool,
+    /// What was said in the session before its first run here.
+    pub told: Vec<Exchange>,
     pub model: Option<String>,
     pub limits: AskedLimits,
     pub on_disconnect: Option<OnDisconnect>,
@@ -90,7 +93,8 @@ pub enum Refusal {
 
 /// Decides whether the run is accepted, and with which limits.
 pub fn plan(agent: &Agent, order: Order, place: Place) -> Result<RunSpec, Refusal> {
-    let Order { prompt, context, inputs, session, fork, model, limits, on_disconnect, idempotency } = order;
+    let Order { prompt, context, inputs, session, fork, told, model, limits, on_disconnect, idempotency } =
+        order;
     if agent.source.format == Format::Directive {
         return Err(Refusal::Directive { agent: agent.name.clone() });
     }
@@ -123,6 +127,7 @@ pub fn plan(agent: &Agent, order: Order, place: Place) -> Result<RunSpec, Refusa
         model: model.or_else(|| agent.model.clone()),
         session,
         fork,
+        told,
         directory: place.directory,
         project: place.project,
         caller: place.caller,

@@ -34,6 +34,9 @@ pub struct Setup {
     /// Arguments for the backend's program; a backend takes only those that it knows to be harmless.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub extra_args: Vec<String>,
+    /// Settings that the backend's program uses instead of its user's: a file or a folder, as the vendor has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vendor_settings: Option<String>,
     /// Directories that the agent may use beside its own.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub extra_directories: Vec<String>,

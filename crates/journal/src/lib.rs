@@ -13,6 +13,7 @@ pub mod result;
 pub mod retention;
 pub mod run_dir;
 pub mod run_lock;
+pub mod session_names;
 pub mod sessions;
 pub mod slots;
 pub mod spool;

@@ -67,6 +67,7 @@ pub(crate) fn spec_of(id: RunId) -> RunSpec {
         model: None,
         session: None,
         fork: false,
+        told: Vec::new(),
         directory: "/p".to_owned(),
         project: "/p".to_owned(),
         caller: Caller { door: Door::Shell, name: "main".to_owned() },

@@ -1,7 +1,7 @@
 //! Conversations that several runs continue: whose each is, which runs it has, and what they used. A vendor keeps the
 //! conversation itself; this is what makes its id safe to use.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,6 +16,7 @@ use crate::durable::{create_private, fresh_path};
 use crate::home::Home;
 use crate::run_dir::read_bounded;
 use crate::run_lock::RunLock;
+use crate::session_names::{self, Named};
 use crate::store_error::{StoreError, failed};
 
 /// Below the home.
@@ -139,27 +140,35 @@ pub enum Scope<'a> {
 /// Takes a session for one run; `None` while another run has it.
 pub fn try_lock(home: &Home, session: &SessionId, scope: Scope<'_>) -> Result<Option<RunLock>, StoreError> {
     let name = match scope {
-        Scope::Everywhere => name(&[session.as_str()]),
-        Scope::Agent { project, agent } => name(&[project, agent.as_str(), session.as_str()]),
+        Scope::Everywhere => digest_of(&[session.as_str()]),
+        Scope::Agent { project, agent } => digest_of(&[project, agent.as_str(), session.as_str()]),
     };
     let path = home.sessions_dir().join(format!("{name}.lock"));
     RunLock::take(&path).map_err(failed("lock", &path))
 }
 
-/// Returns the runs of all sessions that were used since then: a later run may be told what they said.
-pub fn runs_used_since(home: &Path, then: Timestamp) -> HashSet<RunId> {
+/// Returns the runs of all sessions that are kept: a later run may be told what they said. A session is kept this long
+/// after its last use, or as long as its name is.
+pub fn runs_in_use(home: &Path, now: Timestamp, keep_ms: u64) -> HashSet<RunId> {
+    let named = session_names::kept(home);
     let entries = fs::read_dir(home.join(FOLDER)).into_iter().flatten().filter_map(Result::ok);
-    // What cannot be read as a session is a lock, or the name of the last one.
+    // What cannot be read as a session is a lock, or a name.
     let sessions = entries.filter_map(|entry| read_file::<Session>(&entry.path()).ok().flatten());
-    sessions.filter(|session| session.used_at >= then).flat_map(|session| session.runs).collect()
+    let in_use = sessions.filter(|session| {
+        let keep_ms = named.get(&session.session).copied().unwrap_or_default().max(keep_ms);
+        session.used_at >= before(now, keep_ms)
+    });
+    in_use.flat_map(|session| session.runs).collect()
 }
 
-/// Forgets the sessions that nobody used since then, and returns how many there were.
-pub fn forget_before(home: &Home, then: Timestamp) -> Result<u64, StoreError> {
+/// Forgets the sessions that nobody used for so long, and returns how many files that were.
+pub fn forget_unused(home: &Home, now: Timestamp, keep_ms: u64) -> Result<u64, StoreError> {
     let folder = home.sessions_dir();
-    let then = std::time::SystemTime::from(then);
+    let named = session_names::kept(home.path());
     let mut forgotten = 0;
     for entry in fs::read_dir(&folder).map_err(failed("read", &folder))?.filter_map(Result::ok) {
+        let keep_ms = keep_of(&entry.path(), &named).max(keep_ms);
+        let then = std::time::SystemTime::from(before(now, keep_ms));
         let old = entry.metadata().and_then(|found| found.modified()).is_ok_and(|used| used < then);
         // A lock that somebody holds is in use, whatever its age.
         let free = matches!(RunLock::is_held(&entry.path()), Ok(false));
@@ -170,7 +179,20 @@ pub fn forget_before(home: &Home, then: Timestamp) -> Result<u64, StoreError> {
     Ok(forgotten)
 }
 
-fn read_file<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Option<T>, StoreError> {
+/// Returns how long a file of a session that has a name is kept.
+fn keep_of(path: &Path, named: &HashMap<SessionId, u64>) -> u64 {
+    let of_name = || read_file::<Named>(path).ok().flatten().map(|name| name.keep_ms);
+    let session = read_file::<Session>(path).ok().flatten();
+    let of_session = session.map(|session| named.get(&session.session).copied().unwrap_or_default());
+    of_session.or_else(of_name).unwrap_or_default()
+}
+
+fn before(now: Timestamp, ms: u64) -> Timestamp {
+    let then = now.as_millisecond().saturating_sub_unsigned(ms);
+    Timestamp::from_millisecond(then).unwrap_or(Timestamp::MIN)
+}
+
+pub(crate) fn read_file<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Option<T>, StoreError> {
     match read_bounded(path, RECORD_BYTES_MAX) {
         Ok(bytes) => serde_json::from_slice(&bytes)
             .map(Some)
@@ -181,7 +203,7 @@ fn read_file<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Option<T>, S
 }
 
 /// Replaces a file whole: a reader sees the old one or the new one.
-fn write_file<T: Serialize>(home: &Home, path: &Path, value: &T) -> Result<(), StoreError> {
+pub(crate) fn write_file<T: Serialize>(home: &Home, path: &Path, value: &T) -> Result<(), StoreError> {
     let bytes = serde_json::to_vec(value)
         .map_err(|source| StoreError::Malformed { path: path.to_owned(), source })?;
     let temporary = fresh_path(&home.sessions_dir(), "session");
@@ -195,14 +217,14 @@ fn write_file<T: Serialize>(home: &Home, path: &Path, value: &T) -> Result<(), S
 }
 
 fn record_path(home: &Home, session: &SessionId) -> PathBuf {
-    home.sessions_dir().join(name(&[session.as_str()]))
+    home.sessions_dir().join(digest_of(&[session.as_str()]))
 }
 
 fn last_path(home: &Home, agent: &AgentName, directory: &str) -> PathBuf {
-    home.sessions_dir().join(format!("last-{}", name(&[agent.as_str(), directory])))
+    home.sessions_dir().join(format!("last-{}", digest_of(&[agent.as_str(), directory])))
 }
 
-fn name(parts: &[&str]) -> String {
+pub(crate) fn digest_of(parts: &[&str]) -> String {
     let mut digest = Sha256::new();
     for part in parts {
         // With its length, so that no two names run together into the same bytes.
@@ -218,6 +240,7 @@ mod tests {
 
     use super::*;
     use crate::sample::{TestHome, at, run_id};
+    use crate::session_names::SessionName;
 
     fn session(id: &str) -> Session {
         Session {
@@ -284,9 +307,14 @@ mod tests {
     fn the_runs_of_sessions_in_use_are_known_and_those_of_old_ones_are_not() {
         let test = TestHome::new();
         write(&test.home, &session("s-1")).unwrap();
-        let runs = |then| runs_used_since(test.home.path(), then);
-        assert_eq!(runs(at(0)), HashSet::from([run_id(1)]));
-        assert_eq!(runs(at(1)), HashSet::new());
+        let runs = || runs_in_use(test.home.path(), at(2), 1);
+        assert_eq!(runs_in_use(test.home.path(), at(2), 2_000), HashSet::from([run_id(1)]));
+        assert_eq!(runs(), HashSet::new());
+        let agent = "coder".parse().unwrap();
+        let name = SessionName { within: "sub-agents-mcp", agent: &agent, name: "mine" };
+        let named = Named { session: "s-1".parse().unwrap(), used_at: at(0), keep_ms: 2_000 };
+        session_names::give(&test.home, &name, &named).unwrap();
+        assert_eq!(runs(), HashSet::from([run_id(1)]), "its name is kept longer");
         let told_anew = Session { kept: Kept::As("s-9".parse().unwrap()), ..session("s-1") };
         assert_eq!(told_anew.native(), Some(("claude".parse().unwrap(), "s-9".parse().unwrap())));
         assert_eq!(Session { kept: Kept::Nowhere, ..session("s-1") }.native(), None);
@@ -299,8 +327,14 @@ mod tests {
         let id = "s-2".parse().unwrap();
         let _held = try_lock(&test.home, &id, Scope::Everywhere).unwrap().unwrap();
         let later = Timestamp::from_second(9_000_000_000).unwrap();
-        assert_eq!(forget_before(&test.home, at(0)).unwrap(), 0);
-        assert_eq!(forget_before(&test.home, later).unwrap(), 2, "the record and the last one");
+        let agent = "coder".parse().unwrap();
+        let name = SessionName { within: "sub-agents-mcp", agent: &agent, name: "mine" };
+        write(&test.home, &session("s-9")).unwrap();
+        let named = Named { session: "s-9".parse().unwrap(), used_at: at(0), keep_ms: u64::MAX };
+        session_names::give(&test.home, &name, &named).unwrap();
+        assert_eq!(forget_unused(&test.home, at(0), 0).unwrap(), 0);
+        assert_eq!(forget_unused(&test.home, later, 0).unwrap(), 2, "the record and the last one");
+        assert!(read(&test.home, &"s-9".parse().unwrap()).unwrap().is_some(), "its name is kept longer");
         assert!(try_lock(&test.home, &id, Scope::Everywhere).unwrap().is_none());
     }
 }

@@ -31,6 +31,20 @@ pub const AGENT_MODEL: &str = "AGENT_MODEL";
 pub const AGENT_EFFORT: &str = "AGENT_EFFORT";
 /// What such an agent may do: `read-only`, `safe-edit` or `yolo`.
 pub const AGENT_PERMISSION: &str = "AGENT_PERMISSION";
+/// The dialect of sub-agents-mcp: how long a run may take, in milliseconds. Default: 300000.
+pub const EXECUTION_TIMEOUT_MS: &str = "EXECUTION_TIMEOUT_MS";
+/// The same: `true` if callers may name sessions and continue them.
+pub const SESSION_ENABLED: &str = "SESSION_ENABLED";
+/// The same: where sub-agents-mcp has kept its sessions, which are continued. Default: `.mcp-sessions`.
+pub const SESSION_DIR: &str = "SESSION_DIR";
+/// The same: how many days a session is kept after its last use. Default: 1.
+pub const SESSION_RETENTION_DAYS: &str = "SESSION_RETENTION_DAYS";
+/// The same: settings that the agent's program uses instead of its user's.
+pub const AGENTS_SETTINGS_PATH: &str = "AGENTS_SETTINGS_PATH";
+/// The same: how much is told on stderr: `debug`, `info`, `warn` or `error`. Default: `info`.
+pub const LOG_LEVEL: &str = "LOG_LEVEL";
+/// The same: what the server is called.
+pub const SERVER_NAME: &str = "SERVER_NAME";
 /// The home of Jarvis, whose `agents/NAME/agent.md` count for every project.
 pub const JARVIS_HOME: &str = "JARVIS_HOME";
 /// Where Claude Code keeps the user's agents. Default: `~/.claude`.

@@ -22,6 +22,7 @@ fn order(prompt: &str) -> Order {
         inputs: crate::inputs::Inputs::new(),
         session: None,
         fork: false,
+        told: Vec::new(),
         model: None,
         limits: AskedLimits::default(),
         on_disconnect: None,

@@ -1,6 +1,8 @@
 //! The words of an attempt that is not the first: what was said before, told in the form that sub-agents-mcp has, and the
 //! notes to an agent that goes on. What is told is data: no line of it can be taken for the frame around it.
 
+use serde::{Deserialize, Serialize};
+
 use super::Attempted;
 use crate::id::AgentName;
 use crate::size::{head, tail};
@@ -17,7 +19,7 @@ const GO_ON: &str = include_str!("replay/go_on.md");
 const RESUME: &str = include_str!("replay/resume.md");
 
 /// One request and what came of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exchange {
     pub request: String,
     pub response: String,

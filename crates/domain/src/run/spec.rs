@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::replay::Exchange;
 use crate::Timestamp;
 use crate::agent::Delegates;
 use crate::budget::Limits;
@@ -30,6 +31,9 @@ pub struct RunSpec {
     /// The session is copied and not continued.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fork: bool,
+    /// What was said in the session before its first run here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub told: Vec<Exchange>,
     /// Where the agent works: absolute and existing when the run was accepted.
     pub directory: String,
     /// The project that the run belongs to: the directory upward to `.volery` or `.git`.
@@ -67,6 +71,16 @@ impl RunSpec {
     /// Returns the session that the run is part of from its beginning: a copy becomes one of its own.
     pub fn continued(&self) -> Option<&SessionId> {
         self.session.as_ref().filter(|_| !self.fork)
+    }
+
+    /// Returns the id of a session that begins with this run and that no vendor names.
+    pub fn own_session(&self) -> SessionId {
+        self.id.to_string().parse().expect("the id of a run has only letters, digits and dashes")
+    }
+
+    /// Tells whether the run's session begins with it.
+    pub fn begins_session(&self) -> bool {
+        self.session.as_ref() == Some(&self.own_session())
     }
 }
 

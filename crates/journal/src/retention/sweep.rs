@@ -299,11 +299,7 @@ impl<'a> Broom<'a> {
     /// Tells whether a session that is in use has the run: what it said may have to be told again.
     fn is_needed(&mut self, id: RunId) -> bool {
         let Sweep { home, policy, now, .. } = self.request;
-        let needed = self.needed.get_or_insert_with(|| {
-            let then = now.as_millisecond().saturating_sub_unsigned(policy.record_ms);
-            let then = Timestamp::from_millisecond(then).unwrap_or(Timestamp::MIN);
-            sessions::runs_used_since(home, then)
-        });
+        let needed = self.needed.get_or_insert_with(|| sessions::runs_in_use(home, *now, policy.record_ms));
         needed.contains(&id)
     }
 

@@ -144,6 +144,7 @@ impl Engine {
             inputs: domain::inputs::Inputs::new(),
             session: None,
             fork: false,
+            told: Vec::new(),
             model: None,
             limits: domain::budget::AskedLimits::default(),
             on_disconnect: None,

@@ -1,13 +1,25 @@
 //! The agents that can be asked for in a directory, and what stands in their way.
 
+use domain::Timestamp;
 use domain::agent::{Agent, Format};
 use domain::diagnostic::Diagnostic;
 use domain::plan::Refusal;
 
 use super::engine::Engine;
 use super::honour::{self, Wishes};
-use super::{AgentList, AgentView, AppError, ListAgents};
-use crate::registry::Catalogue;
+use super::{AgentList, AgentView, AppError, FoundAgent, FoundAgents, ListAgents};
+use crate::registry::{self, Catalogue, Folder};
+
+/// Reads the agents of one folder.
+pub(super) fn read_folder(folder: &Folder) -> FoundAgents {
+    let (agents, diagnostics) = registry::read_folder(folder);
+    let modified = |agent: &Agent| {
+        let modified = std::fs::metadata(&agent.source.file).and_then(|found| found.modified()).ok()?;
+        Timestamp::try_from(modified).ok()
+    };
+    let found = |agent: Agent| FoundAgent { modified_at: modified(&agent), agent };
+    FoundAgents { agents: agents.into_values().map(found).collect(), diagnostics }
+}
 
 impl Engine {
     pub(super) fn list_agents(&self, ask: ListAgents) -> Result<AgentList, AppError> {

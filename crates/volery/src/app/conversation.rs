@@ -3,11 +3,14 @@
 use domain::agent::Agent;
 use domain::id::{RunId, SessionId};
 use domain::run::BackendSpec;
-use journal::sessions;
+use domain::run::replay::Exchange;
+use journal::session_names::{self, Named, SessionName};
+use journal::sessions::{self, Kept, Session};
 
-use super::AppError;
 use super::engine::{Engine, store_error};
 use super::honour;
+use super::{AppError, Before, NamedSession};
+use crate::clock;
 
 /// What a caller says about the conversation.
 pub(super) struct Wanted {
@@ -59,6 +62,62 @@ impl Engine {
                 "the session {session} belongs to {whose} and continues only there"
             ))),
             None => Ok(Some(session)),
+        }
+    }
+
+    /// Returns the session that a caller's name for it stands for, and what was said in it before it came here. A name
+    /// that is used for the first time stands for a session that begins with this run.
+    pub(super) fn session_by_name(
+        &self,
+        agent: &Agent,
+        backend: &BackendSpec,
+        named: NamedSession,
+        (run, directory): (RunId, &str),
+    ) -> Result<(SessionId, Vec<Exchange>), AppError> {
+        let NamedSession { name, within, keep_ms, before } = named;
+        let chosen: SessionId =
+            name.parse().map_err(|error: domain::id::IdError| AppError::usage(error.to_string()))?;
+        if honour::chooses_sessions(backend) {
+            return Ok((chosen, Vec::new()));
+        }
+        let name = SessionName { within, agent: &agent.name, name: chosen.as_str() };
+        let now = clock::now();
+        let known = session_names::find(&self.home, &name, now).map_err(store_error)?;
+        let is_there = |session| sessions::known(&self.home, session).map_err(store_error);
+        if let Some(known) = &known
+            && is_there(&known.session)?.is_some()
+        {
+            let used = Named { used_at: now, keep_ms, ..known.clone() };
+            session_names::give_anew(&self.home, &name, &used).map_err(store_error)?;
+            return Ok((known.session.clone(), Vec::new()));
+        }
+        let own: SessionId =
+            run.to_string().parse().expect("the id of a run has only letters, digits and dashes");
+        let own_name = Named { session: own.clone(), used_at: now, keep_ms };
+        let session = match known {
+            Some(_) => session_names::give_anew(&self.home, &name, &own_name).map(|()| own.clone()),
+            None => session_names::give(&self.home, &name, &own_name),
+        };
+        let session = session.map_err(store_error)?;
+        match before {
+            _ if session != own => Ok((session, Vec::new())),
+            Before::Nothing => Ok((session, Vec::new())),
+            Before::Told(told) => Ok((session, told)),
+            Before::Vendor(native) => {
+                let begun = Session {
+                    session: own,
+                    agent: agent.name.clone(),
+                    backend: backend.name.clone(),
+                    directory: directory.to_owned(),
+                    kept: Kept::As(native),
+                    runs: Vec::new(),
+                    // What it used before, nobody has told.
+                    used: None,
+                    used_at: now,
+                };
+                sessions::write(&self.home, &begun).map_err(store_error)?;
+                Ok((session, Vec::new()))
+            }
         }
     }
 

@@ -29,6 +29,8 @@ use std::sync::Arc;
 
 use domain::id::RunId;
 
+pub use crate::registry::Folder;
+
 pub use contract::{Contract, LoginFound, try_contracts};
 pub use engine::{AppContext, Engine};
 pub use error::{AppError, ErrorKind};
@@ -82,6 +84,22 @@ impl App {
             Way::Own(engine) => engine.list_agents(ask),
             Way::Relayed(relay) => relay.ask(Request::ListAgents(ask), &mut |_| {}).await,
         }
+    }
+
+    /// Returns the agents of one folder, as they are defined: a dialect offers them as its own. Not for doors inside a
+    /// run, which start only what their project defines.
+    pub async fn read_agents(&self, folder: Folder) -> Result<FoundAgents, AppError> {
+        match &self.way {
+            Way::Own(engine) => engine.off_loop(move |_| Ok(agents::read_folder(&folder))).await,
+            Way::Relayed(_) => {
+                Err(AppError::denied("inside a run, only the project's own agents can be asked for"))
+            }
+        }
+    }
+
+    /// Tells whether this door is inside a run.
+    pub fn is_inside_run(&self) -> bool {
+        matches!(self.way, Way::Relayed(_))
     }
 
     /// Returns one agent as it is understood, and how it would be started.

@@ -173,11 +173,7 @@ impl Engine {
 
     /// Forgets the sessions that were not used for as long as a record is kept.
     fn forget_sessions(&self, policy: &Policy) -> Result<(), AppError> {
-        let kept = i64::try_from(policy.record_ms).unwrap_or(i64::MAX);
-        let then = domain::Timestamp::from_millisecond(clock::now().as_millisecond().saturating_sub(kept));
-        // Longer than there is time: nothing is that old.
-        let Ok(then) = then else { return Ok(()) };
-        sessions::forget_before(&self.home, then).map_err(store_error)?;
+        sessions::forget_unused(&self.home, clock::now(), policy.record_ms).map_err(store_error)?;
         Ok(())
     }
 

@@ -1,6 +1,9 @@
 //! What a door may ask for. Plain values, so that a door inside a run can hand them on over the run's socket.
 
+use domain::agent::Agent;
 use domain::budget::AskedLimits;
+use domain::id::SessionId;
+use domain::run::replay::Exchange;
 use domain::run::{CancelOrder, OnDisconnect};
 use serde::{Deserialize, Serialize};
 
@@ -78,11 +81,38 @@ pub struct Start {
     /// The session is copied and not continued.
     #[serde(default)]
     pub fork: bool,
+    /// The name that the caller has chosen for the conversation, instead of a session.
+    #[serde(skip)]
+    pub named: Option<NamedSession>,
+    /// The agent itself, instead of one that the project's or the user's files define. Not for doors inside a run.
+    #[serde(skip)]
+    pub definition: Option<Box<Agent>>,
     pub model: Option<String>,
     pub limits: AskedLimits,
     pub idempotency_key: Option<String>,
     pub on_disconnect: Option<OnDisconnect>,
     pub attachment: Attachment,
+}
+
+/// A conversation by a name that its caller has chosen, which begins with its first use. It is the agent's, wherever the
+/// agent works.
+#[derive(Debug, Clone)]
+pub struct NamedSession {
+    pub name: String,
+    /// Whose callers chose it.
+    pub within: &'static str,
+    /// How long it is kept after its last use.
+    pub keep_ms: u64,
+    pub before: Before,
+}
+
+/// What is known of a conversation from before its first use here.
+#[derive(Debug, Clone)]
+pub enum Before {
+    Nothing,
+    Told(Vec<Exchange>),
+    /// The vendor has it, under this id.
+    Vendor(SessionId),
 }
 
 /// Whether the one who asked stays and waits.

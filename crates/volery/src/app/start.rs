@@ -74,9 +74,14 @@ impl Engine {
         if self.leashes.has_left() {
             return Err(AppError::internal("this server is leaving, so it starts nothing more"));
         }
+        let mut ask = ask;
         let (directory, catalogue) = self.place(ask.directory.as_deref())?;
         check_config(&catalogue)?;
-        let agent = find_agent(&catalogue, &ask.agent)?;
+        let (given, named) = (ask.definition.take(), ask.named.take());
+        let agent = match &given {
+            Some(agent) => agent,
+            None => find_agent(&catalogue, &ask.agent)?,
+        };
         if agent.source.format == Format::Directive {
             return Err(refusal_error(Refusal::Directive { agent: agent.name.clone() }));
         }
@@ -107,7 +112,14 @@ impl Engine {
         }
         let mut order = order;
         let wanted = Wanted { session: order.session.take(), fork: order.fork };
-        order.session = self.session_of(agent, &place.backend, wanted, &place.directory)?;
+        (order.session, order.told) = match named {
+            Some(named) => {
+                let at = (place.id, place.directory.as_str());
+                let (session, told) = self.session_by_name(agent, &place.backend, named, at)?;
+                (Some(session), told)
+            }
+            None => (self.session_of(agent, &place.backend, wanted, &place.directory)?, Vec::new()),
+        };
         let mut spec = plan(agent, order, place).map_err(refusal_error)?;
         if spec.containment == ContainmentDemand::Auto {
             spec.containment = catalogue.config.containment.value;
@@ -364,6 +376,7 @@ fn order_of(ask: Start, fingerprint: String) -> Result<Order, AppError> {
         inputs: ask.inputs,
         session: session.map_err(|error: domain::id::IdError| AppError::usage(error.to_string()))?,
         fork: ask.fork,
+        told: Vec::new(),
         model: ask.model,
         limits: ask.limits,
         on_disconnect: ask.on_disconnect,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use domain::agent::Agent;
 use domain::diagnostic::Diagnostic;
 use domain::id::RunId;
 use domain::run::{Branch, Changes, Containment, Outcome, Usage};
@@ -31,6 +32,21 @@ pub struct AgentView {
     /// Why it cannot run as things are, with what to do about it: not trusted, unknown backend, …
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
+}
+
+/// The agents of one folder, by name.
+#[derive(Debug, Clone, Default)]
+pub struct FoundAgents {
+    pub agents: Vec<FoundAgent>,
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// An agent as it is defined.
+#[derive(Debug, Clone)]
+pub struct FoundAgent {
+    pub agent: Agent,
+    /// When its file was changed.
+    pub modified_at: Option<domain::Timestamp>,
 }
 
 /// One agent as it is understood, and how it would be started. Values of secrets are not in it.

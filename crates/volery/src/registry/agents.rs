@@ -28,13 +28,31 @@ pub(super) fn read(project: &Path, diagnostics: &mut Vec<Diagnostic>) -> BTreeMa
     let mut agents = BTreeMap::new();
     let defaults = plain_defaults(diagnostics);
     for folder in folders(project) {
-        for path in files(&folder, diagnostics) {
-            let Some(mut agent) = read_agent(&folder, &path, &defaults, diagnostics) else { continue };
-            resolve_script(&mut agent, &folder.path, diagnostics);
-            enter(agent, &mut agents, diagnostics);
-        }
+        read_into(&mut agents, &folder, &defaults, diagnostics);
     }
     agents
+}
+
+/// Reads the agents of one folder, which whoever started us named.
+pub fn read_folder(folder: &Folder) -> (BTreeMap<AgentName, Agent>, Vec<Diagnostic>) {
+    let mut agents = BTreeMap::new();
+    let mut diagnostics = Vec::new();
+    let defaults = plain_defaults(&mut diagnostics);
+    read_into(&mut agents, folder, &defaults, &mut diagnostics);
+    (agents, diagnostics)
+}
+
+fn read_into(
+    agents: &mut BTreeMap<AgentName, Agent>,
+    folder: &Folder,
+    defaults: &PlainDefaults,
+    diagnostics: &mut Vec<Diagnostic>,
+) {
+    for path in files(folder, diagnostics) {
+        let Some(mut agent) = read_agent(folder, &path, defaults, diagnostics) else { continue };
+        resolve_script(&mut agent, &folder.path, diagnostics);
+        enter(agent, agents, diagnostics);
+    }
 }
 
 /// Adds an agent, and says which one it takes the place of.

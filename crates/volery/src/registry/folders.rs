@@ -9,14 +9,14 @@ use crate::env;
 
 /// A folder that may hold agents.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Folder {
-    pub(super) path: PathBuf,
-    pub(super) format: Format,
-    pub(super) layer: Layer,
+pub struct Folder {
+    pub path: PathBuf,
+    pub format: Format,
+    pub layer: Layer,
     /// The directory that the folder must not leave: a project's folders stay in the project.
-    pub(super) within: Option<PathBuf>,
+    pub within: Option<PathBuf>,
     /// The folders of Kiro's prompt files and templates, the nearest first.
-    pub(super) prompts: Vec<PathBuf>,
+    pub prompts: Vec<PathBuf>,
 }
 
 /// Formats and their folders below a project. If a name is defined in several, the last one is used.

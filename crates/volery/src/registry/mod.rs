@@ -9,7 +9,8 @@ mod project;
 mod text;
 mod trust;
 
+pub use agents::read_folder;
 pub use files::{Catalogue, load};
-pub use folders::own_folder;
+pub use folders::{Folder, own_folder};
 pub use project::{find_project, resolve_directory};
 pub use trust::{Trust, TrustError};

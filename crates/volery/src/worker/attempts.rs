@@ -11,7 +11,6 @@ use journal::inbox::{self, Letter};
 use journal::{SpoolReader, StoreError};
 
 use super::desk::{Desk, Driven};
-use super::session;
 use crate::clock;
 use crate::point;
 
@@ -185,7 +184,7 @@ impl Desk {
                 spec.fork = true;
                 Some(session.clone())
             }
-            Thread::Last => Some(session::own_id(&self.spec)),
+            Thread::Last => Some(self.spec.own_session()),
         };
         let summary = self.spec.setup.response_file.as_ref().and_then(|file| file.summary_template.clone());
         spec.prompt = match attempt.asked {
@@ -212,7 +211,7 @@ impl Desk {
                 );
                 (spec, Some(told))
             }
-            (Thread::New, Some(session)) => {
+            (Thread::New, Some(session)) if !self.spec.begins_session() => {
                 let told =
                     format!("{} does not know what was said in the session {session}", spec.backend.name);
                 (spec, Some(told))
@@ -248,6 +247,15 @@ impl Desk {
 
     fn past(&self) -> Past {
         let Some(session) = &self.spec.session else { return Past::Nothing };
+        if self.spec.begins_session() {
+            // Only what was written down before the run is of its past.
+            let before = self.session_record().filter(|known| !known.runs.contains(&self.spec.id));
+            return match before {
+                Some(known) => Past::Known { native: known.native(), fork: false },
+                None if self.spec.told.is_empty() => Past::Nothing,
+                None => Past::Known { native: None, fork: false },
+            };
+        }
         if crate::app::chooses_sessions(&self.spec.backend) {
             return Past::Chosen(session.clone());
         }

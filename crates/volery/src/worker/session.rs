@@ -17,11 +17,6 @@ const NOTHING: Usage =
 /// The most of an earlier answer that is read to be told again.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 
-/// Returns the id of a session that no vendor names: that of its first run.
-pub(super) fn own_id(spec: &RunSpec) -> SessionId {
-    spec.id.to_string().parse().expect("the id of a run has only letters, digits and dashes")
-}
-
 impl Desk {
     /// Returns what is known about the session that the run continues or copies.
     pub(super) fn session_record(&self) -> Option<Session> {
@@ -56,9 +51,11 @@ impl Desk {
 
     /// Returns what was said in the session before this run.
     pub(super) fn earlier_exchanges(&self) -> Vec<Exchange> {
-        let Some(known) = self.session_record() else { return Vec::new() };
+        let mut said = self.spec.told.clone();
+        let Some(known) = self.session_record() else { return said };
         let runs = known.runs.into_iter().filter(|run| *run != self.spec.id);
-        runs.filter_map(|run| exchange(self.dir.home(), run)).collect()
+        said.extend(runs.flat_map(|run| exchanges(self.dir.home(), run).unwrap_or_default()));
+        said
     }
 
     /// Records the session that a later run can continue, by the vendor's name for it.
@@ -93,7 +90,7 @@ impl Desk {
         }
         let state = self.log.state();
         let continued = self.spec.continued().cloned();
-        let session = continued.or_else(|| state.session.clone()).unwrap_or_else(|| own_id(&self.spec));
+        let session = continued.or_else(|| state.session.clone()).unwrap_or_else(|| self.spec.own_session());
         if state.session.as_ref() != Some(&session) {
             self.append(Event::SessionNamed { session, native: None })?;
         }
@@ -131,7 +128,7 @@ impl Desk {
     fn change_session(&self, change: impl FnOnce(&mut Session, domain::id::RunId)) -> Result<(), StoreError> {
         let Some(id) = self.log.state().session.clone() else { return Ok(()) };
         let home = self.dir.home();
-        let known = match id == own_id(&self.spec) {
+        let known = match id == self.spec.own_session() {
             true => sessions::read(home, &id)?,
             false => sessions::known(home, &id)?,
         };
@@ -166,15 +163,16 @@ impl Desk {
     }
 }
 
-/// Returns what a run was asked and what it answered; nothing if its record is gone.
-fn exchange(home: &Home, run: domain::id::RunId) -> Option<Exchange> {
+/// Returns what a run was asked and what it answered, after what it was told itself; nothing if its record is gone.
+fn exchanges(home: &Home, run: domain::id::RunId) -> Option<Vec<Exchange>> {
     let dir = home.run_dir(run);
-    let request = dir.read_spec().ok()?.prompt;
+    let RunSpec { prompt: request, told: mut said, .. } = dir.read_spec().ok()?;
     let ending = dir.ending().ok()??;
     let answer = read_result(&dir, &ending.result, 0, ANSWER_BYTES_MAX).ok()?.text;
     let response = match answer.trim() {
         "" => format!("[no answer: {}]", ending.outcome),
         answer => answer.to_owned(),
     };
-    Some(Exchange { request, response })
+    said.push(Exchange { request, response });
+    Some(said)
 }

@@ -155,8 +155,8 @@ fn into_start(args: Args, context: &Context, out: &mut Out) -> Result<Start, Com
         limits,
         idempotency_key: args.idempotency_key,
         on_disconnect,
-        resumes: None,
         attachment: if args.background { Attachment::Detached } else { Attachment::Attached },
+        ..Start::default()
     })
 }
 

@@ -6,7 +6,7 @@ use super::context::Context;
 use super::error::CommandError;
 use super::exit::Exit;
 use crate::app::AppError;
-use crate::door::mcp::{Options, serve};
+use crate::door::mcp::{DialectName, Options, open, serve};
 
 /// Serve MCP clients over standard input and output
 ///
@@ -19,13 +19,19 @@ use crate::door::mcp::{Options, serve};
 ///   codex mcp add volery -- volery serve
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    /// Which system's tools to offer; several if given several times
+    #[arg(long = "dialect", value_name = "NAME", value_enum)]
+    dialects: Vec<DialectName>,
+}
 
-pub(crate) async fn run(_args: Args, context: &Context) -> Result<Exit, CommandError> {
+pub(crate) async fn run(args: Args, context: &Context) -> Result<Exit, CommandError> {
     let app = context.open_as(Door::Mcp)?;
     app.keep_house();
     // However the client ends it, leaving in good order is no failure.
-    let options = Options::from(app.config());
+    let dialects = if args.dialects.is_empty() { vec![DialectName::Volery] } else { args.dialects };
+    let surface = open(&dialects, &app)?;
+    let options = Options::new(app.config(), surface);
     serve(app, options).await.map_err(|error| {
         AppError::internal(format!("could not serve on standard input and output: {error}"))
     })?;

@@ -6,8 +6,9 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 
 use crate::app::{
-    AgentList, Answer, Answered, App, AppError, Cancel, Cancelled, GetRun, Health, HealthReport, ListAgents,
-    ListRuns, OutputPage, Progress, ReadOutput, RunDetail, RunList, Start, Started, Wait, Waited,
+    AgentList, Answer, Answered, App, AppError, Cancel, Cancelled, Folder, FoundAgents, GetRun, Health,
+    HealthReport, ListAgents, ListRuns, OutputPage, Progress, ReadOutput, RunDetail, RunList, Start, Started,
+    Wait, Waited,
 };
 
 /// The future of one answer.
@@ -17,6 +18,7 @@ pub(crate) type Answering<'a, T> = BoxFuture<'a, Result<T, AppError>>;
 pub(crate) trait Front: Send + Sync + 'static {
     fn set_caller(&self, name: &str);
     fn list_agents(&self, ask: ListAgents) -> Answering<'_, AgentList>;
+    fn read_agents(&self, folder: Folder) -> Answering<'_, FoundAgents>;
     fn start(&self, ask: Start) -> Answering<'_, Started>;
     fn wait<'a>(&'a self, ask: Wait, progress: &'a mut (dyn FnMut(Progress) + Send))
     -> Answering<'a, Waited>;
@@ -37,6 +39,10 @@ impl Front for App {
 
     fn list_agents(&self, ask: ListAgents) -> Answering<'_, AgentList> {
         self.list_agents(ask).boxed()
+    }
+
+    fn read_agents(&self, folder: Folder) -> Answering<'_, FoundAgents> {
+        self.read_agents(folder).boxed()
     }
 
     fn start(&self, ask: Start) -> Answering<'_, Started> {

@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestMethod, CompleteRequestParams,
-    CompleteResult, ErrorData, ExtensionCapabilities, GetTaskParams, GetTaskResult, Implementation,
-    InitializeRequestParams, InitializeResult, JsonObject, ListPromptsRequestMethod, ListPromptsResult,
-    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-    ReadResourceRequestParams, ReadResourceResponse, ResourcesCapability, ServerCapabilities, ServerConfig,
-    TASKS_EXTENSION_ID, ToolsCapability, UpdateTaskParams,
+    CompleteResult, ConstString, ErrorData, ExtensionCapabilities, GetTaskParams, GetTaskResult,
+    Implementation, InitializeRequestParams, InitializeResult, JsonObject, ListPromptsRequestMethod,
+    ListPromptsResult, ListResourceTemplatesRequestMethod, ListResourceTemplatesResult,
+    ListResourcesRequestMethod, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+    ReadResourceRequestMethod, ReadResourceRequestParams, ReadResourceResponse, ResourcesCapability,
+    ServerCapabilities, ServerConfig, TASKS_EXTENSION_ID, ToolsCapability, UpdateTaskParams,
 };
 use rmcp::service::{RequestContext, RoleServer};
 use tokio_util::sync::CancellationToken;
@@ -19,10 +20,7 @@ use super::call::Call;
 use super::clients::Client;
 use super::front::Front;
 use super::options::Options;
-use super::{resources, tasks, tools};
-
-/// Teaches the calling model to delegate.
-pub(super) const INSTRUCTIONS: &str = include_str!("instructions.md");
+use super::tasks;
 
 /// How long a client may keep the list of tools, which never changes while a server runs.
 const TOOLS_TTL_MS: u64 = 3_600_000;
@@ -57,6 +55,16 @@ impl Handler {
     }
 }
 
+impl Handler {
+    /// The library answers with empty lists even where the capability was not declared.
+    fn check_resources<M: ConstString>(&self) -> Result<(), ErrorData> {
+        match self.options.surface.has_resources() {
+            true => Ok(()),
+            false => Err(ErrorData::method_not_found::<M>()),
+        }
+    }
+}
+
 /// A client's name goes into records and messages, so it is kept short and printable.
 fn tidy_name(name: &str) -> String {
     name.chars().filter(|c| !c.is_control()).take(CALLER_CHARS_MAX).collect()
@@ -66,11 +74,12 @@ impl ServerHandler for Handler {
     fn get_info(&self) -> ServerConfig {
         let mut capabilities = ServerCapabilities::default();
         capabilities.tools = Some(ToolsCapability::default());
-        capabilities.resources = Some(ResourcesCapability::default());
+        let surface = &self.options.surface;
+        capabilities.resources = surface.has_resources().then(ResourcesCapability::default);
         let tasks = (TASKS_EXTENSION_ID.to_owned(), JsonObject::new());
-        capabilities.extensions = Some(ExtensionCapabilities::from([tasks]));
-        let server = Implementation::new("volery", env!("CARGO_PKG_VERSION")).with_title("Volery");
-        ServerConfig::new(capabilities).with_server_info(server).with_instructions(INSTRUCTIONS)
+        capabilities.extensions = surface.has_tasks().then(|| ExtensionCapabilities::from([tasks]));
+        let server = Implementation::new(surface.server(), env!("CARGO_PKG_VERSION")).with_title("Volery");
+        ServerConfig::new(capabilities).with_server_info(server).with_instructions(surface.instructions())
     }
 
     async fn initialize(
@@ -90,7 +99,7 @@ impl ServerHandler for Handler {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(tools::list()).with_ttl_ms(TOOLS_TTL_MS))
+        Ok(ListToolsResult::with_all_items(self.options.surface.tools()).with_ttl_ms(TOOLS_TTL_MS))
     }
 
     async fn call_tool(
@@ -98,7 +107,8 @@ impl ServerHandler for Handler {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        tools::call(Call::new(self, context), &request.name, request.arguments.unwrap_or_default()).await
+        let arguments = request.arguments.unwrap_or_default();
+        self.options.surface.call(Call::new(self, context), &request.name, arguments).await
     }
 
     async fn get_task(
@@ -130,7 +140,8 @@ impl ServerHandler for Handler {
         _request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        resources::list(&Call::new(self, context)).await
+        self.check_resources::<ListResourcesRequestMethod>()?;
+        self.options.surface.resources(&Call::new(self, context)).await
     }
 
     async fn list_resource_templates(
@@ -138,7 +149,9 @@ impl ServerHandler for Handler {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        Ok(resources::templates())
+        self.check_resources::<ListResourceTemplatesRequestMethod>()?;
+        let templates = self.options.surface.resource_templates();
+        Ok(ListResourceTemplatesResult::with_all_items(templates))
     }
 
     async fn read_resource(
@@ -146,7 +159,9 @@ impl ServerHandler for Handler {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        resources::read(&Call::new(self, context), &request.uri).await.map(ReadResourceResponse::Complete)
+        self.check_resources::<ReadResourceRequestMethod>()?;
+        let read = self.options.surface.read_resource(&Call::new(self, context), &request.uri).await;
+        read.map(ReadResourceResponse::Complete)
     }
 
     // The library answers these with empty lists even where the capability was not declared.

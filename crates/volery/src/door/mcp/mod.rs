@@ -18,6 +18,7 @@ mod transport;
 
 mod call;
 mod clients;
+mod dialect;
 mod events;
 mod front;
 mod handler;
@@ -26,6 +27,7 @@ mod tasks;
 mod tools;
 mod waiting;
 
+pub(crate) use dialect::{DialectName, open};
 pub(crate) use options::Options;
 pub(crate) use serve::serve;
 pub(crate) use submit::submit;

@@ -5,10 +5,12 @@ use std::time::Duration;
 use definition::config::Config;
 
 use super::clients::Waits;
+use super::dialect::Surface;
 
 /// The settings of the door.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) struct Options {
+    pub(crate) surface: Surface,
     pub(crate) waits: Waits,
     /// How long a run goes on after its client has left, when the caller wants it cancelled then.
     pub(crate) disconnect_grace_ms: u64,
@@ -44,11 +46,12 @@ impl Default for Pace {
     }
 }
 
-impl From<&Config> for Options {
-    fn from(config: &Config) -> Self {
+impl Options {
+    pub(crate) fn new(config: &Config, surface: Surface) -> Self {
         let wait = |ms: u64| Duration::from_millis(ms);
         let by_client = config.client_wait_ms.iter();
         Self {
+            surface,
             waits: Waits {
                 unknown: wait(config.wait_ms.value),
                 by_client: by_client.map(|(name, setting)| (name.clone(), wait(setting.value))).collect(),

@@ -2,8 +2,7 @@
 
 use domain::id::RunRef;
 use rmcp::model::{
-    ErrorData, ListResourceTemplatesResult, ListResourcesResult, ReadResourceResult, Resource,
-    ResourceContents, ResourceTemplate,
+    ErrorData, ListResourcesResult, ReadResourceResult, Resource, ResourceContents, ResourceTemplate,
 };
 use serde::Serialize;
 use serde_json::json;
@@ -13,7 +12,7 @@ use super::events;
 use crate::app::{AppError, ErrorKind, GetRun, ListAgents};
 
 const JSON: &str = "application/json";
-const SCHEME: &str = "volery://";
+pub(super) const SCHEME: &str = "volery://";
 /// The most of a result or of events that one reading returns.
 const PAGE_BYTES: usize = 256 << 10;
 const EVENTS_MAX: usize = 500;
@@ -38,14 +37,14 @@ pub(super) async fn list(call: &Call<'_>) -> Result<ListResourcesResult, ErrorDa
 }
 
 /// Answers `resources/templates/list`.
-pub(super) fn templates() -> ListResourceTemplatesResult {
+pub(super) fn templates() -> Vec<ResourceTemplate> {
     let template = |path: &str, name: &str, title: &str, description: &str| {
         ResourceTemplate::new(format!("{SCHEME}{path}"), name)
             .with_title(title)
             .with_description(description)
             .with_mime_type(JSON)
     };
-    ListResourceTemplatesResult::with_all_items(vec![
+    vec![
         template("agents/{name}", "agent", "Agent", "One agent: what it is for and how it is driven."),
         template("runs/{id}", "run", "Run", "One run: how it stands, and its result."),
         template(
@@ -54,7 +53,7 @@ pub(super) fn templates() -> ListResourceTemplatesResult {
             "Events of a run",
             "What happened in a run, from an event number on; next_event begins the next page.",
         ),
-    ])
+    ]
 }
 
 /// Answers `resources/read`.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::handler::INSTRUCTIONS;
+use super::super::dialect::Surface;
 use super::session::{BOTH, Era, Session};
 
 async fn tools(era: Era) -> Vec<Value> {
@@ -93,10 +93,11 @@ async fn every_schema_is_one_that_all_clients_take() {
 
 #[test]
 fn the_instructions_are_short_and_name_only_tools_that_exist() {
-    assert!(INSTRUCTIONS.len() < 2_048, "{}", INSTRUCTIONS.len());
+    let instructions = Surface::native().instructions();
+    assert!(instructions.len() < 2_048, "{}", instructions.len());
     for tool in ["list_agents", "run_agent", "run_agents", "wait_runs", "answer_run", "get_run", "cancel_run"]
     {
-        assert!(INSTRUCTIONS.contains(tool), "{tool}");
+        assert!(instructions.contains(tool), "{tool}");
     }
 }
 

@@ -14,8 +14,9 @@ use tokio::sync::Notify;
 use super::super::front::{Answering, Front};
 use crate::app::{
     AgentList, AgentView, Answer, Answered, AppError, Attachment, Cancel, CancelTarget, Cancelled,
-    CancelledRun, GetRun, Health, HealthReport, ListAgents, ListRuns, OutputPage, Progress, ReadOutput,
-    RunDetail, RunLine, RunList, RunView, Start, Started, Wait, WaitUntil, Waited, WaitingView,
+    CancelledRun, Folder, FoundAgents, GetRun, Health, HealthReport, ListAgents, ListRuns, OutputPage,
+    Progress, ReadOutput, RunDetail, RunLine, RunList, RunView, Start, Started, Wait, WaitUntil, Waited,
+    WaitingView,
 };
 
 #[derive(Debug, Default)]
@@ -206,6 +207,10 @@ impl Front for Scripted {
         };
         let list = AgentList { project: "/project".into(), agents: vec![agent], diagnostics: Vec::new() };
         async move { Ok(list) }.boxed()
+    }
+
+    fn read_agents(&self, _folder: Folder) -> Answering<'_, FoundAgents> {
+        async { Ok(FoundAgents::default()) }.boxed()
     }
 
     fn start(&self, ask: Start) -> Answering<'_, Started> {

@@ -11,6 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use super::super::clients::Waits;
+use super::super::dialect::Surface;
 use super::super::options::{Options, Pace};
 use super::super::serve::{Left, serve_on};
 use super::scripted::Scripted;
@@ -53,7 +54,13 @@ pub(super) fn brisk() -> Options {
         task_after: Duration::from_millis(50),
         ..Pace::default()
     };
-    Options { waits: waits(), disconnect_grace_ms: 30_000, retention_ms: 604_800_000, pace }
+    Options {
+        surface: Surface::native(),
+        waits: waits(),
+        disconnect_grace_ms: 30_000,
+        retention_ms: 604_800_000,
+        pace,
+    }
 }
 
 /// The waits as they are when nobody has set them.

@@ -100,7 +100,7 @@ pub(in super::super) async fn call(
 ) -> Result<CallToolResponse, ErrorData> {
     let found = ENTRIES.iter().zip(TOOLS.iter()).find(|(entry, _)| entry.name == name);
     let Some((entry, tool)) = found else {
-        return Err(ErrorData::invalid_params(unknown_tool(name), None));
+        return Err(ErrorData::invalid_params("there is no such tool", None));
     };
     let arguments = arguments::without_nulls(Value::Object(arguments));
     let problems = arguments::check(&tool.input_schema, &arguments);
@@ -114,16 +114,6 @@ pub(in super::super) async fn call(
 /// schema of a success.
 fn explain(error: &AppError) -> CallToolResult {
     CallToolResult::error(vec![ContentBlock::text(error.to_string())])
-}
-
-fn unknown_tool(name: &str) -> String {
-    let names = || ENTRIES.iter().map(|entry| entry.name);
-    let known = names().collect::<Vec<_>>().join(", ");
-    let shown: String = name.chars().take(80).collect();
-    match domain::nearest::nearest(name, names()) {
-        Some(nearest) => format!("unknown tool {shown:?}; did you mean {nearest}? The tools are {known}"),
-        None => format!("unknown tool {shown:?}; the tools are {known}"),
-    }
 }
 
 const fn entry<T: NativeTool>() -> Entry {

@@ -21,3 +21,4 @@ mod wait_runs;
 
 pub(super) use catalogue::{call, list};
 pub(super) use report::{RunReport, is_failure};
+pub(super) use run_agent::obey_cancel;

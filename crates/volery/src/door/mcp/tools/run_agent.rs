@@ -125,9 +125,9 @@ impl RunRequest {
             model: self.model,
             limits: self.limits.unwrap_or_default().into(),
             idempotency_key: self.idempotency_key,
-            resumes: None,
             on_disconnect,
             attachment,
+            ..Start::default()
         }
     }
 }
@@ -200,7 +200,7 @@ fn reply(view: RunView, reused: bool, call: &Call<'_>) -> Reply<RunReport> {
 }
 
 /// Does to a run what the client that cancelled the call wants.
-pub(super) async fn obey_cancel(call: &Call<'_>, run: RunId, meaning: CancelMeaning) {
+pub(in super::super) async fn obey_cancel(call: &Call<'_>, run: RunId, meaning: CancelMeaning) {
     match meaning {
         CancelMeaning::StopWaiting => call.door.app.detach(run),
         CancelMeaning::CancelRun => {

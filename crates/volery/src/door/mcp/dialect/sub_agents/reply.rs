@@ -1,0 +1,172 @@
+//! A run as sub-agents-mcp would answer it: the same object as text and as structured content.
+
+use domain::run::{Cause, Failure, Outcome};
+use rmcp::model::{CallToolResult, ContentBlock, MetaObject};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::app::RunView;
+
+const TIMED_OUT: i32 = 124;
+const NOT_FOUND: i32 = 127;
+const KILLED: i32 = 137;
+const TERMINATED: i32 = 143;
+const SIGNALLED: i32 = 128;
+const FAILED: i32 = 1;
+/// How many of the digits of an id are in a request's.
+const DIGITS: u32 = 9;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Status {
+    Success,
+    Partial,
+    Error,
+}
+
+#[derive(Debug, Serialize)]
+struct Response<'a> {
+    result: &'a str,
+    agent: &'a str,
+    exit_code: i32,
+    execution_time: u64,
+    status: Status,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session_id: Option<&'a str>,
+    request_id: String,
+}
+
+/// Who was asked, for the answer.
+pub(super) struct Reply<'a> {
+    pub(super) agent: &'a str,
+    pub(super) session: Option<&'a str>,
+}
+
+impl Reply<'_> {
+    /// Renders a run that has ended.
+    pub(super) fn ended(&self, run: RunView) -> CallToolResult {
+        let (status, exit_code) = verdict(&run);
+        let text = said(&run, status);
+        self.render(&run, &text, status, exit_code)
+    }
+
+    /// Renders a run that the client would not wait for any longer.
+    pub(super) fn going(&self, run: RunView) -> CallToolResult {
+        let so_far = run.partial.as_deref().map(str::trim).filter(|partial| !partial.is_empty());
+        let so_far = so_far.map(|partial| format!("\n\nSo far it has said:\n{partial}")).unwrap_or_default();
+        let text = format!(
+            "The agent is still running, as run {}. Call run_agent again with exactly the same arguments to wait for \
+             its answer; it is not started a second time.{so_far}",
+            run.short_id
+        );
+        self.render(&run, &text, Status::Partial, TIMED_OUT)
+    }
+
+    fn render(&self, run: &RunView, text: &str, status: Status, exit_code: i32) -> CallToolResult {
+        let response = Response {
+            result: text,
+            agent: self.agent,
+            exit_code,
+            execution_time: run.duration_ms,
+            status,
+            session_id: self.session,
+            request_id: request_id(run),
+        };
+        let mut result = both(&response, status == Status::Error);
+        result.meta = self.session.map(|session| {
+            let mut meta = MetaObject::new();
+            meta.insert("session_id".to_owned(), session.into());
+            meta
+        });
+        result
+    }
+}
+
+/// Renders what came to no run.
+pub(super) fn error(message: &str, available: Option<&[&str]>) -> CallToolResult {
+    let mut value = json!({ "status": "error", "error": message });
+    if let Some(names) = available {
+        value["available_agents"] = json!(names);
+    }
+    both(&value, true)
+}
+
+/// Adds a sentence for the caller beside the answer.
+pub(super) fn with_note(mut result: CallToolResult, note: &str) -> CallToolResult {
+    result.content.push(ContentBlock::text(note));
+    result
+}
+
+fn both(value: &impl Serialize, is_error: bool) -> CallToolResult {
+    let text = serde_json::to_string_pretty(value).unwrap_or_default();
+    let content = vec![ContentBlock::text(text)];
+    let mut result = CallToolResult::success(content);
+    result.is_error = Some(is_error);
+    result.structured_content = Some(serde_json::to_value(value).unwrap_or(Value::Null));
+    result
+}
+
+/// Returns status and exit code as sub-agents-mcp counts them. A time-out without a result is an error.
+fn verdict(run: &RunView) -> (Status, i32) {
+    let told = run.exit_code.filter(|code| *code != 0);
+    match &run.outcome {
+        Some(Outcome::Succeeded) => (Status::Success, 0),
+        Some(Outcome::Partial { cause }) => {
+            let code = match cause {
+                Cause::TimedOut { .. } => TIMED_OUT,
+                Cause::Cancelled { .. } => TERMINATED,
+                Cause::OverBudget { .. } => told.unwrap_or(0),
+                Cause::Interrupted { .. } => KILLED,
+            };
+            (Status::Partial, code)
+        }
+        Some(Outcome::TimedOut { .. }) => (Status::Error, TIMED_OUT),
+        Some(Outcome::Cancelled { .. }) => (Status::Error, TERMINATED),
+        Some(Outcome::Interrupted { .. }) => (Status::Error, KILLED),
+        Some(Outcome::Failed { failure }) => {
+            let code = match failure {
+                Failure::Exit { code } => *code,
+                Failure::Signal { signal } => SIGNALLED + signal,
+                Failure::Spawn { .. } => NOT_FOUND,
+                Failure::Agent { .. }
+                | Failure::Output { .. }
+                | Failure::Model { .. }
+                | Failure::Session { .. }
+                | Failure::Schema { .. }
+                | Failure::Limit { .. }
+                | Failure::Storage { .. }
+                | Failure::Bug { .. } => told.unwrap_or(FAILED),
+            };
+            (Status::Error, code)
+        }
+        Some(Outcome::OverBudget { .. } | Outcome::Refused { .. }) | None => (Status::Error, FAILED),
+    }
+}
+
+/// Returns the answer; for an error what happened, and then what there is of an answer.
+fn said(run: &RunView, status: Status) -> String {
+    let answer = run.result.as_deref().map(str::trim).filter(|text| !text.is_empty());
+    match (status, answer) {
+        (Status::Success | Status::Partial, Some(answer)) => answer.to_owned(),
+        (Status::Success | Status::Partial, None) => "No output".to_owned(),
+        (Status::Error, answer) => {
+            let stderr = Some(run.stderr_tail.trim()).filter(|text| !text.is_empty());
+            let parts = [Some(run.explanation.as_str()), answer, stderr.filter(|_| answer.is_none())];
+            parts.into_iter().flatten().collect::<Vec<_>>().join("\n\n")
+        }
+    }
+}
+
+/// Returns an id of the shape that sub-agents-mcp gives, which is the same whenever the same run is answered.
+fn request_id(run: &RunView) -> String {
+    let random = run.run_id.hex();
+    let tail = u64::from_str_radix(&random[random.len() - 12..], 16).unwrap_or_default();
+    let mut number = tail % 36_u64.pow(DIGITS);
+    let mut digits = Vec::new();
+    for _ in 0..DIGITS {
+        digits.push(char::from_digit(u32::try_from(number % 36).unwrap_or_default(), 36).unwrap_or('0'));
+        number /= 36;
+    }
+    let digits: String = digits.into_iter().rev().collect();
+    format!("run_agent_{}_{digits}", run.run_id.created_at().as_millisecond())
+}
