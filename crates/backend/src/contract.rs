@@ -47,6 +47,8 @@ pub struct Capabilities {
     pub delegates: bool,
     pub extra_args: bool,
     pub extra_directories: bool,
+    /// The program can use other settings than its user's.
+    pub vendor_settings: bool,
     /// The agent can answer by writing a file.
     pub response_file: bool,
     /// The vendor can copy a conversation.

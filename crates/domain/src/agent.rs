@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::budget::AskedLimits;
 use crate::id::{AgentName, BackendName};
-use crate::run::{ContainmentDemand, OnDisconnect, OnInterrupt};
+use crate::run::{Caller, ContainmentDemand, Door, OnDisconnect, OnInterrupt};
 use crate::setup::Setup;
 
 /// Where a definition or a setting comes from. Later ones are nearer and win.
@@ -152,6 +152,32 @@ pub enum Callers {
     Anyone,
     /// `main` stands for every root; other names are clients, or agents of parent runs.
     Only(Vec<String>),
+}
+
+impl Callers {
+    /// Tells whether a door outside all runs may ask, by this name.
+    pub fn allow_root(&self, name: &str) -> bool {
+        match self {
+            Self::Anyone => true,
+            Self::Only(allowed) => allowed.iter().any(|allowed| allowed == "main" || allowed == name),
+        }
+    }
+
+    /// Tells whether the run of an agent may ask.
+    fn allow_agent(&self, name: &str) -> bool {
+        match self {
+            Self::Anyone => true,
+            Self::Only(allowed) => allowed.iter().any(|allowed| allowed == name),
+        }
+    }
+
+    /// Tells whether this caller may ask.
+    pub fn allow(&self, caller: &Caller) -> bool {
+        match caller.door {
+            Door::Mcp | Door::Shell => self.allow_root(&caller.name),
+            Door::Run => self.allow_agent(&caller.name),
+        }
+    }
 }
 
 /// Which agents an agent may itself delegate to.

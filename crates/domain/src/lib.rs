@@ -6,6 +6,7 @@
 pub mod agent;
 pub mod budget;
 pub mod diagnostic;
+pub mod dialect;
 pub mod duration;
 pub mod id;
 pub mod inputs;

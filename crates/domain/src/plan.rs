@@ -8,7 +8,7 @@ use crate::id::{AgentName, RunId, SessionId};
 use crate::inputs::{self, Inputs};
 use crate::run::replay::Exchange;
 use crate::run::{
-    Alternative, BackendSpec, Caller, Door, Idempotency, LimitName, OnDisconnect, RunSpec, SPEC_VERSION,
+    Alternative, BackendSpec, Caller, Idempotency, LimitName, OnDisconnect, RunSpec, SPEC_VERSION,
 };
 use crate::size::display_bytes;
 
@@ -173,12 +173,7 @@ fn full_prompt(prompt: String, context: Option<String>, inputs: &Inputs) -> Resu
 /// A root is always `main`, and also its client's name; a child is its parent's agent.
 fn check_caller(agent: &Agent, caller: &Caller) -> Result<(), Refusal> {
     let Callers::Only(allowed) = &agent.callers else { return Ok(()) };
-    let root = match caller.door {
-        Door::Mcp | Door::Shell => true,
-        Door::Run => false,
-    };
-    let matches = |name: &String| (root && name == "main") || *name == caller.name;
-    if allowed.iter().any(matches) {
+    if agent.callers.allow(caller) {
         return Ok(());
     }
     let refusal = Refusal::CallerNotAllowed {

@@ -6,15 +6,20 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use std::time::Duration;
+
 use domain::Timestamp;
 use domain::id::{AgentName, SessionId};
 use serde::{Deserialize, Serialize};
 
-use crate::durable::{create_private, fresh_path};
 use crate::home::Home;
+use crate::run_lock::RunLock;
 use crate::sessions::{FOLDER, digest_of, read_file, write_file};
 use crate::store_error::{StoreError, failed};
 
+/// How long a name that somebody holds is waited for: starting a run takes milliseconds.
+const HELD_PAUSE: Duration = Duration::from_millis(10);
+const HELD_TRIES: u32 = 1_000;
 /// How the files of names begin.
 const PREFIX: &str = "name-";
 
@@ -36,37 +41,31 @@ pub struct Named {
     pub keep_ms: u64,
 }
 
+/// Takes a name for the time that its session begins or is found, so that two who use it at once mean the same.
+pub fn hold(home: &Home, name: &SessionName<'_>) -> Result<RunLock, StoreError> {
+    let path = path_of(home, name).with_extension("lock");
+    for _ in 0..HELD_TRIES {
+        if let Some(lock) = RunLock::take(&path).map_err(failed("lock", &path))? {
+            return Ok(lock);
+        }
+        std::thread::sleep(HELD_PAUSE);
+    }
+    let busy = io::Error::new(
+        io::ErrorKind::TimedOut,
+        "somebody else has been starting a run of this session for long",
+    );
+    Err(failed("lock", &path)(busy))
+}
+
 /// Returns what a name stands for, unless it has not been used for longer than it is kept.
 pub fn find(home: &Home, name: &SessionName<'_>, now: Timestamp) -> Result<Option<Named>, StoreError> {
     let named = read_file::<Named>(&path_of(home, name))?;
     Ok(named.filter(|named| !is_older(named.used_at, now, named.keep_ms)))
 }
 
-/// Gives a name to a session, or tells which one has it: who comes first has it, until it is kept no longer.
-pub fn give(home: &Home, name: &SessionName<'_>, named: &Named) -> Result<SessionId, StoreError> {
-    let path = path_of(home, name);
-    let bytes =
-        serde_json::to_vec(named).map_err(|source| StoreError::Malformed { path: path.clone(), source })?;
-    let temporary = fresh_path(&home.sessions_dir(), "name");
-    let given = create_private(&temporary)
-        .and_then(|file| home.disk().write_all(&file, &bytes))
-        .and_then(|()| link(&temporary, &path));
-    // A temporary file that stays is swept with the old sessions.
-    let _ = fs::remove_file(&temporary);
-    match given.map_err(failed("write", &path))? {
-        true => Ok(named.session.clone()),
-        false => match find(home, name, named.used_at)? {
-            Some(other) => Ok(other.session),
-            None => {
-                give_anew(home, name, named)?;
-                Ok(named.session.clone())
-            }
-        },
-    }
-}
-
-/// Lets a name stand for a session, whatever it stood for: it is used again, or what it stood for is gone.
-pub fn give_anew(home: &Home, name: &SessionName<'_>, named: &Named) -> Result<(), StoreError> {
+/// Lets a name stand for a session, whatever it stood for: it is used again, or what it stood for is gone. Whoever writes
+/// holds it.
+pub fn give(home: &Home, name: &SessionName<'_>, named: &Named) -> Result<(), StoreError> {
     write_file(home, &path_of(home, name), named)
 }
 
@@ -83,15 +82,6 @@ pub(crate) fn kept(home: &Path) -> HashMap<SessionId, u64> {
 fn is_older(used_at: Timestamp, now: Timestamp, keep_ms: u64) -> bool {
     let age_ms = now.as_millisecond().saturating_sub(used_at.as_millisecond());
     u64::try_from(age_ms).is_ok_and(|age_ms| age_ms > keep_ms)
-}
-
-/// Returns whether it was made; `false` if there is one.
-fn link(temporary: &Path, path: &Path) -> io::Result<bool> {
-    match fs::hard_link(temporary, path) {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-        Err(error) => Err(error),
-    }
 }
 
 fn path_of(home: &Home, name: &SessionName<'_>) -> PathBuf {
@@ -111,21 +101,39 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_first_has_the_name_and_others_mean_the_same() {
+    fn a_name_means_one_thing_within_a_dialect_and_an_agent() {
         let test = TestHome::new();
         let agent = "coder".parse().unwrap();
         let name = SessionName { within: "sub-agents-mcp", agent: &agent, name: "s" };
         let now = at(0);
         assert_eq!(find(&test.home, &name, now).unwrap(), None);
-        assert_eq!(give(&test.home, &name, &named("one", now)).unwrap().as_str(), "one");
-        assert_eq!(give(&test.home, &name, &named("two", now)).unwrap().as_str(), "one");
+        give(&test.home, &name, &named("one", now)).unwrap();
         assert_eq!(find(&test.home, &name, now).unwrap(), Some(named("one", now)));
         let other = "other".parse().unwrap();
         for elsewhere in
-            [SessionName { within: "budgie", ..name.clone() }, SessionName { agent: &other, ..name }]
+            [SessionName { within: "budgie", ..name.clone() }, SessionName { agent: &other, ..name.clone() }]
         {
             assert_eq!(find(&test.home, &elsewhere, now).unwrap(), None);
+            drop(hold(&test.home, &elsewhere).unwrap());
         }
+    }
+
+    #[test]
+    fn who_uses_a_name_that_is_held_waits() {
+        let test = TestHome::new();
+        let agent = "coder".parse().unwrap();
+        let name = SessionName { within: "sub-agents-mcp", agent: &agent, name: "s" };
+        let held = hold(&test.home, &name).unwrap();
+        let (told, hears) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let _second = hold(&test.home, &name).unwrap();
+                told.send(()).unwrap();
+            });
+            assert!(hears.recv_timeout(Duration::from_millis(200)).is_err(), "it is held");
+            drop(held);
+            hears.recv_timeout(Duration::from_secs(20)).unwrap();
+        });
     }
 
     #[test]
@@ -137,7 +145,7 @@ mod tests {
         give(&test.home, &name, &named("one", now)).unwrap();
         let later = now + jiff::SignedDuration::from_hours(25);
         assert_eq!(find(&test.home, &name, later).unwrap(), None);
-        assert_eq!(give(&test.home, &name, &named("two", later)).unwrap().as_str(), "two");
+        give(&test.home, &name, &named("two", later)).unwrap();
         assert_eq!(find(&test.home, &name, later).unwrap(), Some(named("two", later)));
         assert_eq!(kept(test.home.path()).get(&"two".parse().unwrap()), Some(&DAY_MS));
     }

@@ -92,6 +92,7 @@ impl Backend for Claude {
             max_turns: true,
             extra_args: true,
             extra_directories: true,
+            vendor_settings: true,
             delegates: true,
             forks: true,
             ..Capabilities::default()
@@ -134,6 +135,7 @@ impl Backend for Claude {
         option("--max-turns", setup.max_turns.map(|turns| turns.to_string()));
         option("--json-schema", setup.output_schema.as_ref().map(Value::to_string));
         option("--resume", spec.session.as_ref().map(|session| session.as_str().to_owned()));
+        option("--settings", setup.vendor_settings.clone());
         option("--setting-sources", (setup.context == Context::None).then(String::new));
         for directory in &setup.extra_directories {
             option("--add-dir", Some(directory.clone()));

@@ -19,12 +19,14 @@ use domain::setup::{Context, PromptMode};
 use serde_json::{Value, json};
 
 use crate::contract::{
-    Backend, Capabilities, Drive, Feed, Place, PrepareError, ProcessDrive, permitted_args,
+    Backend, Capabilities, Drive, Feed, Place, PrepareError, ProcessDrive, Setting, permitted_args,
 };
 use crate::program::Program;
 use grant::Asking;
 use reader::{AppServer, Order};
 use servers::Servers;
+
+const HOME: &str = "CODEX_HOME";
 
 /// Variables that Codex needs to know its user, its service and its place.
 pub(crate) const VARIABLES: &[&str] = &[
@@ -32,7 +34,7 @@ pub(crate) const VARIABLES: &[&str] = &[
     "CODEX_ACCESS_TOKEN",
     "CODEX_API_KEY",
     "CODEX_CA_CERTIFICATE",
-    "CODEX_HOME",
+    HOME,
     "CODEX_SQLITE_HOME",
     "OPENAI_API_KEY",
     "OPENAI_BASE_URL",
@@ -79,6 +81,7 @@ impl Backend for Codex {
             output_schema: true,
             extra_args: true,
             extra_directories: true,
+            vendor_settings: true,
             delegates: true,
             forks: true,
             ..Capabilities::default()
@@ -103,6 +106,7 @@ impl Backend for Codex {
             argv.extend(["-c".to_owned(), (*setting).to_owned()]);
         }
         argv.extend(permitted_args(&spec.setup.extra_args, EXTRA_ARGS).map_err(wrong)?);
+        let home = spec.setup.vendor_settings.clone().map(|path| (HOME.to_owned(), Setting::Plain(path)));
         let order = Order {
             thread: thread(spec, &servers),
             turn: turn(spec),
@@ -115,7 +119,7 @@ impl Backend for Codex {
             argv,
             env: servers.needed.clone(),
             known_env: VARIABLES.iter().map(|name| (*name).to_owned()).collect(),
-            set: servers.settings(),
+            set: servers.settings().into_iter().chain(home).collect(),
             feed: Feed::Open(message::greeting(&spec.directory)),
             files: Vec::new(),
             reader: Box::new(AppServer::new(order)),

@@ -10,15 +10,22 @@ use domain::run::RunSpec;
 use serde_json::Value;
 
 use crate::combined_prompt::{self, ARGUMENT_BYTES_MAX};
-use crate::contract::{Backend, Capabilities, Drive, Feed, Place, PrepareError, ProcessDrive, inexpressible};
+use crate::contract::{
+    Backend, Capabilities, Drive, Feed, Place, PrepareError, ProcessDrive, Setting, inexpressible,
+};
 use crate::program::Program;
+use crate::user::User;
 
 const KIND: &str = "cursor";
 
 /// The newer name is also that of other programs, so the older one counts first. No version was tried.
 static PROGRAM: Program = Program { names: &["cursor-agent", "agent"], natives: &[], tried: ("0", "9999") };
 
-const VARIABLES: &[&str] = &["CURSOR_API_KEY", "CURSOR_CONFIG_DIR"];
+const KEY: &str = "CURSOR_API_KEY";
+/// Where sub-agents-mcp also looks for the key.
+const KEY_OF_SUB_AGENTS: &str = "CLI_API_KEY";
+const SETTINGS: &str = "CURSOR_CONFIG_DIR";
+const VARIABLES: &[&str] = &[KEY, SETTINGS];
 
 pub struct Cursor;
 
@@ -40,6 +47,7 @@ impl Backend for Cursor {
             tells_tools: true,
             process: true,
             output_schema: true,
+            vendor_settings: true,
             ..Capabilities::default()
         }
     }
@@ -76,11 +84,28 @@ impl Backend for Cursor {
             argv,
             env: Vec::new(),
             known_env: VARIABLES.iter().map(|name| (*name).to_owned()).collect(),
-            set: Vec::new(),
+            set: setup
+                .vendor_settings
+                .iter()
+                .map(|path| (SETTINGS.to_owned(), Setting::Plain(path.clone())))
+                .collect(),
             feed,
             files: Vec::new(),
             reader: Box::new(reader::Stream::new(setup.output_schema.is_some())),
         }))
+    }
+
+    fn adapt(
+        &self,
+        _spec: &RunSpec,
+        drive: &mut ProcessDrive,
+        _place: &Place<'_>,
+        user: &User<'_>,
+    ) -> Result<(), PrepareError> {
+        if (user.value)(KEY).is_none() && (user.value)(KEY_OF_SUB_AGENTS).is_some() {
+            drive.set.push((KEY.to_owned(), Setting::From(KEY_OF_SUB_AGENTS.to_owned())));
+        }
+        Ok(())
     }
 }
 

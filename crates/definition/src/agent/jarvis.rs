@@ -24,6 +24,7 @@ const TIMEOUT_MS_MAX: u64 = 86_400_000;
 pub struct Beside<'a> {
     /// The folder of the agent, which it may use.
     pub folder: &'a str,
+    /// Only for an agent that keeps its session.
     pub memory: Option<&'a str>,
     /// The texts of `skills/*.md`, by name.
     pub skills: &'a [String],
@@ -34,7 +35,9 @@ pub fn read(agent_file: AgentFile<'_>, beside: Beside<'_>) -> (Option<Agent>, Ve
     let required = Frontmatter::Required { hint: MINIMAL };
     let (mut agent, found) = markdown::read(agent_file, Format::Jarvis, required, read_fields);
     if let Some(agent) = &mut agent {
-        let texts = beside.skills.iter().map(String::as_str).chain(beside.memory);
+        // Whoever begins anew with each call remembers nothing.
+        let memory = beside.memory.filter(|_| agent.setup.keeps_session);
+        let texts = beside.skills.iter().map(String::as_str).chain(memory);
         for text in texts.map(str::trim).filter(|text| !text.is_empty()) {
             agent.system_prompt.push_str("\n\n");
             agent.system_prompt.push_str(&text.replace('\0', ""));

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use domain::agent::Layer;
+use domain::dialect::DialectName;
 use domain::duration::display_ms;
 use domain::id::BackendName;
 use domain::run::{ContainmentDemand, OnDisconnect};
@@ -32,6 +33,8 @@ pub struct Config {
     pub wait_ms: Setting<u64>,
     pub on_disconnect: Setting<DisconnectChoice>,
     pub disconnect_grace_ms: Setting<u64>,
+    /// Which systems' tools a server offers.
+    pub dialects: Setting<Vec<DialectName>>,
     /// How long a synchronous call of a client with this name waits.
     pub client_wait_ms: BTreeMap<String, Setting<u64>>,
     pub containment: Setting<ContainmentDemand>,
@@ -75,6 +78,9 @@ impl Config {
             .to_owned()
         }));
         rows.push(row("serve.disconnect_grace", &self.disconnect_grace_ms, time));
+        rows.push(row("serve.dialects", &self.dialects, |dialects| {
+            dialects.iter().map(|dialect| dialect.as_str()).collect::<Vec<_>>().join(" ")
+        }));
         for (name, wait) in &self.client_wait_ms {
             rows.push(row(format!("clients.{name}.wait"), wait, time));
         }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use domain::budget::AskedLimits;
+use domain::dialect::DialectName;
 use domain::id::BackendName;
 use domain::run::ContainmentDemand;
 
@@ -43,6 +44,7 @@ pub struct Serve {
     pub wait_ms: Option<u64>,
     pub on_disconnect: Option<DisconnectChoice>,
     pub disconnect_grace_ms: Option<u64>,
+    pub dialects: Option<Vec<DialectName>>,
 }
 
 /// What happens to runs when their door goes away in good order; the grace is a setting of its own.

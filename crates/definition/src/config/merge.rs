@@ -38,6 +38,7 @@ pub fn merge(layers: Vec<(Layer, String, ConfigLayer)>) -> Config {
         wait_ms: sum.wait_ms.expect(set),
         on_disconnect: sum.on_disconnect.expect(set),
         disconnect_grace_ms: sum.disconnect_grace_ms.expect(set),
+        dialects: sum.dialects.expect(set),
         client_wait_ms: sum.client_wait_ms,
         containment: sum.containment.expect(set),
     }
@@ -74,6 +75,7 @@ struct Sum {
     wait_ms: Option<Setting<u64>>,
     on_disconnect: Option<Setting<super::DisconnectChoice>>,
     disconnect_grace_ms: Option<Setting<u64>>,
+    dialects: Option<Setting<Vec<domain::dialect::DialectName>>>,
     client_wait_ms: std::collections::BTreeMap<String, Setting<u64>>,
     containment: Option<Setting<domain::run::ContainmentDemand>>,
 }
@@ -104,6 +106,7 @@ impl Sum {
         origin.put(&mut self.wait_ms, serve.wait_ms);
         origin.put(&mut self.on_disconnect, serve.on_disconnect);
         origin.put(&mut self.disconnect_grace_ms, serve.disconnect_grace_ms);
+        origin.put(&mut self.dialects, serve.dialects);
         for (name, client) in clients {
             if let Some(wait_ms) = client.wait_ms {
                 self.client_wait_ms.insert(name, origin.of(wait_ms));

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 
 use domain::agent::Layer;
 use domain::diagnostic::Diagnostic;
+use domain::dialect::DialectName;
 use domain::id::{BackendName, IdError};
 
 use super::layer::{Client, ConfigLayer, DisconnectChoice, Retention, Run, Serve, Slots};
 use super::{Backend, backend};
 use crate::agent::CONTAINMENT;
 use crate::text::{
-    Bounds, Entry, Fields, Findings, Node, Place, Shape, amount, choice, duration_ms, quoted, read_toml,
+    Bounds, Entry, Fields, Findings, Node, Place, Shape, amount, choice, duration_ms, list, quoted, read_toml,
 };
 use crate::{FILE_BYTES_MAX, limits};
 
@@ -168,8 +169,13 @@ fn read_serve(node: &Node, findings: &mut Findings<'_>) -> Option<Serve> {
     let on_disconnect =
         fields.take("on_disconnect").and_then(|node| choice(node, "serve.on_disconnect", &choices, findings));
     let disconnect_grace_ms = take_time(&mut fields, "disconnect_grace", findings);
+    let dialects = fields.take("dialects").and_then(|node| {
+        let words = DialectName::ALL.map(|dialect| (dialect.as_str(), dialect));
+        let nodes = list(node, "serve.dialects", findings)?;
+        nodes.iter().map(|node| choice(node, "serve.dialects", &words, findings)).collect()
+    });
     fields.close(findings);
-    Some(Serve { wait_ms, on_disconnect, disconnect_grace_ms })
+    Some(Serve { wait_ms, on_disconnect, disconnect_grace_ms, dialects })
 }
 
 fn read_clients(node: &Node, findings: &mut Findings<'_>) -> BTreeMap<String, Client> {

@@ -2,6 +2,7 @@
 
 use domain::agent::Layer;
 use domain::budget::{AskedLimits, Limits, resolve};
+use domain::dialect::DialectName;
 use domain::run::{ContainmentDemand, OnDisconnect};
 use serde_json::json;
 
@@ -85,6 +86,7 @@ record = \"30d\"
 wait = \"20s\"
 on_disconnect = \"continue\"
 disconnect_grace = 0
+dialects = [\"jarvis\", \"volery\"]
 [clients.\"my client\"]
 wait = \"2m\"
 [run]
@@ -104,6 +106,7 @@ containment = \"plain\"
             wait_ms: Some(20_000),
             on_disconnect: Some(DisconnectChoice::Continue),
             disconnect_grace_ms: Some(0),
+            dialects: Some(vec![DialectName::Jarvis, DialectName::Volery]),
         },
         clients: [("my client".to_owned(), Client { wait_ms: Some(120_000) })].into(),
         run: Run { containment: Some(ContainmentDemand::Plain) },
@@ -419,6 +422,7 @@ fn the_nearest_layer_wins_and_every_value_knows_its_origin() {
         row("serve.wait", "2.0s", Layer::Project, "p.toml"),
         row("serve.on_disconnect", "continue", Layer::User, "u.toml"),
         default("serve.disconnect_grace", "30.0s"),
+        default("serve.dialects", "volery"),
         row("clients.c.wait", "9.0s", Layer::User, "u.toml"),
         default("run.containment", "auto"),
     ];

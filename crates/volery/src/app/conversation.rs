@@ -4,6 +4,7 @@ use domain::agent::Agent;
 use domain::id::{RunId, SessionId};
 use domain::run::BackendSpec;
 use domain::run::replay::Exchange;
+use journal::RunLock;
 use journal::session_names::{self, Named, SessionName};
 use journal::sessions::{self, Kept, Session};
 
@@ -16,6 +17,16 @@ use crate::clock;
 pub(super) struct Wanted {
     pub(super) session: Option<SessionId>,
     pub(super) fork: bool,
+}
+
+/// The conversation that a run is part of.
+#[derive(Default)]
+pub(super) struct Conversation {
+    pub(super) session: Option<SessionId>,
+    /// What was said in it before it came here.
+    pub(super) told: Vec<Exchange>,
+    /// The caller's name for it, until the run is on record.
+    pub(super) held: Option<RunLock>,
 }
 
 impl Engine {
@@ -65,47 +76,43 @@ impl Engine {
         }
     }
 
-    /// Returns the session that a caller's name for it stands for, and what was said in it before it came here. A name
-    /// that is used for the first time stands for a session that begins with this run.
+    /// Returns the session that a caller's name for it stands for. A name that is used for the first time stands for a
+    /// session that begins with this run. What is returned is kept until the run is on record.
     pub(super) fn session_by_name(
         &self,
         agent: &Agent,
         backend: &BackendSpec,
         named: NamedSession,
         (run, directory): (RunId, &str),
-    ) -> Result<(SessionId, Vec<Exchange>), AppError> {
+    ) -> Result<Conversation, AppError> {
         let NamedSession { name, within, keep_ms, before } = named;
         let chosen: SessionId =
             name.parse().map_err(|error: domain::id::IdError| AppError::usage(error.to_string()))?;
         if honour::chooses_sessions(backend) {
-            return Ok((chosen, Vec::new()));
+            return Ok(Conversation { session: Some(chosen), ..Conversation::default() });
         }
         let name = SessionName { within, agent: &agent.name, name: chosen.as_str() };
+        let held = Some(session_names::hold(&self.home, &name).map_err(store_error)?);
         let now = clock::now();
         let known = session_names::find(&self.home, &name, now).map_err(store_error)?;
         let is_there = |session| sessions::known(&self.home, session).map_err(store_error);
-        if let Some(known) = &known
+        if let Some(known) = known
             && is_there(&known.session)?.is_some()
         {
-            let used = Named { used_at: now, keep_ms, ..known.clone() };
-            session_names::give_anew(&self.home, &name, &used).map_err(store_error)?;
-            return Ok((known.session.clone(), Vec::new()));
+            let used = Named { used_at: now, keep_ms, ..known };
+            session_names::give(&self.home, &name, &used).map_err(store_error)?;
+            return Ok(Conversation { session: Some(used.session), told: Vec::new(), held });
         }
         let own: SessionId =
             run.to_string().parse().expect("the id of a run has only letters, digits and dashes");
         let own_name = Named { session: own.clone(), used_at: now, keep_ms };
-        let session = match known {
-            Some(_) => session_names::give_anew(&self.home, &name, &own_name).map(|()| own.clone()),
-            None => session_names::give(&self.home, &name, &own_name),
-        };
-        let session = session.map_err(store_error)?;
-        match before {
-            _ if session != own => Ok((session, Vec::new())),
-            Before::Nothing => Ok((session, Vec::new())),
-            Before::Told(told) => Ok((session, told)),
+        session_names::give(&self.home, &name, &own_name).map_err(store_error)?;
+        let told = match before {
+            Before::Nothing => Vec::new(),
+            Before::Told(told) => told,
             Before::Vendor(native) => {
                 let begun = Session {
-                    session: own,
+                    session: own.clone(),
                     agent: agent.name.clone(),
                     backend: backend.name.clone(),
                     directory: directory.to_owned(),
@@ -116,9 +123,10 @@ impl Engine {
                     used_at: now,
                 };
                 sessions::write(&self.home, &begun).map_err(store_error)?;
-                Ok((session, Vec::new()))
+                Vec::new()
             }
-        }
+        };
+        Ok(Conversation { session: Some(own), told, held })
     }
 
     /// Returns the session that a run of a backend without sessions has begun: it has the run's id.

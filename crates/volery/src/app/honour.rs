@@ -129,6 +129,7 @@ fn unhonoured_setup(setup: &Setup, can: Capabilities, name: &str) -> Vec<String>
         (json && !can.output_schema, "the form of the output"),
         (!setup.extra_args.is_empty() && !can.extra_args, "extra_args"),
         (!setup.extra_directories.is_empty() && !can.extra_directories, "extra_directories"),
+        (setup.vendor_settings.is_some() && !can.vendor_settings, "the path of the settings"),
         (setup.max_turns.is_some() && !can.max_turns, "max_turns"),
         (setup.response_file.is_some() && !can.response_file, "the response file"),
         (setup.keeps_session && can.session && !can.names_sessions, "session: true"),

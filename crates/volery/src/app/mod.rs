@@ -97,6 +97,14 @@ impl App {
         }
     }
 
+    /// Returns the directory that this door stands in.
+    pub fn directory(&self) -> Option<std::path::PathBuf> {
+        match &self.way {
+            Way::Own(engine) => Some(engine.directory.clone()),
+            Way::Relayed(_) => None,
+        }
+    }
+
     /// Tells whether this door is inside a run.
     pub fn is_inside_run(&self) -> bool {
         matches!(self.way, Way::Relayed(_))

@@ -20,7 +20,7 @@ use journal::{NewRun, RunDir};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use super::conversation::Wanted;
+use super::conversation::{Conversation, Wanted};
 use super::engine::{Engine, store_error};
 use super::honour::{self, Wishes};
 use super::leashes;
@@ -112,14 +112,15 @@ impl Engine {
         }
         let mut order = order;
         let wanted = Wanted { session: order.session.take(), fork: order.fork };
-        (order.session, order.told) = match named {
-            Some(named) => {
-                let at = (place.id, place.directory.as_str());
-                let (session, told) = self.session_by_name(agent, &place.backend, named, at)?;
-                (Some(session), told)
+        let at = (place.id, place.directory.as_str());
+        let Conversation { session, told, held } = match named {
+            Some(named) => self.session_by_name(agent, &place.backend, named, at)?,
+            None => {
+                let session = self.session_of(agent, &place.backend, wanted, &place.directory)?;
+                Conversation { session, ..Conversation::default() }
             }
-            None => (self.session_of(agent, &place.backend, wanted, &place.directory)?, Vec::new()),
         };
+        (order.session, order.told) = (session, told);
         let mut spec = plan(agent, order, place).map_err(refusal_error)?;
         if spec.containment == ContainmentDemand::Auto {
             spec.containment = catalogue.config.containment.value;
@@ -137,7 +138,9 @@ impl Engine {
             spec.on_interrupt = OnInterrupt::End;
         }
         self.take_place_in_tree(&spec)?;
-        self.launch(spec, &catalogue, attachment, herald)
+        let launched = self.launch(spec, &catalogue, attachment, herald);
+        drop(held);
+        launched
     }
 
     /// Returns the run that this request already made, if its key is known.

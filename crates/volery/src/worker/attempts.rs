@@ -152,7 +152,16 @@ impl Desk {
         }
         let (words, told) = self.words_of(&attempt, &because);
         self.attempt = words;
-        if *thread == Thread::Replay && *asked == Asked::Prompt && self.earlier_exchanges().is_empty() {
+        let nothing_known =
+            *thread == Thread::Replay && *asked == Asked::Prompt && self.earlier_exchanges().is_empty();
+        if nothing_known && self.spec.begins_session() {
+            // Whoever named it does not know what there was, and would be refused for ever.
+            self.attempt.prompt.clone_from(&self.spec.prompt);
+            let message = "what was said in this conversation elsewhere is gone; it begins anew".to_owned();
+            self.append(Event::Warned { message })?;
+            return Box::pin(self.begin()).await;
+        }
+        if nothing_known {
             let reason = "nothing of what was said in it is on record any more".to_owned();
             let end = AgentEnd::Failed(Failure::Session { reason });
             return Box::pin(self.answer_with(Conclusion::new(end, Answer::Nothing))).await;
@@ -242,13 +251,18 @@ impl Desk {
         });
         let summary =
             self.spec.setup.response_file.as_ref().is_some_and(|file| file.summary_template.is_some());
-        Circumstances { choices: choices.collect(), past: self.past(), summary }
+        Circumstances {
+            choices: choices.collect(),
+            past: self.past.get_or_init(|| self.find_past()).clone(),
+            summary,
+        }
     }
 
-    fn past(&self) -> Past {
+    /// Looks once: what the run itself adds to its session is not of its past.
+    fn find_past(&self) -> Past {
         let Some(session) = &self.spec.session else { return Past::Nothing };
         if self.spec.begins_session() {
-            // Only what was written down before the run is of its past.
+            // An earlier worker of the run may have added to it.
             let before = self.session_record().filter(|known| !known.runs.contains(&self.spec.id));
             return match before {
                 Some(known) => Past::Known { native: known.native(), fork: false },

@@ -10,6 +10,7 @@ use std::time::Duration;
 use backend::contract::{Answer, Ask, Exit, Loop};
 use backend::process::Agent;
 use domain::id::RunId;
+use domain::run::attempt::Past;
 use domain::run::{
     AgentEnd, Effect, Event, Input, OutcomeKind, RunSpec, StopHow, Stream, Supervision, SupervisionLimits,
 };
@@ -128,6 +129,8 @@ pub(super) struct Desk {
     pub(super) spec: RunSpec,
     /// What the attempt under way is started with: as the run, but for backend, conversation and prompt.
     pub(super) attempt: RunSpec,
+    /// What was said before the run, as it was when somebody first asked.
+    pub(super) past: std::cell::OnceCell<Past>,
     /// How many attempts this worker has begun.
     pub(super) attempts_here: usize,
     /// What is masked, of all attempts.
@@ -201,6 +204,7 @@ impl Desk {
             leave_by: None,
             next_sample: None,
             attempt: spec.clone(),
+            past: std::cell::OnceCell::new(),
             attempts_here: 0,
             secrets,
             before: None,

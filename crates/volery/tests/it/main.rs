@@ -16,6 +16,7 @@ mod asks_for_trust;
 mod asks_people;
 mod bounds_what_an_agent_writes;
 mod clients_we_did_not_write;
+mod dialects;
 mod ends_in_time;
 mod enforces_limits;
 mod found_in_review;

@@ -1,12 +1,14 @@
 //! `volery serve`: the MCP door.
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use domain::dialect::DialectName;
 use domain::run::Door;
 
 use super::context::Context;
 use super::error::CommandError;
 use super::exit::Exit;
 use crate::app::AppError;
-use crate::door::mcp::{DialectName, Options, open, serve};
+use crate::door::mcp::{Options, open, serve};
 
 /// Serve MCP clients over standard input and output
 ///
@@ -21,16 +23,24 @@ use crate::door::mcp::{DialectName, Options, open, serve};
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
     /// Which system's tools to offer; several if given several times
-    #[arg(long = "dialect", value_name = "NAME", value_enum)]
+    ///
+    /// Without any: what [serve] dialects says, which is volery.
+    #[arg(long = "dialect", value_name = "NAME", value_parser = dialect_parser(), verbatim_doc_comment)]
     dialects: Vec<DialectName>,
+}
+
+fn dialect_parser() -> impl TypedValueParser<Value = DialectName> {
+    let names = PossibleValuesParser::new(DialectName::ALL.map(DialectName::as_str));
+    names.map(|name| DialectName::parse(&name).expect("one of these names"))
 }
 
 pub(crate) async fn run(args: Args, context: &Context) -> Result<Exit, CommandError> {
     let app = context.open_as(Door::Mcp)?;
     app.keep_house();
     // However the client ends it, leaving in good order is no failure.
-    let dialects = if args.dialects.is_empty() { vec![DialectName::Volery] } else { args.dialects };
-    let surface = open(&dialects, &app)?;
+    let configured = &app.config().dialects.value;
+    let dialects = if args.dialects.is_empty() { configured } else { &args.dialects };
+    let surface = open(dialects, &app).await?;
     let options = Options::new(app.config(), surface);
     serve(app, options).await.map_err(|error| {
         AppError::internal(format!("could not serve on standard input and output: {error}"))

@@ -27,7 +27,7 @@ mod tasks;
 mod tools;
 mod waiting;
 
-pub(crate) use dialect::{DialectName, open};
+pub(crate) use dialect::open;
 pub(crate) use options::Options;
 pub(crate) use serve::serve;
 pub(crate) use submit::submit;

@@ -1,21 +1,12 @@
 //! What a dialect provides.
 
+use domain::dialect::DialectName;
 use futures::future::BoxFuture;
 use rmcp::model::{
     CallToolResponse, ErrorData, JsonObject, ListResourcesResult, ReadResourceResult, ResourceTemplate, Tool,
 };
 
 use super::super::call::Call;
-
-/// The dialects, as they are named on the command line and in the configuration.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, clap::ValueEnum, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum DialectName {
-    /// The tools of this program.
-    Volery,
-    /// `run_agent` and the resources of sub-agents-mcp.
-    SubAgentsMcp,
-}
 
 /// The surface of one system.
 pub(crate) trait Dialect: Send + Sync + 'static {

@@ -3,12 +3,24 @@
 
 mod contract;
 mod delegate;
+mod jarvis;
 mod sub_agents;
 mod surface;
 mod volery;
 
-pub(crate) use contract::DialectName;
 pub(crate) use surface::{Surface, open};
+
+use std::io::Write;
 
 use contract::{Dialect, Resources};
 use delegate::{Delegated, Unanswered, delegate};
+use domain::diagnostic::Diagnostic;
+
+/// Tells whoever started the server what is wrong with the agents' files.
+fn complain(diagnostics: &[Diagnostic]) {
+    let mut stderr = std::io::stderr().lock();
+    for diagnostic in diagnostics {
+        // Nobody reads what cannot be written.
+        let _ = writeln!(stderr, "{diagnostic}");
+    }
+}

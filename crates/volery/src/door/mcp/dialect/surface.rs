@@ -4,13 +4,14 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+use domain::dialect::DialectName;
 use rmcp::model::{
     CallToolResponse, ErrorData, JsonObject, ListResourcesResult, ReadResourceResult, ResourceTemplate, Tool,
 };
 use serde_json::json;
 
 use super::super::call::Call;
-use super::{Dialect, DialectName, sub_agents, volery};
+use super::{Dialect, jarvis, sub_agents, volery};
 use crate::app::{App, AppError};
 
 /// Everything that a server offers. Cheap to clone.
@@ -25,20 +26,22 @@ struct Offered {
 }
 
 /// Makes the surface of the dialects that were asked for.
-pub(crate) fn open(names: &[DialectName], app: &App) -> Result<Surface, AppError> {
+pub(crate) async fn open(names: &[DialectName], app: &App) -> Result<Surface, AppError> {
     let foreign = names.iter().any(|name| *name != DialectName::Volery);
     if foreign && app.is_inside_run() {
         let message =
             "inside a run there is only the dialect volery: a run starts agents under its own grant";
         return Err(AppError::denied(message));
     }
-    let open = |name: &DialectName| -> Result<Box<dyn Dialect>, AppError> {
-        Ok(match name {
+    let mut dialects: Vec<Box<dyn Dialect>> = Vec::new();
+    for name in names {
+        dialects.push(match name {
             DialectName::Volery => Box::new(volery::Volery),
-            DialectName::SubAgentsMcp => Box::new(sub_agents::open()?),
-        })
-    };
-    Surface::new(names.iter().map(open).collect::<Result<_, _>>()?)
+            DialectName::SubAgentsMcp => Box::new(sub_agents::open(app.config())?),
+            DialectName::Jarvis => Box::new(jarvis::open(app).await?),
+        });
+    }
+    Surface::new(dialects)
 }
 
 impl Surface {

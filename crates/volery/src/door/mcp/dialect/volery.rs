@@ -1,5 +1,6 @@
 //! The native dialect.
 
+use domain::dialect::DialectName;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use rmcp::model::{
@@ -8,7 +9,7 @@ use rmcp::model::{
 
 use super::super::call::Call;
 use super::super::{resources, tools};
-use super::{Dialect, DialectName, Resources};
+use super::{Dialect, Resources};
 
 /// Teaches the calling model to delegate.
 const INSTRUCTIONS: &str = include_str!("../instructions.md");

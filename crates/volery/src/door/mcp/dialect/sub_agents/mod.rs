@@ -11,9 +11,11 @@ mod settings;
 
 use std::sync::Arc;
 
+use definition::config::Config;
 use domain::agent::{Agent, Format, Layer};
 use domain::budget::AskedLimits;
-use domain::permission::Level;
+use domain::dialect::DialectName;
+use domain::permission::{Level, Unenforceable};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use rmcp::model::{CallToolResponse, CallToolResult, ErrorData, JsonObject, Tool, ToolAnnotations};
@@ -21,7 +23,7 @@ use serde_json::json;
 
 use super::super::call::Call;
 use super::delegate::Words;
-use super::{Delegated, Dialect, DialectName, Resources, Unanswered, delegate};
+use super::{Delegated, Dialect, Resources, Unanswered, delegate};
 use crate::app::{AppError, Before, Folder, FoundAgents, NamedSession, Start};
 use crate::clock;
 use arguments::Arguments;
@@ -44,9 +46,11 @@ pub(super) struct SubAgents {
 }
 
 /// Reads the settings of the dialect from the environment, as sub-agents-mcp does.
-pub(super) fn open() -> Result<SubAgents, AppError> {
+pub(super) fn open(config: &Config) -> Result<SubAgents, AppError> {
     let value = |name: &str| crate::env::get(name).and_then(|value| value.into_string().ok());
-    let settings = settings::read(&value)?;
+    let configured = |name: &str| config.backends.keys().any(|known| known.as_str() == name);
+    let known = |name: &str| configured(name) || backend::registry::built_in().contains(&name);
+    let settings = settings::read(&value, &known)?;
     let log = Log::new(settings.log_level);
     Ok(SubAgents { settings, log, unanswered: Unanswered::default() })
 }
@@ -102,7 +106,11 @@ impl SubAgents {
     }
 
     fn start(&self, mut agent: Agent, arguments: &Arguments, session: Option<&str>) -> Start {
-        agent.setup.permission.level.get_or_insert(Level::SafeEdit);
+        if agent.setup.permission.level.is_none() {
+            // Nobody has demanded it, so a program that cannot be held to it is warned about.
+            agent.setup.permission.level = Some(Level::SafeEdit);
+            agent.setup.unenforceable = Unenforceable::Warn;
+        }
         agent.setup.extra_args.extend(arguments.extra_args.iter().cloned());
         agent.setup.vendor_settings.clone_from(&self.settings.settings_path);
         let named = self.settings.sessions.as_ref().zip(session).map(|(sessions, name)| NamedSession {
@@ -211,3 +219,6 @@ impl Dialect for SubAgents {
         Some(self)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -34,7 +34,10 @@ pub(super) struct Sessions {
 }
 
 /// Reads the settings from variables.
-pub(super) fn read(value: &dyn Fn(&str) -> Option<String>) -> Result<Settings, AppError> {
+pub(super) fn read(
+    value: &dyn Fn(&str) -> Option<String>,
+    is_backend: &dyn Fn(&str) -> bool,
+) -> Result<Settings, AppError> {
     let folder = value(env::AGENTS_DIR).ok_or_else(|| {
         AppError::usage("AGENTS_DIR is not set")
             .hint("set AGENTS_DIR to the absolute path of the folder with your agents' .md or .txt files")
@@ -42,7 +45,7 @@ pub(super) fn read(value: &dyn Fn(&str) -> Option<String>) -> Result<Settings, A
     if !Path::new(&folder).is_absolute() {
         return Err(AppError::usage(format!("AGENTS_DIR is {folder:?}, which is not an absolute path")));
     }
-    check_type(value)?;
+    check_type(value, is_backend)?;
     check_permission(value)?;
     let number = |name: &str, default: u64| match value(name) {
         None => Ok(default),
@@ -75,9 +78,12 @@ pub(super) fn read(value: &dyn Fn(&str) -> Option<String>) -> Result<Settings, A
 }
 
 /// Every backend of ours will do, beside the programs that sub-agents-mcp knows.
-fn check_type(value: &dyn Fn(&str) -> Option<String>) -> Result<(), AppError> {
+fn check_type(
+    value: &dyn Fn(&str) -> Option<String>,
+    is_backend: &dyn Fn(&str) -> bool,
+) -> Result<(), AppError> {
     let kind = value(env::AGENT_TYPE).unwrap_or_else(|| TYPES[0].to_owned());
-    let known = TYPES.contains(&kind.as_str()) || backend::registry::built_in().contains(&kind.as_str());
+    let known = TYPES.contains(&kind.as_str()) || is_backend(&kind);
     if !known {
         let message = format!("Invalid AGENT_TYPE: \"{kind}\". Must be one of: {}", TYPES.join(", "));
         return Err(AppError::usage(message));

@@ -1,0 +1,30 @@
+//! The dialects of the MCP door, by name: which system's tools a server offers.
+
+/// A set of tool names and shapes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DialectName {
+    /// The tools of this program.
+    Volery,
+    /// `run_agent` and the resources of sub-agents-mcp.
+    SubAgentsMcp,
+    /// `run_subagent` of Jarvis.
+    Jarvis,
+}
+
+impl DialectName {
+    pub const ALL: [Self; 3] = [Self::Volery, Self::SubAgentsMcp, Self::Jarvis];
+
+    /// Returns the name as people write it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Volery => "volery",
+            Self::SubAgentsMcp => "sub-agents-mcp",
+            Self::Jarvis => "jarvis",
+        }
+    }
+
+    /// Returns the dialect of this name.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|dialect| dialect.as_str() == text)
+    }
+}

@@ -1,0 +1,75 @@
+//! A run as Jarvis would answer it.
+
+use domain::run::{Cause, Failure, Outcome};
+use rmcp::model::{CallToolResult, ContentBlock};
+use serde_json::json;
+
+use crate::app::RunView;
+
+const TIMEOUT: &str = "timeout";
+const CLI_ERROR: &str = "cli_error";
+const PARSE_ERROR: &str = "parse_error";
+
+/// Renders a run that has ended.
+pub(super) fn ended(agent: &str, timeout_ms: Option<u64>, run: &RunView) -> CallToolResult {
+    let Some((kind, message)) = failure(agent, timeout_ms, run) else { return answer(agent, run) };
+    let said = run.result.as_deref().map(str::trim).filter(|said| !said.is_empty());
+    let said = said.map(|said| format!("\n\nWhat it said before:\n{said}")).unwrap_or_default();
+    error(&format!("Subagent \"{agent}\" failed ({kind}): {message}{said}"))
+}
+
+/// Renders a run that the client would not wait for any longer.
+pub(super) fn going(agent: &str, run: &RunView) -> CallToolResult {
+    let text = format!(
+        "Subagent \"{agent}\" is still running, as run {}. Call run_subagent again with exactly the same arguments to \
+         wait for its answer; it is not started a second time.",
+        run.short_id
+    );
+    let value = json!({ "agent": agent, "result": text, "duration_ms": run.duration_ms, "cost_usd": null });
+    both(&value)
+}
+
+/// Renders what came to no answer.
+pub(super) fn error(message: &str) -> CallToolResult {
+    CallToolResult::error(vec![ContentBlock::text(message)])
+}
+
+fn answer(agent: &str, run: &RunView) -> CallToolResult {
+    let cost_usd = run.usage.cost.map(|cost| cost.microusd as f64 / 1e6);
+    let result = run.result.as_deref().unwrap_or_default();
+    both(&json!({ "agent": agent, "result": result, "duration_ms": run.duration_ms, "cost_usd": cost_usd }))
+}
+
+fn both(value: &serde_json::Value) -> CallToolResult {
+    let mut result = CallToolResult::success(vec![ContentBlock::text(value.to_string())]);
+    result.structured_content = Some(value.clone());
+    result
+}
+
+/// Returns the kind of a failure and its message; nothing if the run succeeded.
+fn failure(agent: &str, timeout_ms: Option<u64>, run: &RunView) -> Option<(&'static str, String)> {
+    let timed_out = || {
+        let after = timeout_ms.unwrap_or(run.duration_ms);
+        (TIMEOUT, format!("Subagent \"{agent}\" timed out after {after}ms."))
+    };
+    Some(match run.outcome.as_ref()? {
+        Outcome::Succeeded => return None,
+        Outcome::TimedOut { .. } | Outcome::Partial { cause: Cause::TimedOut { .. } } => timed_out(),
+        Outcome::Failed { failure: Failure::Exit { code } } => {
+            (CLI_ERROR, format!("Claude exited with code {code}"))
+        }
+        Outcome::Failed { failure: Failure::Agent { message } | Failure::Model { message, .. } } => {
+            (CLI_ERROR, format!("Claude returned an error. {message}").trim_end().to_owned())
+        }
+        Outcome::Failed { failure: Failure::Output { .. } } => {
+            (PARSE_ERROR, "No result event or text content in Claude output.".to_owned())
+        }
+        Outcome::Failed { failure: Failure::Schema { reason } } => (PARSE_ERROR, reason.clone()),
+        Outcome::Failed { .. }
+        | Outcome::Partial { .. }
+        | Outcome::Cancelled { .. }
+        | Outcome::OverBudget { .. }
+        | Outcome::Refused { .. }
+        | Outcome::Interrupted { .. } => (CLI_ERROR, run.explanation.clone()),
+    })
+}

@@ -1,0 +1,3 @@
+//! Servers that stand in for other systems: their tools, their answers, and their defects, which are not there.
+
+mod sub_agents_mcp;

@@ -1,0 +1,376 @@
+//! `--dialect sub-agents-mcp`: what that system documents, and what it promised and did not do.
+
+use std::fs;
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::stage::{Client, PATIENCE, Stage, wait_for};
+
+/// A program that does what its prompt says: `fail`, `hang`, or repeats the prompt.
+const PROGRAM: &str = r#"
+prompt=$(cat)
+case "$prompt" in
+  *fail*) echo "half an answer"; echo "it broke" >&2; exit 7 ;;
+  *silent*) while :; do sleep 1; done ;;
+  *hang*) echo "half an answer"; while :; do sleep 1; done ;;
+  *gate*) while [ ! -e "$0" ]; do sleep 0.02; done; echo "through" ;;
+  *) printf '%s' "$prompt" ;;
+esac
+"#;
+
+fn place() -> Stage {
+    let stage = Stage::new();
+    let gate = stage.path("go").display().to_string();
+    stage.backend("scripted", &["sh", "-c", PROGRAM, &gate]);
+    fs::create_dir(stage.path("agents")).unwrap();
+    agent(&stage, "reviewer.md", "# Reviews changes\n\nBe strict.");
+    agent(&stage, "writer.txt", "Writes prose.\nBe short.");
+    stage
+}
+
+fn agent(stage: &Stage, file: &str, text: &str) {
+    fs::write(stage.path("agents").join(file), text).unwrap();
+}
+
+fn command(stage: &Stage, variables: &[(&str, &str)]) -> Command {
+    let mut command = stage.command(["serve", "--dialect", "sub-agents-mcp"]);
+    command.env("AGENTS_DIR", stage.path("agents")).env("AGENT_TYPE", "scripted").env("LOG_LEVEL", "error");
+    command.envs(variables.iter().copied());
+    command
+}
+
+fn serve(stage: &Stage, variables: &[(&str, &str)]) -> Client {
+    Client::start(command(stage, variables)).initialize("test")
+}
+
+/// Calls the tool and returns the whole result, after a look at what every answer has.
+#[track_caller]
+fn run(client: &mut Client, arguments: Value) -> Value {
+    let result = client.request("tools/call", json!({"name": "run_agent", "arguments": arguments}));
+    let text: Value = serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap();
+    assert_eq!(text, result["structuredContent"], "text and structured content say the same");
+    result
+}
+
+fn ask(stage: &Stage, agent: &str, prompt: &str) -> Value {
+    json!({"agent": agent, "prompt": prompt, "cwd": stage.project()})
+}
+
+#[test]
+fn the_tools_and_resources_are_the_ones_that_were_reviewed() {
+    let stage = place();
+    let mut client = Client::start(command(&stage, &[]));
+    let hello = client.request(
+        "initialize",
+        json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}),
+    );
+    assert_eq!(hello["serverInfo"]["name"], json!("sub-agents-mcp"));
+    assert_eq!(hello["capabilities"], json!({"tools": {}, "resources": {}}));
+    let tools = client.request("tools/list", json!({}));
+    let resources = client.request("resources/list", json!({}));
+    insta::assert_snapshot!(
+        "sub_agents_mcp",
+        serde_json::to_string_pretty(&json!({"tools": tools["tools"], "resources": resources["resources"]}))
+            .unwrap()
+    );
+}
+
+#[test]
+fn an_answer_has_the_documented_shape() {
+    let stage = place();
+    let result = run(&mut serve(&stage, &[]), ask(&stage, "reviewer", "  look at this  "));
+    assert_eq!(result["isError"], json!(false));
+    assert_eq!(result.get("_meta"), None, "sessions are off");
+    let said = &result["structuredContent"];
+    let keys: Vec<&String> = said.as_object().unwrap().keys().collect();
+    assert_eq!(keys, ["result", "agent", "exit_code", "execution_time", "status", "request_id"]);
+    assert_eq!((&said["agent"], &said["exit_code"]), (&json!("reviewer"), &json!(0)));
+    assert_eq!((&said["status"], &said["result"]), (&json!("success"), &json!("look at this")));
+    let request_id = said["request_id"].as_str().unwrap();
+    let parts: Vec<&str> = request_id.splitn(4, '_').collect();
+    assert_eq!((parts[0], parts[1], parts[3].len()), ("run", "agent", 9), "{request_id}");
+    assert!(parts[2].parse::<u64>().is_ok() && parts[3].bytes().all(|byte| byte.is_ascii_alphanumeric()));
+    let run = stage.json(["show", &stage.only_run()]);
+    assert_eq!((&run["agent"], &run["caller"]), (&json!("reviewer"), &json!("test")));
+}
+
+#[test]
+fn a_failure_is_an_error_with_its_exit_code_and_what_was_said() {
+    let stage = place();
+    let result = run(&mut serve(&stage, &[]), ask(&stage, "reviewer", "fail"));
+    assert_eq!(result["isError"], json!(true));
+    let said = &result["structuredContent"];
+    assert_eq!((&said["status"], &said["exit_code"]), (&json!("error"), &json!(7)));
+    let text = said["result"].as_str().unwrap();
+    assert!(text.contains("half an answer"), "{text}");
+}
+
+#[test]
+fn a_time_out_is_partial_with_a_result_and_an_error_without() {
+    let stage = place();
+    let mut client = serve(&stage, &[("EXECUTION_TIMEOUT_MS", "1000")]);
+    let partial = run(&mut client, ask(&stage, "reviewer", "hang"));
+    let said = &partial["structuredContent"];
+    assert_eq!((&partial["isError"], &said["status"]), (&json!(false), &json!("partial")), "{said}");
+    assert_eq!((&said["exit_code"], &said["result"]), (&json!(124), &json!("half an answer")));
+    let silent = run(&mut client, ask(&stage, "reviewer", "silent"));
+    let said = &silent["structuredContent"];
+    assert_eq!((&silent["isError"], &said["status"]), (&json!(true), &json!("error")), "{said}");
+    assert_eq!(said["exit_code"], json!(124));
+}
+
+#[test]
+fn a_program_that_is_not_there_is_exit_code_127() {
+    let stage = place();
+    stage.backend("absent", &["/nowhere/agent"]);
+    let result = run(&mut serve(&stage, &[("AGENT_TYPE", "absent")]), ask(&stage, "reviewer", "x"));
+    let said = &result["structuredContent"];
+    assert_eq!((&result["isError"], &said["exit_code"]), (&json!(true), &json!(127)), "{said}");
+}
+
+#[test]
+fn what_cannot_be_run_is_said_in_the_words_of_that_system() {
+    let stage = place();
+    let mut client = serve(&stage, &[]);
+    let unknown = run(&mut client, ask(&stage, "nobody", "x"));
+    assert_eq!(unknown["isError"], json!(true));
+    let error = json!({
+        "status": "error", "error": "Agent 'nobody' not found", "available_agents": ["reviewer", "writer"],
+    });
+    assert_eq!(unknown["structuredContent"], error);
+    let empty = run(&mut client, json!({"agent": " ", "prompt": "x"}));
+    let error = json!({"status": "error", "error": "Agent execution failed: Invalid agent parameter: cannot be empty"});
+    assert_eq!((&empty["isError"], &empty["structuredContent"]), (&json!(true), &error));
+    let elsewhere = run(&mut client, json!({"agent": "writer", "prompt": "x", "cwd": "/does/not/exist"}));
+    let error = elsewhere["structuredContent"]["error"].as_str().unwrap();
+    assert!(error.starts_with("Agent execution failed: ") && error.contains("does not exist"), "{error}");
+    assert_eq!(stage.runs(), Vec::<String>::new());
+    let id = client.send("tools/call", json!({"name": "run_agents", "arguments": {}}));
+    let answer = client.answer(id, PATIENCE);
+    assert!(
+        answer["error"]["message"].as_str().unwrap().starts_with("unknown tool \"run_agents\""),
+        "{answer}"
+    );
+}
+
+#[test]
+fn agents_are_read_from_their_folder_at_each_call_and_nowhere_else() {
+    let stage = place();
+    stage.rehearsal("native", "- say: hi", "");
+    let mut client = serve(&stage, &[]);
+    let native = run(&mut client, ask(&stage, "native", "x"));
+    assert_eq!(native["structuredContent"]["error"], json!("Agent 'native' not found"));
+    agent(&stage, "late.md", "# Came later");
+    assert_eq!(run(&mut client, ask(&stage, "late", "x"))["isError"], json!(false));
+    fs::write(stage.path("outside.md"), "# Outside").unwrap();
+    std::os::unix::fs::symlink(stage.path("outside.md"), stage.path("agents/linked.md")).unwrap();
+    assert_eq!(
+        run(&mut client, ask(&stage, "linked", "x"))["structuredContent"]["error"],
+        json!("Agent 'linked' not found")
+    );
+}
+
+#[test]
+fn the_resources_list_and_show_the_files() {
+    let stage = place();
+    let mut client = serve(&stage, &[]);
+    let mut read = |uri: &str| client.request("resources/read", json!({"uri": uri}))["contents"][0].clone();
+    let list = read("agents://list");
+    assert_eq!(list["mimeType"], json!("text/plain"));
+    let text = list["text"].as_str().unwrap();
+    assert!(text.starts_with("Available Claude Code Sub-Agents (2 total):\n\n## reviewer\n"), "{text}");
+    for line in
+        ["**Description:** Reviews changes", "**Resource URI:** agents://writer", "**Last Modified:** 20"]
+    {
+        assert!(text.contains(line), "{text}");
+    }
+    let reviewer = read("agents://reviewer");
+    assert_eq!(
+        (&reviewer["mimeType"], &reviewer["text"]),
+        (&json!("text/markdown"), &json!("# Reviews changes\n\nBe strict."))
+    );
+    for (uri, message) in [
+        ("agents://nobody", "Agent not found: nobody"),
+        ("file:///etc/passwd", "Invalid resource URI: file:///etc/passwd"),
+    ] {
+        let id = client.send("resources/read", json!({"uri": uri}));
+        let answer = client.answer(id, PATIENCE);
+        assert_eq!(answer["error"]["message"], json!(message));
+    }
+}
+
+const SESSIONS: &[(&str, &str)] = &[("SESSION_ENABLED", "true")];
+
+#[test]
+fn a_session_is_the_agents_own_in_every_directory_and_survives_the_server() {
+    let stage = place();
+    let mut client = serve(&stage, SESSIONS);
+    let first = run(&mut client, ask(&stage, "reviewer", "the word is heron"));
+    let session = first["_meta"]["session_id"].as_str().unwrap().to_owned();
+    assert_eq!(first["structuredContent"]["session_id"], json!(session));
+    drop(client);
+    let mut client = serve(&stage, SESSIONS);
+    let with = |agent: &str, cwd: &std::path::Path| json!({"agent": agent, "prompt": "which word?", "session_id": session, "cwd": cwd});
+    let second = run(&mut client, with("reviewer", &stage.path("home")));
+    let told = second["structuredContent"]["result"].as_str().unwrap();
+    for part in [
+        "Previous conversation history:",
+        "# Session History: reviewer",
+        "the word is heron",
+        "Current request:\nwhich word?",
+    ] {
+        assert!(told.contains(part), "{told}");
+    }
+    let other = run(&mut client, with("writer", &stage.project()));
+    assert_eq!(
+        other["structuredContent"]["result"],
+        json!("which word?"),
+        "another agent knows nothing of it"
+    );
+}
+
+#[test]
+fn a_callers_own_id_begins_a_session_and_two_calls_at_once_lose_nothing() {
+    let stage = place();
+    let mut client = serve(&stage, SESSIONS);
+    let call = |prompt: &str| {
+        let arguments =
+            json!({"agent": "reviewer", "prompt": prompt, "session_id": "mine", "cwd": stage.project()});
+        json!({"name": "run_agent", "arguments": arguments})
+    };
+    let ids = [client.send("tools/call", call("one")), client.send("tools/call", call("two"))];
+    for id in ids {
+        let answer = client.answer(id, PATIENCE);
+        assert_eq!(answer["result"]["structuredContent"]["session_id"], json!("mine"), "{answer}");
+    }
+    let third = client.request("tools/call", call("three"));
+    let told = third["structuredContent"]["result"].as_str().unwrap();
+    assert!(told.contains("\none\n") && told.contains("\ntwo\n"), "{told}");
+}
+
+#[test]
+fn a_session_file_of_that_system_is_continued() {
+    let stage = place();
+    let folder = stage.path("kept");
+    fs::create_dir(&folder).unwrap();
+    let entry = |prompt: &str, stdout: &str| {
+        json!({
+            "timestamp": "2026-01-01T00:00:00.000Z",
+            "request": {"agent": "reviewer", "prompt": prompt},
+            "response": {"stdout": stdout, "stderr": "", "exitCode": 0, "executionTime": 5},
+        })
+    };
+    let result = json!({"type": "result", "result": "It is an egret."}).to_string();
+    let file = json!({
+        "sessionId": "old", "agentType": "reviewer",
+        "history": [entry("which bird?", &result), entry("and now?", "plain words")],
+        "createdAt": "2026-01-01T00:00:00.000Z", "lastUpdatedAt": "2026-01-01T00:00:00.000Z",
+    });
+    let path = folder.join("old_reviewer.json");
+    fs::write(&path, file.to_string()).unwrap();
+    let variables = [("SESSION_ENABLED", "true"), ("SESSION_DIR", folder.to_str().unwrap())];
+    let mut client = serve(&stage, &variables);
+    let mut ask = |prompt: &str| {
+        let arguments =
+            json!({"agent": "reviewer", "prompt": prompt, "session_id": "old", "cwd": stage.project()});
+        run(&mut client, arguments)["structuredContent"]["result"].as_str().unwrap().to_owned()
+    };
+    let told = ask("say it again");
+    for part in ["which bird?", "It is an egret.", "plain words", "Current request:\nsay it again"] {
+        assert!(told.contains(part), "{told}");
+    }
+    let later = ask("and once more");
+    assert!(later.contains("It is an egret.") && later.contains("say it again"), "{later}");
+    assert_eq!(fs::read_to_string(path).unwrap(), file.to_string(), "the file stays as it was");
+}
+
+#[test]
+fn a_session_that_is_named_while_sessions_are_off_is_told() {
+    let stage = place();
+    let mut arguments = ask(&stage, "reviewer", "x");
+    arguments["session_id"] = json!("mine");
+    let result = run(&mut serve(&stage, &[]), arguments);
+    let note = result["content"][1]["text"].as_str().unwrap();
+    assert!(note.contains("SESSION_ENABLED=true"), "{note}");
+}
+
+#[test]
+fn a_client_without_patience_gets_the_answer_by_asking_again() {
+    let stage = place();
+    stage.configure("[serve]\nwait = \"1s\"\n");
+    let mut client = serve(&stage, &[]);
+    let first = run(&mut client, ask(&stage, "reviewer", "gate"));
+    assert_eq!(
+        (&first["isError"], &first["structuredContent"]["status"]),
+        (&json!(false), &json!("partial"))
+    );
+    let text = first["structuredContent"]["result"].as_str().unwrap();
+    assert!(text.contains("still running") && text.contains("exactly the same arguments"), "{text}");
+    fs::write(stage.path("go"), "").unwrap();
+    let second = run(&mut client, ask(&stage, "reviewer", "gate"));
+    assert_eq!(second["structuredContent"]["result"], json!("through"));
+    assert_eq!(stage.runs().len(), 1, "nothing was started twice");
+    run(&mut client, ask(&stage, "reviewer", "gate"));
+    assert_eq!(stage.runs().len(), 2, "what was answered is not answered again");
+}
+
+#[test]
+fn a_cancelled_call_ends_the_agent_and_all_it_started() {
+    let stage = place();
+    let mut client = serve(&stage, &[]);
+    let id =
+        client.send("tools/call", json!({"name": "run_agent", "arguments": ask(&stage, "reviewer", "hang")}));
+    let run = stage.newest_of(1);
+    stage.event(&run, "agent_started");
+    client.notify("notifications/cancelled", json!({"requestId": id, "reason": "the user pressed escape"}));
+    let ended = stage.ended(&run);
+    assert!(["cancelled", "partial"].contains(&ended["status"].as_str().unwrap()), "{ended}");
+    let tag = stage.tag(&run);
+    wait_for(PATIENCE, "the end of every process", || crate::stage::tagged(tag).is_empty().then_some(()));
+}
+
+#[test]
+fn a_server_that_leaves_takes_its_runs_along() {
+    let stage = place();
+    stage.configure("[serve]\ndisconnect_grace = \"100ms\"\n");
+    let mut client = serve(&stage, &[]);
+    client.send("tools/call", json!({"name": "run_agent", "arguments": ask(&stage, "reviewer", "hang")}));
+    let run = stage.newest_of(1);
+    stage.event(&run, "agent_started");
+    client.close();
+    assert_eq!(client.exit(Duration::from_secs(10)), Some(0));
+    stage.ended(&run);
+    let tag = stage.tag(&run);
+    wait_for(PATIENCE, "the end of every process", || crate::stage::tagged(tag).is_empty().then_some(()));
+}
+
+#[test]
+fn a_server_that_is_told_nonsense_does_not_start() {
+    let stage = place();
+    let says = |variables: &[(&str, &str)], wanted: &str| {
+        let output = command(&stage, variables).stdin(std::process::Stdio::null()).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        assert!(stderr.contains(wanted), "{stderr}");
+    };
+    says(&[("AGENTS_DIR", "")], "AGENTS_DIR is not set");
+    says(&[("AGENTS_DIR", "agents")], "not an absolute path");
+    let known = "Must be one of: cursor, claude, gemini, codex, glm, kimi, grok, opencode";
+    says(&[("AGENT_TYPE", "parrot")], &format!("Invalid AGENT_TYPE: \"parrot\". {known}"));
+    says(&[("AGENT_TYPE", "gemini"), ("AGENT_EFFORT", "high")], "gemini takes no effort");
+    says(&[("AGENT_PERMISSION", "all")], "Invalid AGENT_PERMISSION: \"all\"");
+    says(&[("EXECUTION_TIMEOUT_MS", "soon")], "EXECUTION_TIMEOUT_MS is \"soon\"");
+}
+
+#[test]
+fn two_dialects_with_the_same_tool_are_an_error_at_the_start() {
+    let stage = place();
+    let mut both = stage.command(["serve", "--dialect", "volery", "--dialect", "sub-agents-mcp"]);
+    both.env("AGENTS_DIR", stage.path("agents")).stdin(std::process::Stdio::null());
+    let output = both.output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("volery and sub-agents-mcp both have a tool run_agent"), "{stderr}");
+}

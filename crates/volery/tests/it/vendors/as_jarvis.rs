@@ -1,0 +1,172 @@
+//! `--dialect jarvis` with the real Claude Code: the agents of its design, their permissions, sessions and errors.
+
+use std::fs;
+use std::path::Path;
+
+use model_server::Reply;
+use serde_json::{Value, json};
+
+use super::place::{PATIENCE, Place};
+use crate::stage::Client;
+
+fn place(case: &str, script: Vec<Reply>) -> Option<Place> {
+    let place = Place::make_for(&["claude"], case, script)?;
+    // Jarvis' home is no project of ours.
+    fs::remove_dir_all(place.stage.project().join(".volery")).unwrap();
+    Some(place)
+}
+
+fn agent(place: &Place, name: &str, frontmatter: &str, prompt: &str) {
+    let folder = place.stage.project().join("agents").join(name);
+    fs::create_dir_all(&folder).unwrap();
+    let text = format!("---\nname: {name}\ndescription: \"For {name}\"\n{frontmatter}---\n\n{prompt}\n");
+    fs::write(folder.join("agent.md"), text).unwrap();
+}
+
+fn serve(place: &Place) -> Client {
+    let mut command = place.command(&["serve", "--dialect", "jarvis"]);
+    command.env("JARVIS_HOME", place.stage.project());
+    Client::start(command).initialize("claude-code")
+}
+
+fn run(client: &mut Client, arguments: Value) -> Value {
+    let id = client.send("tools/call", json!({"name": "run_subagent", "arguments": arguments}));
+    client.answer(id, PATIENCE)["result"].clone()
+}
+
+fn answered(result: &Value) -> Value {
+    assert_ne!(result["isError"], json!(true), "{result}");
+    let text: Value = serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap();
+    assert_eq!(text, result["structuredContent"]);
+    text
+}
+
+fn refused(result: &Value) -> &str {
+    assert_eq!(result["isError"], json!(true), "{result}");
+    result["content"][0]["text"].as_str().unwrap()
+}
+
+#[test]
+fn the_tool_names_the_agents_and_what_may_not_be_is_refused() {
+    let Some(place) = place("jarvis-tools", Vec::new()) else { return };
+    agent(&place, "main", "", "The caller itself.");
+    agent(&place, "web-search", "", "Search.");
+    agent(&place, "private", "allowed_callers: [other]\n", "Nobody's.");
+    fs::create_dir_all(place.stage.project().join("agents/broken")).unwrap();
+    fs::write(
+        place.stage.project().join("agents/broken/agent.md"),
+        "---\nname: broken\n---\nNo description.",
+    )
+    .unwrap();
+    let mut client = serve(&place);
+    let tools = client.request("tools/list", json!({}));
+    insta::assert_snapshot!("jarvis", serde_json::to_string_pretty(&tools["tools"]).unwrap());
+    let mut ask = |name: &str| run(&mut client, json!({"agent_name": name, "prompt": "x"}));
+    assert_eq!(refused(&ask("nobody")), "Unknown agent: \"nobody\". Available: private, web-search");
+    assert_eq!(refused(&ask("private")), "Agent \"private\" does not allow caller \"main\".");
+    assert_eq!(refused(&run(&mut client, json!({"agent_name": "web-search"}))), "prompt is required");
+    assert_eq!(place.stage.runs(), Vec::<String>::new());
+}
+
+#[test]
+fn an_agent_may_do_what_its_file_allows_and_nothing_else() {
+    let command = |text: &str| Reply::call("Bash", json!({"command": text, "description": "for a test"}));
+    let script = vec![
+        command("echo heron > allowed.txt"),
+        command("touch forbidden.txt"),
+        command("echo secret > denied.txt"),
+        Reply::say("Found three herons."),
+    ];
+    let Some(place) = place("jarvis-permissions", script) else { return };
+    let rules = "permissions:\n  allow: [\"Bash(echo:*)\"]\n  deny: [\"Bash(echo secret:*)\"]\n";
+    agent(&place, "web-search", rules, "Search.");
+    let said = answered(&run(
+        &mut serve(&place),
+        json!({"agent_name": "web-search", "prompt": "How many?", "context": "It is about birds."}),
+    ));
+    let keys: Vec<&String> = said.as_object().unwrap().keys().collect();
+    assert_eq!(keys, ["agent", "result", "duration_ms", "cost_usd"]);
+    assert_eq!((&said["agent"], &said["result"]), (&json!("web-search"), &json!("Found three herons.")));
+    assert!(said["cost_usd"].is_f64() && said["duration_ms"].as_u64() > Some(0), "{said}");
+    let there = |name: &str| place.stage.project().join(name).exists();
+    assert_eq!((there("forbidden.txt"), there("denied.txt")), (false, false));
+    let asks = place.offline.server().asks();
+    let asked = asks[0].last_user_text();
+    assert!(asked.ends_with("Context:\nIt is about birds.\n\nTask:\nHow many?"), "{asked}");
+}
+
+#[test]
+fn an_agent_with_a_session_knows_what_was_said_also_by_jarvis_itself() {
+    let script = ["Noted.", "It was heron.", "Still heron.", "I remember nothing."].map(Reply::say);
+    let Some(place) = place("jarvis-sessions", script.to_vec()) else { return };
+    agent(&place, "github", "session: true\n", "Work on pull requests.");
+    agent(&place, "search", "", "Search.");
+    for name in ["github", "search"] {
+        fs::write(place.stage.project().join("agents").join(name).join("memory.md"), "Ann likes egrets.")
+            .unwrap();
+    }
+    let ask = |client: &mut Client, name: &str, prompt: &str| {
+        answered(&run(client, json!({"agent_name": name, "prompt": prompt})))
+    };
+    let mut client = serve(&place);
+    ask(&mut client, "github", "The word is heron.");
+    ask(&mut client, "github", "Which word?");
+    drop(client);
+    let bodies =
+        || place.offline.server().seen().into_iter().map(|seen| seen.body.to_string()).collect::<Vec<_>>();
+    assert!(bodies()[1].contains("The word is heron."), "the second call continues the first");
+    assert!(bodies()[0].contains("Ann likes egrets."));
+    // The state of this program is gone, and Jarvis' own list of sessions tells where it was.
+    let first = place.volery(&["show", &place.stage.runs()[0], "--json"]).ok().json();
+    let native = native_session(&place.stage.run_dir(first["run_id"].as_str().unwrap()));
+    fs::create_dir(place.stage.project().join("data")).unwrap();
+    let kept = json!({"github": native});
+    fs::write(place.stage.project().join("data/sessions.json"), kept.to_string()).unwrap();
+    fs::remove_dir_all(place.stage.path("state")).unwrap();
+    fs::create_dir(place.stage.path("state")).unwrap();
+    let mut client = serve(&place);
+    ask(&mut client, "github", "And now?");
+    assert!(bodies()[2].contains("The word is heron."), "Claude Code has it still");
+    ask(&mut client, "search", "What do you know?");
+    let last = bodies().pop().unwrap();
+    assert!(!last.contains("Ann likes egrets.") && !last.contains("heron"), "{last}");
+}
+
+/// Returns the id that Claude Code itself has given to a conversation.
+fn native_session(run: &Path) -> String {
+    let events = fs::read_to_string(run.join("events.jsonl")).unwrap();
+    let mut named = events.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let named = named.rfind(|event| event["type"] == json!("session_named")).unwrap();
+    named["native"].as_str().unwrap_or_else(|| panic!("{named}")).to_owned()
+}
+
+#[test]
+fn a_session_that_claude_code_has_forgotten_begins_anew() {
+    let Some(place) = place("jarvis-forgotten", vec![Reply::say("Hello.")]) else { return };
+    agent(&place, "github", "session: true\n", "Work.");
+    fs::create_dir(place.stage.project().join("data")).unwrap();
+    let kept = json!({"github": "00000000-0000-4000-8000-000000000000"});
+    fs::write(place.stage.project().join("data/subagent-sessions.json"), kept.to_string()).unwrap();
+    let said = answered(&run(&mut serve(&place), json!({"agent_name": "github", "prompt": "Hello?"})));
+    assert_eq!(said["result"], json!("Hello."));
+    let run = place.volery(&["show", &place.stage.only_run(), "--json"]).ok().json();
+    assert!(run["warnings"].to_string().contains("it begins anew"), "{run}");
+}
+
+#[test]
+fn errors_are_told_by_their_kind() {
+    let script = vec![Reply::stall("Half of this.").times(1)];
+    let Some(place) = place("jarvis-errors", script) else { return };
+    agent(&place, "slow", "timeout_ms: 8000\n", "Take your time.");
+    let mut client = serve(&place);
+    let slow = run(&mut client, json!({"agent_name": "slow", "prompt": "x"}));
+    let told = refused(&slow);
+    assert!(
+        told.starts_with("Subagent \"slow\" failed (timeout): Subagent \"slow\" timed out after 8000ms."),
+        "{told}"
+    );
+    place.offline.server().add([Reply::error(400, "no such thing").always()]);
+    let failing = run(&mut client, json!({"agent_name": "slow", "prompt": "y"}));
+    let told = refused(&failing);
+    assert!(told.starts_with("Subagent \"slow\" failed (cli_error): Claude returned an error."), "{told}");
+}
