@@ -9,10 +9,12 @@ pub enum DialectName {
     SubAgentsMcp,
     /// `run_subagent` of Jarvis.
     Jarvis,
+    /// `codex` and `codex-reply`, as Codex itself once had them.
+    Codex,
 }
 
 impl DialectName {
-    pub const ALL: [Self; 3] = [Self::Volery, Self::SubAgentsMcp, Self::Jarvis];
+    pub const ALL: [Self; 4] = [Self::Volery, Self::SubAgentsMcp, Self::Jarvis, Self::Codex];
 
     /// Returns the name as people write it.
     pub fn as_str(self) -> &'static str {
@@ -20,6 +22,7 @@ impl DialectName {
             Self::Volery => "volery",
             Self::SubAgentsMcp => "sub-agents-mcp",
             Self::Jarvis => "jarvis",
+            Self::Codex => "codex",
         }
     }
 

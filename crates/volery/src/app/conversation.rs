@@ -1,6 +1,6 @@
 //! Which session a run continues or copies, and whether it may.
 
-use domain::agent::Agent;
+use domain::agent::{Agent, Format, Layer, Source};
 use domain::id::{RunId, SessionId};
 use domain::run::BackendSpec;
 use domain::run::replay::Exchange;
@@ -74,6 +74,32 @@ impl Engine {
             ))),
             None => Ok(Some(session)),
         }
+    }
+
+    /// Returns the agent of a session as it was in its last run, and where that worked.
+    pub(super) fn agent_before(&self, agent: &str, session: &str) -> Result<(Agent, String), AppError> {
+        let unknown =
+            || AppError::not_found(format!("there is no session {}", domain::size::head(session, 100)));
+        let id: SessionId = session.parse().map_err(|_| unknown())?;
+        let known = sessions::known(&self.home, &id).map_err(store_error)?.ok_or_else(unknown)?;
+        let dir = self.home.run_dir(*known.runs.last().ok_or_else(unknown)?);
+        if !dir.exists() || !self.may_see(&dir) {
+            return Err(unknown());
+        }
+        let spec = dir.read_spec().map_err(store_error)?;
+        if spec.agent.as_str() != agent {
+            return Err(unknown());
+        }
+        let source = Source { file: spec.source, format: Format::Volery, layer: Layer::Environment };
+        let agent = Agent {
+            model: spec.model,
+            system_prompt: spec.system_prompt,
+            env: spec.env,
+            limits: (&spec.limits).into(),
+            setup: spec.setup,
+            ..Agent::new(spec.agent, spec.backend.name, source)
+        };
+        Ok((agent, known.directory))
     }
 
     /// Returns the session that a caller's name for it stands for. A name that is used for the first time stands for a

@@ -87,6 +87,9 @@ pub struct Start {
     /// The agent itself, instead of one that the project's or the user's files define. Not for doors inside a run.
     #[serde(skip)]
     pub definition: Option<Box<Agent>>,
+    /// The agent is as it was in the last run of the session, and works where that did.
+    #[serde(skip)]
+    pub as_before: bool,
     pub model: Option<String>,
     pub limits: AskedLimits,
     pub idempotency_key: Option<String>,

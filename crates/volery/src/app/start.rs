@@ -75,6 +75,10 @@ impl Engine {
             return Err(AppError::internal("this server is leaving, so it starts nothing more"));
         }
         let mut ask = ask;
+        if let Some(session) = ask.session.as_deref().filter(|_| ask.as_before) {
+            let (agent, directory) = self.agent_before(&ask.agent, session)?;
+            (ask.definition, ask.directory) = (Some(Box::new(agent)), Some(directory));
+        }
         let (directory, catalogue) = self.place(ask.directory.as_deref())?;
         check_config(&catalogue)?;
         let (given, named) = (ask.definition.take(), ask.named.take());

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use domain::id::RunId;
 use rmcp::service::{RequestContext, RoleServer};
 use tokio::time::Instant;
 
@@ -15,6 +16,10 @@ pub(super) struct Call<'a> {
     pub(super) context: RequestContext<RoleServer>,
     pub(super) client: Client,
     pub(super) ticket: Option<Ticket>,
+    /// The run that an earlier try of this call has started, whose question is answered now.
+    pub(super) resumed: Option<RunId>,
+    /// Its user would not answer, and is not asked again by this call.
+    pub(super) unasked: bool,
     begun_at: Instant,
 }
 
@@ -22,7 +27,7 @@ impl<'a> Call<'a> {
     pub(super) fn new(door: &'a Handler, context: RequestContext<RoleServer>) -> Self {
         let client = door.client_of(&context);
         let ticket = context.extensions.get::<Ticket>().cloned();
-        Self { door, client, ticket, context, begun_at: Instant::now() }
+        Self { door, client, ticket, context, resumed: None, unasked: false, begun_at: Instant::now() }
     }
 
     /// Returns how long ago the client asked.

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::call::Call;
 use super::clients::Client;
+use super::elicit;
 use super::front::Front;
 use super::options::Options;
 use super::tasks;
@@ -108,7 +109,12 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let arguments = request.arguments.unwrap_or_default();
-        self.options.surface.call(Call::new(self, context), &request.name, arguments).await
+        let mut call = Call::new(self, context);
+        if let Some(state) = &request.request_state {
+            let (run, answered) = elicit::resume(&call, state, request.input_responses).await?;
+            (call.resumed, call.unasked) = (Some(run), !answered);
+        }
+        self.options.surface.call(call, &request.name, arguments).await
     }
 
     async fn get_task(

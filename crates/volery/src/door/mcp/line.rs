@@ -126,8 +126,10 @@ fn read_object(mut object: Map<String, Value>) -> Option<Incoming> {
     let id = object.remove("id");
     let method = object.remove("method");
     if method.is_none() && (object.contains_key("result") || object.contains_key("error")) {
-        // A response. Nothing was asked of the client, and an answer to an answer has no reader.
-        return None;
+        // To a question of ours. One that cannot be read is dropped: an answer to an answer has no reader.
+        object.insert("id".to_owned(), id?);
+        let response = serde_json::from_value(Value::Object(object)).ok()?;
+        return Some(Incoming::Message(Box::new(response)));
     }
     let echo = id.clone().filter(is_id).unwrap_or(Value::Null);
     let refused =

@@ -19,6 +19,7 @@ mod transport;
 mod call;
 mod clients;
 mod dialect;
+mod elicit;
 mod events;
 mod front;
 mod handler;

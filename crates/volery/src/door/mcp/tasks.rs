@@ -5,13 +5,13 @@ use domain::id::RunId;
 use domain::run::{CancelOrder, OutcomeKind};
 use jiff::{SignedDuration, Timestamp};
 use rmcp::model::{
-    CallToolResult, CreateTaskResult, DetailedTask, ElicitRequest, ElicitRequestParams, ElicitResult,
-    ElicitationAction, ElicitationSchema, ErrorData, GetTaskResult, InputRequest, InputRequests, JsonObject,
-    Task, TaskPayload, TaskStatus, UpdateTaskParams,
+    CallToolResult, CreateTaskResult, DetailedTask, ElicitResult, ErrorData, GetTaskResult, JsonObject, Task,
+    TaskPayload, TaskStatus, UpdateTaskParams,
 };
 use serde_json::Value;
 
 use super::call::Call;
+use super::elicit;
 use super::tools::{RunReport, is_failure};
 use crate::app::{Answer, AppError, Cancel, CancelTarget, ErrorKind, GetRun, RunView, WaitingView};
 
@@ -105,7 +105,7 @@ fn payload(call: &Call<'_>, view: RunView) -> Result<TaskPayload, ErrorData> {
         TaskStatus::Cancelled => Ok(TaskPayload::Cancelled),
         TaskStatus::Completed => Ok(TaskPayload::Completed { result: result_of(call, view)? }),
         TaskStatus::InputRequired if call.takes_questions() => {
-            Ok(TaskPayload::InputRequired { input_requests: questions(&view)? })
+            Ok(TaskPayload::InputRequired { input_requests: elicit::questions(&view)? })
         }
         // A client without questions sees them in the status message, and `answer_run` answers them.
         _ => Ok(TaskPayload::Working),
@@ -126,33 +126,11 @@ fn result_of(call: &Call<'_>, view: RunView) -> Result<JsonObject, ErrorData> {
     }
 }
 
-fn questions(view: &RunView) -> Result<InputRequests, ErrorData> {
-    let Some(WaitingView::Answer { question, text, .. }) = &view.waiting else {
-        return Ok(InputRequests::new());
-    };
-    let requested_schema = ElicitationSchema::builder()
-        .optional_string_with("answer", |schema| {
-            schema.description("What to answer; leave empty to just approve.")
-        })
-        .build()
-        .map_err(|error| ErrorData::internal_error(error, None))?;
-    let message = format!("The agent {} asks: {text}", view.agent);
-    let params = ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema };
-    Ok(InputRequests::from([(question.clone(), InputRequest::Elicitation(ElicitRequest::new(params)))]))
-}
-
 fn read_answer(call: &Call<'_>, run: RunId, question: String, response: Value) -> Result<Answer, ErrorData> {
     let result: ElicitResult = serde_json::from_value(response).map_err(|error| {
         ErrorData::invalid_params(format!("the response to {question:?} cannot be read: {error}"), None)
     })?;
-    let text = result.content.as_ref().and_then(|content| content.get("answer")).and_then(Value::as_str);
-    Ok(Answer {
-        run: run.to_string(),
-        question: Some(question),
-        allow: result.action == ElicitationAction::Accept,
-        text: text.filter(|text| !text.is_empty()).map(str::to_owned),
-        by: call.client.by(),
-    })
+    Ok(elicit::to_answer(call, run, question, &result))
 }
 
 fn protocol_error(error: &AppError) -> ErrorData {

@@ -68,7 +68,8 @@ impl LineTransport {
                 }
                 Some(JsonRpcMessage::Notification(notification))
             }
-            JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => None,
+            // To a question of ours; the library drops what answers none.
+            answer @ (JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_)) => Some(answer),
         }
     }
 }

@@ -15,7 +15,8 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use super::call::Call;
 use super::clients::CancelMeaning;
-use crate::app::{AppError, GetRun, Progress, Wait, WaitUntil, Waited, WaitingView};
+use super::elicit;
+use crate::app::{AppError, GetRun, Progress, RunView, Wait, WaitUntil, Waited, WaitingView};
 
 /// How long a progress notification may take before the answer is sent all the same.
 const LAST_PROGRESS: Duration = Duration::from_secs(1);
@@ -27,8 +28,8 @@ const TAIL_CHARS: usize = 120;
 pub(super) enum WaitEnd {
     /// The runs ended, or the time is up; the value says which.
     Waited(Waited),
-    /// A run asks something that the caller can answer.
-    Asked,
+    /// A run asks something that the caller can answer: its model, or its user where the protocol has a way.
+    Asked(Box<RunView>),
     Cancelled(CancelMeaning),
     /// The door leaves: there is no time left to look.
     Leaving,
@@ -52,19 +53,43 @@ pub(super) async fn wait(
     let every = call.door.options.pace.progress;
     let mut tick = tokio::time::interval_at(Instant::now() + every, every);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut asking: Option<BoxFuture<'_, Option<Box<RunView>>>> = None;
     let end = loop {
         tokio::select! {
             biased;
             waited = &mut waiting => break waited.map(WaitEnd::Waited),
             () = call.door.leaving.cancelled() => break Ok(WaitEnd::Leaving),
             () = call.context.ct.cancelled() => break Ok(reporter.cancelled()),
-            () = seen.asked(call) => break Ok(WaitEnd::Asked),
+            unanswered = heard(&mut asking), if asking.is_some() => {
+                asking = None;
+                if let Some(run) = unanswered {
+                    break Ok(WaitEnd::Asked(run));
+                }
+            }
+            run = seen.asked(call), if asking.is_none() => match elicit::way(call) {
+                Some(elicit::Way::Request) => asking = Some(put(call, run).boxed()),
+                Some(elicit::Way::Answer) | None => break Ok(WaitEnd::Asked(run)),
+            },
             () = reporter.sent(), if reporter.is_sending() => {}
             _ = tick.tick(), if reporter.is_idle() => reporter.send(&seen),
         }
     };
     reporter.finish().await;
     end
+}
+
+/// Puts a run's question to the client's user; returns the run if nobody answered.
+async fn put(call: &Call<'_>, run: Box<RunView>) -> Option<Box<RunView>> {
+    let answered = elicit::ask(call, &run).await;
+    (!answered).then_some(run)
+}
+
+/// Waits for what becomes of a question, if one is put.
+async fn heard<T>(asking: &mut Option<BoxFuture<'_, T>>) -> T {
+    match asking {
+        Some(asking) => asking.await,
+        None => std::future::pending().await,
+    }
 }
 
 /// The latest that is known of each run.
@@ -96,7 +121,7 @@ impl Seen {
     }
 
     /// Waits until a run waits for an answer, and not just for a slot.
-    async fn asked(&self, call: &Call<'_>) {
+    async fn asked(&self, call: &Call<'_>) -> Box<RunView> {
         loop {
             let suspect = self.suspects.lock().unwrap_or_else(PoisonError::into_inner).first().copied();
             let Some(run) = suspect else {
@@ -110,7 +135,7 @@ impl Seen {
             if let Ok(detail) = detail
                 && matches!(detail.run.waiting, Some(WaitingView::Answer { .. }))
             {
-                return;
+                return Box::new(detail.run);
             }
         }
     }

@@ -78,6 +78,12 @@ impl Client {
         self.next_id
     }
 
+    /// Answers a request of the server's.
+    pub(crate) fn respond(&mut self, id: &Value, result: Value) {
+        let line = format!("{}\n", json!({"jsonrpc": "2.0", "id": id, "result": result}));
+        self.send_raw(line.as_bytes());
+    }
+
     /// Sends a request and returns its result.
     #[track_caller]
     pub(crate) fn request(&mut self, method: &str, params: Value) -> Value {

@@ -5,10 +5,12 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use domain::id::RunId;
+use rmcp::model::InputRequiredResult;
 use sha2::{Digest, Sha256};
 
 use super::super::call::Call;
 use super::super::clients::CancelMeaning;
+use super::super::elicit;
 use super::super::tools::obey_cancel;
 use super::super::waiting::{self, WaitEnd};
 use crate::app::{AppError, GetRun, RunView, Start, WaitUntil};
@@ -24,6 +26,8 @@ pub(super) enum Delegated {
     Ended(Box<RunView>),
     /// It goes on, and the client would not wait any longer. The same call finds it again.
     Going(Box<RunView>),
+    /// It asks something, and the client's user is asked first.
+    Asks(Box<InputRequiredResult>),
     /// The client gave up or cancelled, or the server leaves: nobody hears what is answered.
     Unheard(RunId),
 }
@@ -71,13 +75,13 @@ pub(super) async fn delegate(
     words: Words,
     start: Start,
 ) -> Result<Delegated, AppError> {
-    let run = match unanswered.find(words) {
+    let run = match call.resumed.or_else(|| unanswered.find(words)) {
         Some(run) => run,
         None => call.door.app.start(start).await?.run_id,
     };
     let waited = waiting::wait(call, vec![run.to_string()], WaitUntil::All, call.patience(None)).await?;
     match waited {
-        WaitEnd::Waited(_) | WaitEnd::Asked => {
+        WaitEnd::Waited(_) | WaitEnd::Asked(_) => {
             let ask = GetRun { run: run.to_string(), result_max: RESULT_BYTES_MAX, ..GetRun::default() };
             let view = Box::new(call.door.app.get_run(ask).await?.run);
             if view.ended {
@@ -87,7 +91,10 @@ pub(super) async fn delegate(
             // Only from here on: the same words twice at once are two runs.
             unanswered.remember(words, run);
             call.door.app.detach(run);
-            Ok(Delegated::Going(view))
+            Ok(match elicit::input_required(call, &view) {
+                Some(ask) => Delegated::Asks(Box::new(ask)),
+                None => Delegated::Going(view),
+            })
         }
         WaitEnd::Cancelled(meaning) => {
             match meaning {

@@ -11,7 +11,7 @@ use rmcp::model::{
 use serde_json::json;
 
 use super::super::call::Call;
-use super::{Dialect, jarvis, sub_agents, volery};
+use super::{Dialect, codex, jarvis, sub_agents, volery};
 use crate::app::{App, AppError};
 
 /// Everything that a server offers. Cheap to clone.
@@ -38,6 +38,7 @@ pub(crate) async fn open(names: &[DialectName], app: &App) -> Result<Surface, Ap
         dialects.push(match name {
             DialectName::Volery => Box::new(volery::Volery),
             DialectName::SubAgentsMcp => Box::new(sub_agents::open(app.config())?),
+            DialectName::Codex => Box::new(codex::Codex::default()),
             DialectName::Jarvis => Box::new(jarvis::open(app).await?),
         });
     }

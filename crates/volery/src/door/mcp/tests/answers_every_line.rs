@@ -1,5 +1,6 @@
 //! Lines that are not messages: each is answered, with its id where it can be found, and none ends the server.
 
+use rmcp::model::JsonRpcMessage;
 use serde_json::{Value, json};
 
 use super::super::id_scan::IdScan;
@@ -10,6 +11,12 @@ fn refusals(line: &[u8]) -> Vec<(Value, i32)> {
     match line::read(line) {
         Some(Incoming::Refused(refusals)) => {
             refusals.into_iter().map(|refusal| (refusal.id, refusal.code.0)).collect()
+        }
+        // Handed on: it may answer a question of ours, and is dropped if it does not.
+        Some(Incoming::Message(message))
+            if matches!(*message, JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_)) =>
+        {
+            Vec::new()
         }
         Some(Incoming::Message(message)) => panic!("taken for a message: {message:?}"),
         None => Vec::new(),
@@ -108,6 +115,8 @@ fn notifications_responses_and_blank_lines_are_never_answered() {
         r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":[1]}"#,
         r#"{"jsonrpc":"2.0","id":1,"result":{}}"#,
         r#"{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"m"}}"#,
+        r#"{"jsonrpc":"2.0","result":{}}"#,
+        r#"{"jsonrpc":"2.0","id":[1],"result":7}"#,
     ] {
         assert_eq!(refusals(line.as_bytes()), [], "{line:?}");
     }

@@ -10,5 +10,6 @@ mod hands_over_in_time;
 mod leaves_at_once;
 mod offers_tasks;
 mod offers_tools;
+mod puts_questions_to_people;
 mod reads_resources;
 mod survives_pitfalls;

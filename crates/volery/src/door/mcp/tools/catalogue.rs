@@ -5,8 +5,8 @@ use std::sync::{Arc, LazyLock};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use rmcp::model::{
-    CallToolResponse, CallToolResult, ContentBlock, CreateTaskResult, ErrorData, JsonObject, MetaObject,
-    Tool, ToolAnnotations,
+    CallToolResponse, CallToolResult, ContentBlock, CreateTaskResult, ErrorData, InputRequiredResult,
+    JsonObject, MetaObject, Tool, ToolAnnotations,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -65,6 +65,8 @@ pub(super) enum Reply<O> {
     /// The same, marked as an error: the run did not do what it was asked for.
     Failed(O),
     Task(Box<CreateTaskResult>),
+    /// The client's user is asked first.
+    Ask(Box<InputRequiredResult>),
 }
 
 struct Entry {
@@ -131,6 +133,7 @@ async fn run<T: NativeTool>(call: &Call<'_>, arguments: Value) -> Result<CallToo
         Reply::Done(output) => CallToolResult::structured(to_value(output)?).into(),
         Reply::Failed(output) => CallToolResult::structured_error(to_value(output)?).into(),
         Reply::Task(task) => CallToolResponse::Task(*task),
+        Reply::Ask(ask) => CallToolResponse::InputRequired(*ask),
     })
 }
 

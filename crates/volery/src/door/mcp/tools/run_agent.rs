@@ -10,11 +10,12 @@ use serde::Deserialize;
 
 use super::super::call::Call;
 use super::super::clients::CancelMeaning;
+use super::super::elicit;
 use super::super::tasks;
 use super::super::waiting::{self, WaitEnd};
 use super::catalogue::{Hints, NativeTool, Reply};
 use super::report::{RunReport, is_failure};
-use crate::app::{AppError, Attachment, Cancel, CancelTarget, GetRun, RunView, Start, WaitUntil};
+use crate::app::{AppError, Attachment, Cancel, CancelTarget, GetRun, RunView, Start, Started, WaitUntil};
 
 pub(super) struct RunAgent;
 
@@ -145,7 +146,10 @@ impl NativeTool for RunAgent {
         let agent = input.request.agent.clone();
         let asynchronous = input.wait_s == Some(0);
         let attachment = if asynchronous { Attachment::Detached } else { Attachment::Attached };
-        let started = call.door.app.start(input.request.into_start(call, attachment)).await?;
+        let started = match call.resumed {
+            Some(run_id) => Started { run_id, reused: false, warnings: Vec::new() },
+            None => call.door.app.start(input.request.into_start(call, attachment)).await?,
+        };
         let run = started.run_id;
         let reused = started.reused;
         let handle = || {
@@ -171,10 +175,13 @@ impl NativeTool for RunAgent {
                 }
                 None => Ok(Reply::Done(handle())),
             },
-            WaitEnd::Asked => {
+            WaitEnd::Asked(view) => {
                 call.door.app.detach(run);
                 if call.takes_tasks() {
                     return tasks::create(call, run).await.map(|task| Reply::Task(Box::new(task)));
+                }
+                if let Some(ask) = elicit::input_required(call, &view) {
+                    return Ok(Reply::Ask(Box::new(ask)));
                 }
                 let ask = GetRun { run: run.to_string(), ..GetRun::default() };
                 Ok(reply(call.door.app.get_run(ask).await?.run, reused, call))

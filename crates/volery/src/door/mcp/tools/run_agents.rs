@@ -91,7 +91,7 @@ impl NativeTool for RunAgents {
                     }
                     group.start_up_to(parallel).await;
                 }
-                WaitEnd::Asked | WaitEnd::Leaving => break,
+                WaitEnd::Asked(_) | WaitEnd::Leaving => break,
                 WaitEnd::Cancelled(meaning) => {
                     for run in &group.going {
                         obey_cancel(call, *run, meaning).await;

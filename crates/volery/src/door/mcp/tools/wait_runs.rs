@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::call::Call;
 use super::super::clients::Client;
+use super::super::elicit;
 use super::super::waiting::{self, WaitEnd};
 use super::catalogue::{Hints, NativeTool, Reply};
 use super::report::RunReport;
@@ -61,7 +62,10 @@ impl NativeTool for WaitRuns {
         let runs = input.run_ids;
         let waited = match waiting::wait(call, runs.clone(), until, call.patience(input.wait_s)).await? {
             WaitEnd::Waited(waited) => waited,
-            WaitEnd::Asked => {
+            WaitEnd::Asked(view) => {
+                if let Some(ask) = elicit::input_required(call, &view) {
+                    return Ok(Reply::Ask(Box::new(ask)));
+                }
                 let ask = Wait { runs, until, timeout_ms: Some(0) };
                 call.door.app.wait(ask, &mut |_| {}).await?
             }

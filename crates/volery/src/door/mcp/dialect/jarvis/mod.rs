@@ -13,7 +13,7 @@ use domain::dialect::DialectName;
 use domain::permission::Level;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use rmcp::model::{CallToolResponse, CallToolResult, ErrorData, JsonObject, Tool, ToolAnnotations};
+use rmcp::model::{CallToolResponse, ErrorData, JsonObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
 use super::super::call::Call;
@@ -64,39 +64,43 @@ pub(super) async fn open(app: &App) -> Result<Jarvis, AppError> {
 }
 
 impl Jarvis {
-    async fn run_subagent(&self, call: &Call<'_>, arguments: JsonObject) -> CallToolResult {
+    async fn run_subagent(&self, call: &Call<'_>, arguments: JsonObject) -> CallToolResponse {
         let words = Words::of(&arguments);
         let asked = match Asked::read(&arguments) {
             Ok(asked) => asked,
-            Err(message) => return reply::error(&message),
+            Err(message) => return reply::error(&message).into(),
         };
         match self.run(call, words, &asked).await {
             Ok(result) => result,
             Err(error) => {
-                reply::error(&format!("Subagent \"{}\" failed (cli_error): {error}", asked.agent_name))
+                let message = format!("Subagent \"{}\" failed (cli_error): {error}", asked.agent_name);
+                reply::error(&message).into()
             }
         }
     }
 
-    async fn run(&self, call: &Call<'_>, words: Words, asked: &Asked) -> Result<CallToolResult, AppError> {
+    async fn run(&self, call: &Call<'_>, words: Words, asked: &Asked) -> Result<CallToolResponse, AppError> {
         let found = call.door.app.read_agents(self.folder.clone()).await?;
         let name = &asked.agent_name;
         let Some(agent) = found.agents.iter().find(|found| found.agent.name.as_str() == name) else {
             let names: Vec<&str> = found.agents.iter().map(|found| found.agent.name.as_str()).collect();
             let message = format!("Unknown agent: \"{name}\". Available: {}", names.join(", "));
-            return Ok(reply::error(&message));
+            return Ok(reply::error(&message).into());
         };
         let agent = agent.agent.clone();
         if !agent.callers.allow_root(&call.client.name) {
-            return Ok(reply::error(&format!("Agent \"{name}\" does not allow caller \"{CALLER}\".")));
+            let message = format!("Agent \"{name}\" does not allow caller \"{CALLER}\".");
+            return Ok(reply::error(&message).into());
         }
         let timeout_ms = agent.limits.timeout_ms;
         let delegated = delegate(call, &self.unanswered, words, self.start(agent, asked)).await?;
         Ok(match delegated {
             Delegated::Ended(view) => reply::ended(name, timeout_ms, &view),
             Delegated::Going(view) => reply::going(name, &view),
+            Delegated::Asks(ask) => return Ok(CallToolResponse::InputRequired(*ask)),
             Delegated::Unheard(run) => reply::error(&format!("nobody waits for the run {run} any more")),
-        })
+        }
+        .into())
     }
 
     fn start(&self, mut agent: Agent, asked: &Asked) -> Start {
@@ -183,6 +187,6 @@ impl Dialect for Jarvis {
         _tool: &'a str,
         arguments: JsonObject,
     ) -> BoxFuture<'a, Result<CallToolResponse, ErrorData>> {
-        async move { Ok(self.run_subagent(&call, arguments).await.into()) }.boxed()
+        async move { Ok(self.run_subagent(&call, arguments).await) }.boxed()
     }
 }

@@ -18,7 +18,7 @@ use domain::dialect::DialectName;
 use domain::permission::{Level, Unenforceable};
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use rmcp::model::{CallToolResponse, CallToolResult, ErrorData, JsonObject, Tool, ToolAnnotations};
+use rmcp::model::{CallToolResponse, ErrorData, JsonObject, Tool, ToolAnnotations};
 use serde_json::json;
 
 use super::super::call::Call;
@@ -56,7 +56,7 @@ pub(super) fn open(config: &Config) -> Result<SubAgents, AppError> {
 }
 
 impl SubAgents {
-    async fn run_agent(&self, call: &Call<'_>, arguments: JsonObject) -> CallToolResult {
+    async fn run_agent(&self, call: &Call<'_>, arguments: JsonObject) -> CallToolResponse {
         let words = Words::of(&arguments);
         let result = match Arguments::read(arguments) {
             Ok(arguments) => self.run(call, words, arguments).await,
@@ -65,7 +65,7 @@ impl SubAgents {
         result.unwrap_or_else(|error| {
             let message = format!("Agent execution failed: {error}");
             self.log.write(Severity::Error, "Agent execution failed", &json!({ "error": error.to_string() }));
-            reply::error(&message, None)
+            reply::error(&message, None).into()
         })
     }
 
@@ -74,12 +74,12 @@ impl SubAgents {
         call: &Call<'_>,
         words: Words,
         arguments: Arguments,
-    ) -> Result<CallToolResult, AppError> {
+    ) -> Result<CallToolResponse, AppError> {
         let found = self.agents(call).await?;
         let Some(agent) = found.agents.iter().find(|found| found.agent.name.as_str() == arguments.agent)
         else {
             let names: Vec<&str> = found.agents.iter().map(|found| found.agent.name.as_str()).collect();
-            return Ok(reply::error(&format!("Agent '{}' not found", arguments.agent), Some(&names)));
+            return Ok(reply::error(&format!("Agent '{}' not found", arguments.agent), Some(&names)).into());
         };
         let agent = agent.agent.clone();
         let session = match &self.settings.sessions {
@@ -98,11 +98,12 @@ impl SubAgents {
                 reply.ended(*view)
             }
             Delegated::Going(view) => reply.going(*view),
+            Delegated::Asks(ask) => return Ok(CallToolResponse::InputRequired(*ask)),
             Delegated::Unheard(run) => {
                 reply::error(&format!("nobody waits for the run {run} any more"), None)
             }
         };
-        Ok(if ignored { reply::with_note(result, SESSIONS_ARE_OFF) } else { result })
+        Ok(if ignored { reply::with_note(result, SESSIONS_ARE_OFF) } else { result }.into())
     }
 
     fn start(&self, mut agent: Agent, arguments: &Arguments, session: Option<&str>) -> Start {
@@ -212,7 +213,7 @@ impl Dialect for SubAgents {
         _tool: &'a str,
         arguments: JsonObject,
     ) -> BoxFuture<'a, Result<CallToolResponse, ErrorData>> {
-        async move { Ok(self.run_agent(&call, arguments).await.into()) }.boxed()
+        async move { Ok(self.run_agent(&call, arguments).await) }.boxed()
     }
 
     fn resources(&self) -> Option<&dyn Resources> {

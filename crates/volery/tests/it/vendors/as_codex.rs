@@ -1,0 +1,125 @@
+//! `--dialect codex` with the real Codex: begin, reply, and approvals by the client's user.
+
+use std::fs;
+
+use model_server::Reply;
+use serde_json::{Value, json};
+
+use super::place::{PATIENCE, Place};
+use crate::stage::Client;
+
+fn place(case: &str, script: Vec<Reply>) -> Option<Place> {
+    let mut place = Place::make_for(&["codex"], case, script)?;
+    // Nobody writes a file here that could name another.
+    place.rename_key("OPENAI_API_KEY");
+    Some(place)
+}
+
+fn serve(place: &Place, capabilities: Value) -> Client {
+    let mut client = Client::start(place.command(&["serve", "--dialect", "codex"]));
+    let params = json!({
+        "protocolVersion": "2025-06-18", "capabilities": capabilities,
+        "clientInfo": {"name": "test", "version": "1"},
+    });
+    client.request("initialize", params);
+    client.notify("notifications/initialized", json!({}));
+    client
+}
+
+fn call(client: &mut Client, tool: &str, arguments: Value) -> Value {
+    let id = client.send("tools/call", json!({"name": tool, "arguments": arguments}));
+    client.answer(id, PATIENCE)["result"].clone()
+}
+
+#[test]
+fn the_tools_are_the_ones_that_were_reviewed_and_wrong_calls_are_told() {
+    let Some(place) = place("codex-tools", Vec::new()) else { return };
+    let mut client = serve(&place, json!({}));
+    let tools = client.request("tools/list", json!({}));
+    insta::assert_snapshot!("codex", serde_json::to_string_pretty(&tools["tools"]).unwrap());
+    let mut refused = |tool: &str, arguments: Value, wanted: &str| {
+        let result = call(&mut client, tool, arguments);
+        assert_eq!(result["isError"], json!(true), "{result}");
+        let text = result["content"][0]["text"].as_str().unwrap();
+        assert!(text.contains(wanted), "{text}");
+    };
+    refused("codex", json!({}), "prompt is required");
+    refused("codex", json!({"prompt": "x", "sandbox": "none"}), "sandbox is \"none\"; it can be read-only");
+    refused("codex", json!({"prompt": "x", "compact-prompt": "y"}), "compact-prompt is not honoured here");
+    refused(
+        "codex",
+        json!({"prompt": "x", "config": {"mcp_servers": {}}}),
+        "config.mcp_servers cannot be set",
+    );
+    refused("codex-reply", json!({"prompt": "x"}), "threadId is required");
+    refused("codex-reply", json!({"prompt": "x", "threadId": "nobody"}), "there is no session nobody");
+    assert_eq!(place.stage.runs(), Vec::<String>::new());
+}
+
+#[test]
+fn a_conversation_goes_on_where_it_was_and_as_it_was() {
+    let script = vec![Reply::say("Noted."), Reply::say("It was heron.")];
+    let Some(place) = place("codex-reply", script) else { return };
+    place.stage.agent("other", "backend: codex");
+    let below = place.stage.project().join("below");
+    fs::create_dir(&below).unwrap();
+    let mut client = serve(&place, json!({}));
+    let arguments = json!({"prompt": "The word is heron.", "cwd": below, "developer-instructions": "Be brief.", "model": null});
+    let first = call(&mut client, "codex", arguments);
+    assert_eq!(first["isError"], json!(false), "{first}");
+    let said = &first["structuredContent"];
+    assert_eq!((&said["content"], &first["content"][0]["text"]), (&json!("Noted."), &json!("Noted.")));
+    let thread = said["threadId"].as_str().unwrap().to_owned();
+    drop(client);
+    // Another server, by the name that the id had before.
+    let mut client = serve(&place, json!({}));
+    let second = call(&mut client, "codex-reply", json!({"conversationId": thread, "prompt": "Which word?"}));
+    assert_eq!(
+        second["structuredContent"],
+        json!({"threadId": thread, "content": "It was heron."}),
+        "{second}"
+    );
+    let seen = place.offline.server().seen();
+    let last = seen.last().unwrap().body.to_string();
+    assert!(last.contains("The word is heron.") && last.contains("Be brief."), "{last}");
+    let runs = place.stage.runs();
+    let specs: Vec<Value> = runs.iter().map(|run| place.stage.spec(run)).collect();
+    assert_eq!((&specs[1]["directory"], specs.len()), (&json!(below), 2));
+    assert_eq!(specs[0]["setup"]["permission"]["level"], json!("read-only"), "nothing more is asked for");
+}
+
+#[test]
+fn what_needs_an_approval_is_put_to_the_clients_user() {
+    let write = |name: &str| Reply::call("exec_command", json!({"cmd": format!("touch {name}")}));
+    let script = vec![write("approved.txt"), write("denied.txt"), Reply::say("Done.")];
+    let Some(place) = place("codex-approvals", script) else { return };
+    let mut client = serve(&place, json!({"elicitation": {}}));
+    let arguments =
+        json!({"prompt": "Write.", "cwd": place.stage.project(), "approval-policy": "on-request"});
+    let id = client.send("tools/call", json!({"name": "codex", "arguments": arguments}));
+    for action in ["accept", "decline"] {
+        let question =
+            client.next_where(PATIENCE, |message| message["method"] == json!("elicitation/create"));
+        let text = question["params"]["message"].as_str().unwrap();
+        assert!(text.contains("touch "), "{text}");
+        client.respond(&question["id"], json!({"action": action, "content": {}}));
+    }
+    let answer = client.answer(id, PATIENCE);
+    assert_eq!(answer["result"]["structuredContent"]["content"], json!("Done."), "{answer}");
+    let there = |name: &str| place.stage.project().join(name).exists();
+    assert_eq!((there("approved.txt"), there("denied.txt")), (true, false));
+}
+
+#[test]
+fn with_nobody_to_ask_what_needs_an_approval_is_denied() {
+    let script = vec![
+        Reply::call("exec_command", json!({"cmd": "touch unasked.txt"})),
+        Reply::say("It was not allowed."),
+    ];
+    let Some(place) = place("codex-unasked", script) else { return };
+    let mut client = serve(&place, json!({}));
+    let arguments = json!({"prompt": "Write.", "cwd": place.stage.project()});
+    let answer = call(&mut client, "codex", arguments);
+    assert_eq!(answer["structuredContent"]["content"], json!("It was not allowed."), "{answer}");
+    assert!(!place.stage.project().join("unasked.txt").exists());
+}
