@@ -3,6 +3,7 @@
 //! Every reader reports all problems of a text at once, each with line, column and a hint, and never panics.
 
 pub mod agent;
+pub mod answer;
 pub mod config;
 pub mod frontmatter;
 pub mod script;

@@ -15,12 +15,14 @@ const MAY_KNOW: [(&str, &[&str]); 8] = [
 ];
 
 /// Libraries that are a privilege, and the only crates that have it.
-const ONLY_IN: [(&str, &[&str]); 9] = [
+const ONLY_IN: [(&str, &[&str]); 11] = [
     ("rusqlite", &["journal"]),
     ("clap", &["volery"]),
     ("clap_complete", &["volery"]),
     ("rmcp", &["volery"]),
     ("serde-saphyr", &["definition"]),
+    ("jsonschema", &["definition"]),
+    ("jsonrepair-rs", &["definition"]),
     ("reqwest", &["backend"]),
     ("tokio", &["journal", "backend", "volery"]),
     ("tokio-util", &["journal", "backend", "volery"]),
