@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use domain::run::Stream;
 
-use super::segment::{self, Segment, head_path};
+use super::segment::{self, Segment, head_path, stream_name};
 use crate::run_dir::RunDir;
 use crate::store_error::{StoreError, failed};
 
@@ -79,11 +79,11 @@ impl SpoolReader {
     }
 
     pub(crate) fn head_path(&self) -> std::path::PathBuf {
-        head_path(&self.dir, self.stream)
+        head_path(&self.dir, stream_name(self.stream))
     }
 
     fn segments(&self) -> Result<Vec<Segment>, StoreError> {
-        segment::open_all(&self.dir, self.stream)
+        segment::open_all(&self.dir, stream_name(self.stream))
     }
 
     /// Copies what was there when it began: a stream that is still growing is not chased.

@@ -50,12 +50,12 @@ pub(super) fn header(start: u64) -> String {
     format!("{HEADER_TEXT}{start:0width$}\n", width = HEADER_DIGITS)
 }
 
-pub(super) fn head_path(dir: &RunDir, stream: Stream) -> PathBuf {
-    dir.path().join(stream_name(stream))
+pub(super) fn head_path(dir: &RunDir, spool: &str) -> PathBuf {
+    dir.path().join(spool)
 }
 
-pub(super) fn tail_path(dir: &RunDir, stream: Stream, tail: usize) -> PathBuf {
-    dir.path().join(format!("{}.tail{tail}", stream_name(stream)))
+pub(super) fn tail_path(dir: &RunDir, spool: &str, tail: usize) -> PathBuf {
+    dir.path().join(format!("{spool}.tail{tail}"))
 }
 
 pub(super) fn stream_name(stream: Stream) -> &'static str {
@@ -66,17 +66,17 @@ pub(super) fn stream_name(stream: Stream) -> &'static str {
 }
 
 /// Opens what there is, in the order of the stream and without overlap.
-pub(super) fn open_all(dir: &RunDir, stream: Stream) -> Result<Vec<Segment>, StoreError> {
+pub(super) fn open_all(dir: &RunDir, spool: &str) -> Result<Vec<Segment>, StoreError> {
     let mut segments = Vec::new();
     for tail in [0, 1] {
-        let path = tail_path(dir, stream, tail);
+        let path = tail_path(dir, spool, tail);
         let Some(file) = open_if_there(&path).map_err(failed("open", &path))? else { continue };
         // A tail without its header was torn by a power loss: there is no telling where it belongs.
         if let Some(start) = read_header(&file) {
             segments.push(Segment { file, tail: Some(tail), start, length: 0 });
         }
     }
-    let path = head_path(dir, stream);
+    let path = head_path(dir, spool);
     if let Some(file) = open_if_there(&path).map_err(failed("open", &path))? {
         segments.push(Segment { file, tail: None, start: 0, length: 0 });
     }

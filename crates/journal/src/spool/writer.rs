@@ -28,7 +28,8 @@ pub enum Wrote {
 #[derive(Debug)]
 pub struct SpoolWriter {
     dir: RunDir,
-    stream: Stream,
+    /// The name of its first file.
+    spool: String,
     half: u64,
     quarter: u64,
     file: File,
@@ -43,18 +44,33 @@ pub struct SpoolWriter {
 impl SpoolWriter {
     /// Begins an empty spool that keeps at most `bytes_max`.
     pub fn create(dir: &RunDir, stream: Stream, bytes_max: u64) -> Result<Self, StoreError> {
+        Self::create_named(dir, stream_name(stream).to_owned(), bytes_max)
+    }
+
+    /// Begins an empty spool for an acceptance command of the run, beside those of its agent.
+    pub fn create_for_acceptance(
+        dir: &RunDir,
+        stream: Stream,
+        number: usize,
+        bytes_max: u64,
+    ) -> Result<Self, StoreError> {
+        Self::create_named(dir, format!("{}.acceptance{number}", stream_name(stream)), bytes_max)
+    }
+
+    fn create_named(dir: &RunDir, spool: String, bytes_max: u64) -> Result<Self, StoreError> {
         // Removed and not emptied: a result may be a second name of an earlier spool.
-        for path in [head_path(dir, stream), tail_path(dir, stream, 0), tail_path(dir, stream, 1)] {
+        for path in [head_path(dir, &spool), tail_path(dir, &spool, 0), tail_path(dir, &spool, 1)] {
             remove_if_there(&path).map_err(failed("remove", &path))?;
         }
-        let path = head_path(dir, stream);
+        let path = head_path(dir, &spool);
         let file = create_private(&path).map_err(failed("create", &path))?;
-        Ok(Self::at(dir, stream, bytes_max, file))
+        Ok(Self::at(dir, spool, bytes_max, file))
     }
 
     /// Puts the spool of an earlier attempt aside, so that the next one begins empty; the names tell the attempt.
     pub fn set_aside(dir: &RunDir, stream: Stream, attempt: usize) -> Result<(), StoreError> {
-        for path in [head_path(dir, stream), tail_path(dir, stream, 0), tail_path(dir, stream, 1)] {
+        let spool = stream_name(stream);
+        for path in [head_path(dir, spool), tail_path(dir, spool, 0), tail_path(dir, spool, 1)] {
             let mut name = path.file_name().unwrap_or_default().to_owned();
             name.push(format!(".attempt{attempt}"));
             match fs::rename(&path, path.with_file_name(name)) {
@@ -69,11 +85,12 @@ impl SpoolWriter {
 
     /// Goes on with the spool of an earlier epoch, or begins one.
     pub fn open_append(dir: &RunDir, stream: Stream, bytes_max: u64) -> Result<Self, StoreError> {
-        let segments = segment::open_all(dir, stream)?;
+        let spool = stream_name(stream);
+        let segments = segment::open_all(dir, spool)?;
         let Some(last) = segments.last() else { return Self::create(dir, stream, bytes_max) };
         let path = match last.tail {
-            Some(tail) => tail_path(dir, stream, tail),
-            None => head_path(dir, stream),
+            Some(tail) => tail_path(dir, spool, tail),
+            None => head_path(dir, spool),
         };
         let file = OpenOptions::new().append(true).open(&path).map_err(failed("open", &path))?;
         let contiguous = segments.windows(2).all(|pair| pair[0].end() == pair[1].start);
@@ -82,7 +99,7 @@ impl SpoolWriter {
             used: last.length,
             total: last.end(),
             truncated: segments[0].start > 0 || !contiguous,
-            ..Self::at(dir, stream, bytes_max, file)
+            ..Self::at(dir, spool.to_owned(), bytes_max, file)
         })
     }
 
@@ -106,11 +123,11 @@ impl SpoolWriter {
         self.total
     }
 
-    fn at(dir: &RunDir, stream: Stream, bytes_max: u64, file: File) -> Self {
+    fn at(dir: &RunDir, spool: String, bytes_max: u64, file: File) -> Self {
         let bytes_max = bytes_max.max(SPOOL_BYTES_MIN);
         Self {
             dir: dir.clone(),
-            stream,
+            spool,
             half: bytes_max / 2,
             quarter: bytes_max / 4,
             file,
@@ -144,9 +161,9 @@ impl SpoolWriter {
     /// Begins the next tail and returns whether bytes were dropped by that for the first time.
     fn begin_tail(&mut self) -> Result<bool, StoreError> {
         let tail = self.tail.map_or(0, |current| 1 - current);
-        let path = tail_path(&self.dir, self.stream, tail);
+        let path = tail_path(&self.dir, &self.spool, tail);
         let replaces = path.exists();
-        let temporary = fresh_path(self.dir.path(), stream_name(self.stream));
+        let temporary = fresh_path(self.dir.path(), &self.spool);
         let file = create_private(&temporary).map_err(failed("create", &temporary))?;
         let header = segment::header(self.total);
         let placed = self.dir.disk().write_all(&file, header.as_bytes());
@@ -165,8 +182,8 @@ impl SpoolWriter {
 
     fn path(&self) -> std::path::PathBuf {
         match self.tail {
-            Some(tail) => tail_path(&self.dir, self.stream, tail),
-            None => head_path(&self.dir, self.stream),
+            Some(tail) => tail_path(&self.dir, &self.spool, tail),
+            None => head_path(&self.dir, &self.spool),
         }
     }
 }
