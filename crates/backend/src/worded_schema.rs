@@ -30,7 +30,7 @@ pub fn read_value(conclusion: &mut Conclusion) {
         Some(value) => conclusion.structured = Some(value),
         None => {
             let reason = "the agent answered in words and gave no value".to_owned();
-            conclusion.end = AgentEnd::Failed(Failure::Schema { reason });
+            conclusion.end = AgentEnd::Failed(Failure::without_value(reason));
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::run::replay::Exchange;
 use crate::run::{
     Alternative, BackendSpec, Caller, Idempotency, LimitName, OnDisconnect, RunSpec, SPEC_VERSION,
 };
+use crate::setup::OutputFormat;
 use crate::size::display_bytes;
 
 /// The longest prompt, with its context and inputs.
@@ -28,6 +29,8 @@ pub struct Order {
     /// What was said in the session before its first run here.
     pub told: Vec<Exchange>,
     pub model: Option<String>,
+    /// A JSON schema for the answer, in place of the agent's own.
+    pub output_schema: Option<serde_json::Value>,
     pub limits: AskedLimits,
     pub on_disconnect: Option<OnDisconnect>,
     pub idempotency: Option<Idempotency>,
@@ -93,8 +96,19 @@ pub enum Refusal {
 
 /// Decides whether the run is accepted, and with which limits.
 pub fn plan(agent: &Agent, order: Order, place: Place) -> Result<RunSpec, Refusal> {
-    let Order { prompt, context, inputs, session, fork, told, model, limits, on_disconnect, idempotency } =
-        order;
+    let Order {
+        prompt,
+        context,
+        inputs,
+        session,
+        fork,
+        told,
+        model,
+        output_schema,
+        limits,
+        on_disconnect,
+        idempotency,
+    } = order;
     if agent.source.format == Format::Directive {
         return Err(Refusal::Directive { agent: agent.name.clone() });
     }
@@ -115,6 +129,11 @@ pub fn plan(agent: &Agent, order: Order, place: Place) -> Result<RunSpec, Refusa
         Some(parent) => (Some(parent.spec.id), parent.spec.root, parent.spec.depth + 1),
         None => (None, place.id, 0),
     };
+    let mut setup = agent.setup.clone();
+    if output_schema.is_some() {
+        setup.output_format = OutputFormat::Json;
+        setup.output_schema = output_schema;
+    }
     Ok(RunSpec {
         version: SPEC_VERSION,
         id: place.id,
@@ -140,7 +159,7 @@ pub fn plan(agent: &Agent, order: Order, place: Place) -> Result<RunSpec, Refusa
         on_disconnect: on_disconnect.or(agent.on_disconnect).unwrap_or(place.on_disconnect),
         on_interrupt: agent.on_interrupt,
         containment: agent.containment,
-        setup: agent.setup.clone(),
+        setup,
         alternatives: place.alternatives,
         tag: place.tag,
         idempotency,

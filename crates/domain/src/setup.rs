@@ -29,6 +29,9 @@ pub struct Setup {
     /// A JSON schema that the answer must satisfy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<serde_json::Value>,
+    /// Commands that must succeed after the agent did, each a program and its arguments: only then its success counts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub accept: Vec<Vec<String>>,
     /// A run that names no session continues the agent's last one in its directory.
     pub keeps_session: bool,
     /// Arguments for the backend's program; a backend takes only those that it knows to be harmless.
@@ -59,6 +62,11 @@ pub struct Setup {
 }
 
 impl Setup {
+    /// Tells whether the answer must be a value.
+    pub fn wants_value(&self) -> bool {
+        self.output_format == OutputFormat::Json || self.output_schema.is_some()
+    }
+
     /// Says how the agent answers.
     pub fn answers(&self) -> AnswersBy {
         match (&self.response_file, &self.submit_result) {

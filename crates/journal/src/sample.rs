@@ -201,6 +201,7 @@ pub(crate) fn any_ending() -> impl Strategy<Value = Ending> {
             stderr_tail,
             killed,
             structured: None,
+            repaired: false,
             backend: None,
         },
     )

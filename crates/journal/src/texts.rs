@@ -3,7 +3,7 @@
 //! Works on the value and not on its JSON, so that a secret that happens to spell `succeeded` or a member's name
 //! cannot make the line unreadable. Names of variants and fields, ids and times are not texts.
 
-use domain::run::{Cause, Containment, Ending, Event, Failure, FileChange, Outcome, ResultText};
+use domain::run::{Cause, CommandExit, Containment, Ending, Event, Failure, FileChange, Outcome, ResultText};
 use serde_json::Value;
 
 /// Changes each free text of the event.
@@ -36,6 +36,13 @@ pub(crate) fn change(event: &mut Event, each: &mut dyn FnMut(&mut String)) {
             argv.iter_mut().for_each(&mut *each);
             let Containment { missing, cgroup: _, tags: _, limits: _, .. } = containment;
             missing.iter_mut().for_each(each);
+        }
+        Event::AcceptanceStarted { number: _, pid: _, argv } => argv.iter_mut().for_each(each),
+        Event::AcceptanceEnded { number: _, exit, duration_ms: _, output } => {
+            each(output);
+            if let CommandExit::NotStarted(reason) = exit {
+                each(reason);
+            }
         }
         Event::CallRequested { name, input, .. } => {
             each(name);
@@ -89,6 +96,7 @@ fn change_ending(ending: &mut Ending, each: &mut dyn FnMut(&mut String)) {
         result,
         structured,
         stderr_tail,
+        repaired: _,
         backend: _,
         duration_ms: _,
         usage: _,
@@ -125,9 +133,15 @@ fn change_failure(failure: &mut Failure, each: &mut dyn FnMut(&mut String)) {
         | Failure::Output { reason: text }
         | Failure::Model { error: _, message: text }
         | Failure::Session { reason: text }
-        | Failure::Schema { reason: text }
         | Failure::Storage { reason: text }
         | Failure::Bug { reason: text } => each(text),
+        Failure::Schema { reason, errors } => {
+            each(reason);
+            errors.iter_mut().for_each(each);
+        }
+        Failure::Acceptance { command, reason, output } => {
+            [command, reason, output].into_iter().for_each(each)
+        }
         Failure::Exit { .. } | Failure::Signal { .. } | Failure::Limit { .. } => {}
     }
 }

@@ -175,7 +175,7 @@ impl Stream {
         conclusion.structured = structured.cloned();
         if self.expected.structured && structured.is_none() && conclusion.end == AgentEnd::Done {
             let reason = "the agent answered in words and gave no value".to_owned();
-            conclusion.end = AgentEnd::Failed(Failure::Schema { reason });
+            conclusion.end = AgentEnd::Failed(Failure::without_value(reason));
         }
         conclusion
     }

@@ -295,7 +295,7 @@ impl AppServer {
                     Ok(value) => (AgentEnd::Done, Some(value)),
                     Err(error) => {
                         let reason = format!("the answer is not JSON: {error}");
-                        (AgentEnd::Failed(Failure::Schema { reason }), None)
+                        (AgentEnd::Failed(Failure::without_value(reason)), None)
                     }
                 }
             }

@@ -8,6 +8,7 @@ use domain::run::RunSpec;
 pub use options::{Document, Match, Options, Output, PromptBy};
 
 use crate::contract::{Backend, Capabilities, Drive, Feed, Place, PrepareError, ProcessDrive, WorkFile};
+use crate::worded_schema;
 
 const SYSTEM_FILE: &str = "system.md";
 const PROMPT_FILE: &str = "prompt.md";
@@ -28,6 +29,7 @@ impl Backend for Command {
             system_prompt: uses("{system_file}"),
             model: uses("{model}"),
             session: uses("{session_id}"),
+            output_schema: true,
             process: true,
             ..Capabilities::default()
         }
@@ -40,10 +42,11 @@ impl Backend for Command {
         if options.command.is_empty() {
             return Err(wrong("its command is empty".to_owned()));
         }
+        let prompt = worded_schema::prompt(spec);
         let prompt_file = place.file(PROMPT_FILE);
         let system_file = place.file(SYSTEM_FILE);
         let values = [
-            ("{prompt}", spec.prompt.as_str()),
+            ("{prompt}", prompt.as_str()),
             ("{prompt_file}", prompt_file.as_str()),
             ("{system_file}", system_file.as_str()),
             ("{directory}", spec.directory.as_str()),
@@ -57,13 +60,13 @@ impl Backend for Command {
             files.push(WorkFile::plain(SYSTEM_FILE, spec.system_prompt.as_str()));
         }
         if uses("{prompt_file}") {
-            files.push(WorkFile::plain(PROMPT_FILE, spec.prompt.as_str()));
+            files.push(WorkFile::plain(PROMPT_FILE, prompt.as_str()));
         }
         let feed = match options.prompt {
-            PromptBy::Stdin => Feed::Whole(spec.prompt.clone().into_bytes()),
+            PromptBy::Stdin => Feed::Whole(prompt.clone().into_bytes()),
             PromptBy::Arg => {
                 if !uses("{prompt}") {
-                    argv.push(spec.prompt.clone());
+                    argv.push(prompt.clone());
                 }
                 Feed::Nothing
             }

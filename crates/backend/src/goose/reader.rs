@@ -189,7 +189,7 @@ impl Stream {
                 Failure::Output { reason: "the stream ended without its terminal event".to_owned() }
             }
             Exit::Code(0) if self.expected.structured && self.structured.is_none() => {
-                Failure::Schema { reason: "the agent answered in words and gave no value".to_owned() }
+                Failure::without_value("the agent answered in words and gave no value")
             }
             Exit::Code(0) => return AgentEnd::Done,
             Exit::Code(code) => Failure::Exit { code },

@@ -132,7 +132,7 @@ impl Stream {
                 Ok(value) => conclusion.structured = Some(value),
                 Err(_) => {
                     let reason = "the agent answered in words and gave no value".to_owned();
-                    conclusion.end = AgentEnd::Failed(Failure::Schema { reason });
+                    conclusion.end = AgentEnd::Failed(Failure::without_value(reason));
                 }
             }
         }

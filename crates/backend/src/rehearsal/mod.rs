@@ -31,6 +31,7 @@ impl Backend for Rehearsal {
             tools: true,
             skips_context: true,
             max_turns: true,
+            output_schema: true,
             ..Capabilities::default()
         }
     }

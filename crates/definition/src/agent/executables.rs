@@ -25,6 +25,9 @@ pub fn executables(agent: &Agent) -> String {
         }
         lines.push('\n');
     }
+    for command in &agent.setup.accept {
+        lines.push_str(&format!("agent {}, acceptance: {}\n", agent.name, argv(command)));
+    }
     for hook in &agent.hooks {
         lines.push_str(&format!("agent {}, hook: {}\n", agent.name, argv(std::slice::from_ref(hook))));
     }

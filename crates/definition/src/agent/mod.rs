@@ -1,5 +1,6 @@
 //! Agents: one reader per format of file.
 
+mod accept;
 mod executables;
 mod file;
 mod inputs;

@@ -3,6 +3,7 @@
 use domain::permission::{Level, Permission, Rule, Unenforceable};
 use domain::setup::{Context, Fallback, Isolation, OutputFormat, PromptMode, ResponseFile, Setup};
 
+use super::accept::read_accept;
 use super::servers::read_servers;
 use super::values::{read_backend, read_model, read_word};
 use crate::text::{
@@ -33,6 +34,7 @@ pub(super) fn take_setup(fields: &mut Fields<'_>, findings: &mut Findings<'_>) -
         extra_args: take_texts(fields, "extra_args", findings),
         extra_directories: take_texts(fields, "extra_directories", findings),
         fallback: fields.take("fallback").map(|node| read_fallback(node, findings)).unwrap_or_default(),
+        accept: fields.take("accept").map(|node| read_accept(node, findings)).unwrap_or_default(),
         isolation: take_choice(fields, "isolation", &isolations, findings),
         max_turns: take_turns(fields, "max_turns", findings),
         response_file: fields.take("response_file").and_then(|node| read_response_file(node, findings)),

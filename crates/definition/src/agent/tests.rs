@@ -101,6 +101,7 @@ mcp_servers:
   mail: {command: mail-server, args: ['--user', '${MAIL_USER}', ''], env: {MAIL_TOKEN: '${MAIL_TOKEN}', PORT: 25}}
   docs: {url: 'https://docs.example/mcp', headers: {Authorization: 'Bearer ${DOCS_TOKEN}'}}
 output_format: json
+accept: cargo test --workspace
 output_schema: {type: object, required: [text]}
 session: true
 extra_args: [--verbose]
@@ -181,6 +182,7 @@ fn full_setup() -> Setup {
         context: Context::None,
         mcp_servers: vec![server("mail", mail), server("docs", docs)],
         output_format: OutputFormat::Json,
+        accept: vec![vec!["cargo".to_owned(), "test".to_owned(), "--workspace".to_owned()]],
         output_schema: Some(serde_json::json!({"type": "object", "required": ["text"]})),
         keeps_session: true,
         extra_args: strings(&["--verbose"]),
@@ -248,6 +250,33 @@ response_file: {}
              Write your answer to {{RESPONSE_FILE}}.)",
         ],
     );
+}
+
+#[test]
+fn acceptance_commands_are_a_text_a_list_or_several_and_are_what_trust_is_given_to() {
+    let read = |accept_line: &str| {
+        let text = format!(
+            "---\ndescription: Turns text into capitals.\nbackend: upper\naccept: {accept_line}\n---\n"
+        );
+        let (agent, warnings) = accept(&text);
+        (agent.setup.accept.clone(), warnings, crate::agent::executables(&agent))
+    };
+    let (commands, warnings, shown) = read("cargo test -- 'my test'");
+    assert_eq!((commands, warnings), (vec![words(&["cargo", "test", "--", "my test"])], vec![]));
+    assert_eq!(shown, "agent shout, acceptance: [\"cargo\", \"test\", \"--\", \"my test\"]\n");
+    assert_eq!(read("[cargo, test]").0, [words(&["cargo", "test"])]);
+    let several = read("[[cargo, test], cargo clippy]").0;
+    assert_eq!(several, [words(&["cargo", "test"]), words(&["cargo", "clippy"])]);
+    let (_, warnings, _) = read("[cargo test, cargo clippy]");
+    assert!(warnings[0].contains("the program is named \"cargo test\" here"), "{warnings:?}");
+    refuse(
+        "---\ndescription: x\nbackend: upper\naccept: make && make check\n---\n",
+        &["shout.md:4:9: error: accept: \"make && make check\": \"&&\" is for a shell, and there is none"],
+    );
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
 }
 
 #[test]

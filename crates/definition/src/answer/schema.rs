@@ -11,8 +11,9 @@ use super::read::nesting;
 pub const SCHEMA_BYTES_MAX: usize = 64 << 10;
 /// How deep a schema may be.
 const SCHEMA_DEPTH_MAX: usize = 48;
-/// The most memory of one pattern.
-const PATTERN_BYTES_MAX: usize = 1 << 20;
+/// How many patterns it may have, and the most memory of each.
+const PATTERNS_MAX: usize = 100;
+const PATTERN_BYTES_MAX: usize = 256 << 10;
 /// How many errors of a value are told, and how much of each.
 const ERRORS_MAX: usize = 8;
 const ERROR_BYTES_MAX: usize = 300;
@@ -23,6 +24,8 @@ pub enum SchemaError {
     TooLong { bytes: usize },
     #[error("the schema is nested deeper than {SCHEMA_DEPTH_MAX} levels")]
     TooDeep,
+    #[error("the schema has more than {PATTERNS_MAX} patterns")]
+    TooManyPatterns,
     #[error("the schema refers to {reference}, and nothing is fetched: a schema must stand by itself")]
     Outside { reference: String },
     #[error("the schema is wrong{}: {reason}", at(.place))]
@@ -48,6 +51,9 @@ impl Schema {
         let bytes = schema.to_string().len();
         if bytes > SCHEMA_BYTES_MAX {
             return Err(SchemaError::TooLong { bytes });
+        }
+        if patterns(schema) > PATTERNS_MAX {
+            return Err(SchemaError::TooManyPatterns);
         }
         jsonschema::meta::validate(schema).map_err(refused)?;
         let patterns =
@@ -94,6 +100,22 @@ fn refused(error: ValidationError<'_>) -> SchemaError {
             place: short(&error.instance_path().to_string()),
             reason: short(&error.masked_with("it").to_string()),
         },
+    }
+}
+
+/// Counts the patterns, each of which takes memory.
+fn patterns(schema: &Value) -> usize {
+    match schema {
+        Value::Object(members) => members
+            .iter()
+            .map(|(word, member)| match (word.as_str(), member) {
+                ("pattern", Value::String(_)) => 1,
+                ("patternProperties", Value::Object(own)) => own.len() + patterns(member),
+                _ => patterns(member),
+            })
+            .sum(),
+        Value::Array(items) => items.iter().map(patterns).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
     }
 }
 

@@ -122,6 +122,9 @@ fn a_schema_that_is_wrong_is_refused_with_its_place() {
     assert!(refused(json!({"$ref": "#/$defs/missing"})).contains("missing"));
     assert!(refused(json!({"pattern": "(a"})).starts_with("the schema is wrong"), "a pattern");
     assert!(refused(json!({"pattern": "(?=look)ahead"})).starts_with("the schema is wrong"), "not linear");
+    assert!(refused(json!({"pattern": "(a{1000}){1000}"})).starts_with("the schema is wrong"), "too big");
+    let many: Vec<Value> = (0..101).map(|number| json!({"pattern": format!("a{number}")})).collect();
+    assert_eq!(refused(json!({"anyOf": many})), "the schema has more than 100 patterns");
     let deep = (0..60).fold(json!({}), |inner, _| json!({"not": inner}));
     assert_eq!(refused(deep), "the schema is nested deeper than 48 levels");
     assert!(refused(json!({"description": "x".repeat(70_000)})).contains("65536 are allowed"));

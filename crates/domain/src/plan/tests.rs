@@ -24,6 +24,7 @@ fn order(prompt: &str) -> Order {
         fork: false,
         told: Vec::new(),
         model: None,
+        output_schema: None,
         limits: AskedLimits::default(),
         on_disconnect: None,
         idempotency: None,
@@ -149,6 +150,16 @@ fn a_directive_is_refused_by_name() {
     directive.source.format = Format::Directive;
     let refused = plan(&directive, order("x"), place(None)).unwrap_err();
     assert_eq!(refused, Refusal::Directive { agent: directive.name });
+}
+
+#[test]
+fn a_callers_schema_takes_the_place_of_the_agents() {
+    let mut asking = agent();
+    asking.setup.output_schema = Some(serde_json::json!({"type": "object"}));
+    let wanted = serde_json::json!({"type": "array"});
+    let order = Order { output_schema: Some(wanted.clone()), ..order("x") };
+    let setup = plan(&asking, order, place(None)).unwrap().setup;
+    assert_eq!((setup.output_schema, setup.output_format), (Some(wanted), crate::setup::OutputFormat::Json));
 }
 
 #[test]

@@ -54,6 +54,8 @@ pub enum Asked {
     Resume,
     /// To say what it did, since it answered nothing.
     Summary,
+    /// To answer again in the form that was asked for, told what was wrong.
+    Correct,
 }
 
 /// A backend and model that the run may use.
@@ -66,6 +68,8 @@ pub struct Choice {
     pub forks: bool,
     /// Each use of a tool is told, so that none told means none made.
     pub tells_tools: bool,
+    /// It answers what it is asked; a script says what it says.
+    pub converses: bool,
 }
 
 /// What was said before the run.
@@ -129,6 +133,7 @@ pub fn next(circumstances: &Circumstances, tried: &[Tried], end: &AgentEnd) -> N
         AgentEnd::Unanswered if circumstances.summary && last.asked != Asked::Summary => {
             Some(Attempt { choice: last.choice, thread: Thread::Last, asked: Asked::Summary })
         }
+        AgentEnd::Failed(Failure::Schema { .. }) => correct(circumstances, tried, last),
         AgentEnd::Done
         | AgentEnd::Failed(_)
         | AgentEnd::Unanswered
@@ -162,7 +167,7 @@ fn fall_back(circumstances: &Circumstances, last: &Tried) -> Option<Attempt> {
         let asked = last.asked;
         let thread = match asked {
             // What it was asked makes sense only where the attempts before it are known.
-            Asked::GoOn | Asked::Resume | Asked::Summary => continued(before, choice, last),
+            Asked::GoOn | Asked::Resume | Asked::Summary | Asked::Correct => continued(before, choice, last),
             Asked::Prompt => thread_of(circumstances, number),
         };
         return Some(Attempt { choice: number, thread, asked });
@@ -178,6 +183,22 @@ fn continued(before: &Choice, choice: &Choice, last: &Tried) -> Thread {
         }
         Some(_) | None => Thread::Replay,
     }
+}
+
+/// An answer in the wrong form is asked for once more, in the same conversation; where nobody keeps that, it is told.
+fn correct(circumstances: &Circumstances, tried: &[Tried], last: &Tried) -> Option<Attempt> {
+    let choice = circumstances.choices.get(last.choice).filter(|choice| choice.converses)?;
+    if tried.iter().any(|attempt| attempt.asked == Asked::Correct) {
+        return None;
+    }
+    let thread = match (&last.native, &circumstances.past) {
+        (Some(native), _) if choice.sessions => Thread::Continue(native.clone()),
+        (None, Past::Chosen(session)) if choice.sessions && last.conversation == Conversation::Continued => {
+            Thread::Continue(session.clone())
+        }
+        _ => Thread::Replay,
+    };
+    Some(Attempt { choice: last.choice, thread, asked: Asked::Correct })
 }
 
 /// The vendor does not know its conversation any more: it is told what was said.

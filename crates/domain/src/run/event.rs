@@ -1,6 +1,7 @@
 //! What happened in a run. The only types that are written to the journal, as one versioned JSON line each.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -153,6 +154,21 @@ pub enum Event {
     ResultSubmitted {
         text: String,
     },
+    /// The agent ended with success, and a command of its `accept` was started.
+    AcceptanceStarted {
+        /// Which one, from 0.
+        number: u32,
+        pid: u32,
+        argv: Vec<String>,
+    },
+    AcceptanceEnded {
+        number: u32,
+        exit: CommandExit,
+        duration_ms: u64,
+        /// The end of what it wrote.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        output: String,
+    },
     /// What changed in the work tree between the start of the agent and its end.
     FilesChanged {
         changes: Changes,
@@ -173,6 +189,28 @@ pub enum Event {
     Ended {
         ending: Box<Ending>,
     },
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CommandExit {
+    Code(i32),
+    Signal(i32),
+    /// It could not be started, and why.
+    NotStarted(String),
+}
+
+impl fmt::Display for CommandExit {
+    /// Says it so that it fits behind the command.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Code(0) => f.write_str("succeeded"),
+            Self::Code(code) => write!(f, "exited with code {code}"),
+            Self::Signal(signal) => write!(f, "was ended by signal {signal}"),
+            Self::NotStarted(reason) => write!(f, "could not be started: {reason}"),
+        }
+    }
 }
 
 /// What kind of call it is.

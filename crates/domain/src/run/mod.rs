@@ -13,15 +13,18 @@ mod usage;
 
 pub use attempt::{Asked, Conversation};
 pub use changes::{Branch, ChangedFile, Changes, Commits, FileChange};
-pub use event::{CallClass, CallKind, Containment, Enforcer, Envelope, Event, Stream, WaitReason};
+pub use event::{
+    CallClass, CallKind, CommandExit, Containment, Enforcer, Envelope, Event, Stream, WaitReason,
+};
 pub use outcome::{
     Cause, Ending, Failure, LimitName, Lost, ModelError, Outcome, OutcomeKind, ResultText, TimeLimit,
+    Verification,
 };
 pub use spec::{
     Alternative, BackendSpec, Caller, ContainmentDemand, Door, Idempotency, OnDisconnect, OnInterrupt,
     RunSpec, SPEC_VERSION,
 };
-pub use state::{Attempted, Before, Call, ChildRun, Phase, Question, State, ToolUse, Worktree};
+pub use state::{Acceptance, Attempted, Before, Call, ChildRun, Phase, Question, State, ToolUse, Worktree};
 pub use step::{AgentEnd, CancelOrder, Effect, Input, StopHow, Supervision, SupervisionLimits};
 pub use usage::{Cost, CostBasis, Usage};
 

@@ -68,7 +68,21 @@ pub enum Failure {
     /// The conversation that was to be continued cannot be.
     Session { reason: String },
     /// The answer does not have the shape that was asked for.
-    Schema { reason: String },
+    Schema {
+        reason: String,
+        /// What is wrong with it, a line each.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        errors: Vec<String>,
+    },
+    /// The agent ended with success, and a command that was to confirm it did not.
+    Acceptance {
+        command: String,
+        /// What became of the command.
+        reason: String,
+        /// The end of what it wrote.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        output: String,
+    },
     /// The run passed a resource limit and was killed.
     Limit { limit: LimitName },
     /// The journal could not be written.
@@ -152,6 +166,16 @@ pub enum OutcomeKind {
     Interrupted,
 }
 
+/// Whether somebody other than the agent says that it succeeded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verification {
+    /// All its acceptance commands succeeded.
+    Verified,
+    /// Only the agent says so.
+    Claimed,
+}
+
 /// The last word about a run: its outcome and everything that is told with it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ending {
@@ -162,6 +186,9 @@ pub struct Ending {
     /// The answer as a value, where its shape was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub structured: Option<serde_json::Value>,
+    /// The value was not quite JSON as the agent wrote it, and its spelling was mended.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub repaired: bool,
     /// The backend that carried it out, where that was not the agent's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend: Option<BackendName>,
@@ -186,6 +213,7 @@ impl Ending {
             outcome,
             result: ResultText::Nothing,
             structured: None,
+            repaired: false,
             backend: None,
             duration_ms: 0,
             usage: Usage::default(),
@@ -273,6 +301,15 @@ impl fmt::Display for OutcomeKind {
     }
 }
 
+impl Verification {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Verified => "verified",
+            Self::Claimed => "claimed",
+        }
+    }
+}
+
 impl LimitName {
     pub fn as_str(self) -> &'static str {
         match self {
@@ -320,6 +357,13 @@ impl fmt::Display for Cause {
     }
 }
 
+impl Failure {
+    /// An answer without the value that was asked for.
+    pub fn without_value(reason: impl Into<String>) -> Self {
+        Self::Schema { reason: reason.into(), errors: Vec::new() }
+    }
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -330,8 +374,11 @@ impl fmt::Display for Failure {
             Self::Output { reason } => write!(f, "the agent's output could not be used: {reason}"),
             Self::Model { error, message } => write!(f, "{error}: {message}"),
             Self::Session { reason } => write!(f, "the session cannot be continued: {reason}"),
-            Self::Schema { reason } => {
+            Self::Schema { reason, errors: _ } => {
                 write!(f, "the answer does not have the shape that was asked for: {reason}")
+            }
+            Self::Acceptance { command, reason, output: _ } => {
+                write!(f, "not accepted: {command} {reason}")
             }
             Self::Limit { limit } => write!(f, "killed at its limit on {}", limit.as_str()),
             Self::Storage { reason } => write!(f, "what happened could not be recorded: {reason}"),

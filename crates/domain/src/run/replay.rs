@@ -17,6 +17,8 @@ const EXCHANGE: &str = include_str!("replay/exchange.md");
 const LEFT_OUT: &str = include_str!("replay/left_out.md");
 const GO_ON: &str = include_str!("replay/go_on.md");
 const RESUME: &str = include_str!("replay/resume.md");
+const AS_JSON: &str = include_str!("replay/as_json.md");
+const CORRECT: &str = include_str!("replay/correct.md");
 
 /// One request and what came of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,6 +64,17 @@ pub fn go_on(prompt: &str, reason: &str) -> String {
 /// Returns what an agent is told whose process was lost.
 pub fn resume(prompt: &str) -> String {
     fill(RESUME, &[("{{PROMPT}}", prompt)])
+}
+
+/// Returns a prompt that asks for a value of no certain shape.
+pub fn as_json(prompt: &str) -> String {
+    fill(AS_JSON, &[("{{PROMPT}}", prompt)])
+}
+
+/// Returns what an agent is told whose answer does not have the form that was asked for.
+pub fn correct(errors: &[String]) -> String {
+    let lines: Vec<String> = errors.iter().map(|error| format!("- {}", head(error, 500))).collect();
+    fill(CORRECT, &[("{{ERRORS}}", &lines.join("\n"))])
 }
 
 /// Returns what an attempt said and did, as the response to its request.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::event::{CallClass, CallKind, Containment, Envelope, Event, Stream, WaitReason};
-use super::{Asked, Branch, Changes, Conversation, Ending, OnDisconnect, OutcomeKind, Usage};
+use super::event::{CallClass, CallKind, CommandExit, Containment, Envelope, Event, Stream, WaitReason};
+use super::{Asked, Branch, Changes, Conversation, Ending, OnDisconnect, OutcomeKind, Usage, Verification};
 use crate::Timestamp;
 use crate::id::{AgentName, RunId, SessionId};
 use crate::permission::ToolKind;
@@ -16,6 +16,8 @@ const WARNINGS_MAX: usize = 64;
 const EARLIER_SAID_MAX: usize = 32 << 10;
 /// More attempts than a run makes; a damaged log may tell of any number.
 const ATTEMPTS_KEPT: usize = 64;
+/// How many acceptance commands are remembered.
+const ACCEPTANCE_KEPT: usize = 64;
 /// How many uses of tools are kept of an attempt, and how much of each input.
 const TOOLS_MAX: usize = 50;
 const TOOL_INPUT_MAX: usize = 400;
@@ -131,10 +133,23 @@ pub struct State {
     pub tools_called: u64,
     /// The answer that the agent handed in.
     pub submitted: Option<String>,
+    /// The commands that were to confirm its success, as far as they were started.
+    pub acceptance: Vec<Acceptance>,
     pub changes: Option<Changes>,
     pub worktree: Option<Worktree>,
     /// What the run did in a work tree of its own.
     pub branch: Option<Branch>,
+}
+
+/// A command that is to confirm the success of the agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Acceptance {
+    pub argv: Vec<String>,
+    /// `None` while it runs, or if the run ended before it did.
+    pub exit: Option<CommandExit>,
+    pub duration_ms: u64,
+    /// The end of what it wrote.
+    pub output: String,
 }
 
 /// A run's own work tree, for as long as it may be there.
@@ -167,6 +182,26 @@ impl State {
         match self.said_dropped_bytes {
             0 => self.said.clone(),
             bytes => format!("{}\n[volery: {bytes} bytes omitted]\n", self.said),
+        }
+    }
+
+    /// Says whether the success of a run that has ended was confirmed by all of these commands, or only claimed by its
+    /// agent; nothing if there was no success.
+    pub fn verification(&self, accept: &[Vec<String>]) -> Option<Verification> {
+        let passed = |command: &Acceptance| command.exit == Some(CommandExit::Code(0));
+        let all_passed = self.acceptance.len() == accept.len() && self.acceptance.iter().all(passed);
+        match self.ending()?.outcome.kind() {
+            OutcomeKind::Succeeded if !accept.is_empty() && all_passed => Some(Verification::Verified),
+            OutcomeKind::Succeeded => Some(Verification::Claimed),
+            // It ended early while its success was looked into.
+            OutcomeKind::Partial if !self.acceptance.is_empty() => Some(Verification::Claimed),
+            OutcomeKind::Partial
+            | OutcomeKind::Failed
+            | OutcomeKind::TimedOut
+            | OutcomeKind::Cancelled
+            | OutcomeKind::OverBudget
+            | OutcomeKind::Refused
+            | OutcomeKind::Interrupted => None,
         }
     }
 
@@ -245,15 +280,10 @@ impl State {
                 let at = envelope.at.as_millisecond().saturating_add_unsigned(*grace_ms);
                 self.cancel_at = Timestamp::from_millisecond(at).ok();
             }
-            Event::OutputTruncated { stream, kept_bytes } => {
-                let name = match stream {
-                    Stream::Stdout => "standard output",
-                    Stream::Stderr => "the error stream",
-                };
-                let kept = crate::size::display_bytes(*kept_bytes);
-                self.warn(&format!("{name} was longer than the {kept} that are kept: its middle is missing"));
-            }
+            Event::OutputTruncated { stream, kept_bytes } => self.warn_of_truncation(*stream, *kept_bytes),
             Event::ResultSubmitted { .. }
+            | Event::AcceptanceStarted { .. }
+            | Event::AcceptanceEnded { .. }
             | Event::FilesChanged { .. }
             | Event::WorktreeBegun { .. }
             | Event::WorktreeEnded { .. } => self.apply_yield(&envelope.event),
@@ -272,6 +302,11 @@ impl State {
                         before.said = crate::size::tail(&said, EARLIER_SAID_MAX).to_owned();
                     }
                 }
+                if *asked == Asked::Correct {
+                    // What was handed in is what is wrong.
+                    self.submitted = None;
+                }
+                self.acceptance.clear();
                 self.model = None;
                 if !because.is_empty() {
                     self.warn(because);
@@ -316,6 +351,27 @@ impl State {
     fn apply_yield(&mut self, event: &Event) {
         match event {
             Event::ResultSubmitted { text } => self.submitted = Some(text.clone()),
+            Event::AcceptanceStarted { number, argv, pid: _ } => {
+                // A worker that takes over begins again.
+                self.acceptance.truncate(usize::try_from(*number).unwrap_or(usize::MAX));
+                if self.acceptance.len() < ACCEPTANCE_KEPT {
+                    let output = String::new();
+                    self.acceptance.push(Acceptance {
+                        argv: argv.clone(),
+                        exit: None,
+                        duration_ms: 0,
+                        output,
+                    });
+                }
+            }
+            Event::AcceptanceEnded { number, exit, duration_ms, output } => {
+                let number = usize::try_from(*number).unwrap_or(usize::MAX);
+                if let Some(command) = self.acceptance.get_mut(number) {
+                    command.exit = Some(exit.clone());
+                    command.duration_ms = *duration_ms;
+                    command.output.clone_from(output);
+                }
+            }
             Event::FilesChanged { changes } => self.changes = Some(changes.clone()),
             Event::WorktreeBegun { path, branch, origin, base } => {
                 self.worktree = Some(Worktree {
@@ -407,6 +463,15 @@ impl State {
         let kept = crate::size::head(text, room);
         self.said.push_str(kept);
         self.said_dropped_bytes = self.said_dropped_bytes.saturating_add((text.len() - kept.len()) as u64);
+    }
+
+    fn warn_of_truncation(&mut self, stream: Stream, kept_bytes: u64) {
+        let name = match stream {
+            Stream::Stdout => "standard output",
+            Stream::Stderr => "the error stream",
+        };
+        let kept = crate::size::display_bytes(kept_bytes);
+        self.warn(&format!("{name} was longer than the {kept} that are kept: its middle is missing"));
     }
 
     fn warn(&mut self, message: &str) {

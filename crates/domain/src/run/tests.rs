@@ -327,3 +327,40 @@ fn an_answer_is_that_of_its_own_attempt_and_usage_is_that_of_all() {
     events.extend([began(1, super::Asked::Resume), said(" and more")]);
     assert_eq!(fold(&events).said, "two and more", "a lost worker's attempt goes on");
 }
+
+#[test]
+fn a_success_is_verified_only_by_all_of_its_commands() {
+    let accept = vec![vec!["true".to_owned()], vec!["make".to_owned(), "check".to_owned()]];
+    let started =
+        |number: u32| Event::AcceptanceStarted { number, pid: 7, argv: accept[number as usize].clone() };
+    let ended = |number, code| Event::AcceptanceEnded {
+        number,
+        exit: super::CommandExit::Code(code),
+        duration_ms: 1,
+        output: "the end".to_owned(),
+    };
+    let end = |outcome| Event::Ended { ending: Box::new(super::Ending::bare(outcome)) };
+    let judged = |accept: &[Vec<String>], events: &[Event]| {
+        let envelope = |(seq, event): (usize, &Event)| Envelope {
+            seq: seq as u64,
+            epoch: 1,
+            at: Timestamp::UNIX_EPOCH,
+            event: event.clone(),
+        };
+        let all: Vec<Envelope> = events.iter().enumerate().map(envelope).collect();
+        State::fold(&all).verification(accept)
+    };
+    use super::Verification::{Claimed, Verified};
+    let passed = [started(0), ended(0, 0), started(1), ended(1, 0)];
+    let whole: Vec<Event> = passed.iter().cloned().chain([end(Outcome::Succeeded)]).collect();
+    assert_eq!(judged(&accept, &whole), Some(Verified));
+    assert_eq!(judged(&accept, &passed), None, "it has not ended");
+    assert_eq!(judged(&accept, &[end(Outcome::Succeeded)]), Some(Claimed));
+    assert_eq!(judged(&[], &[end(Outcome::Succeeded)]), Some(Claimed));
+    let again: Vec<Event> = [started(0), ended(0, 0)].into_iter().chain(whole).collect();
+    assert_eq!(judged(&accept, &again), Some(Verified), "a worker that takes over begins again");
+    let timed_out = Outcome::TimedOut { limit: super::TimeLimit::Total };
+    let hung = [started(0), end(timed_out.clone().with_output(true))];
+    assert_eq!(judged(&accept, &hung), Some(Claimed));
+    assert_eq!(judged(&accept, &[end(timed_out)]), None);
+}

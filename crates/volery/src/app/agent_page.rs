@@ -146,6 +146,7 @@ impl Engine {
             fork: false,
             told: Vec::new(),
             model: None,
+            output_schema: None,
             limits: domain::budget::AskedLimits::default(),
             on_disconnect: None,
             idempotency: None,

@@ -27,7 +27,13 @@ impl Engine {
         let agents = catalogue.agents.values().map(|agent| self.agent_view(&catalogue, agent)).collect();
         let unhonoured = catalogue.agents.values().flat_map(|agent| self.unhonoured(&catalogue, agent));
         let unhonoured: Vec<Diagnostic> = unhonoured.collect();
+        let of_schemas = catalogue.agents.values().filter_map(|agent| {
+            let problem = honour::wrong_schema(&agent.setup)?;
+            Some(Diagnostic::error(&agent.source.file, problem))
+        });
+        let of_schemas: Vec<Diagnostic> = of_schemas.collect();
         let mut diagnostics = catalogue.diagnostics;
+        diagnostics.extend(of_schemas);
         diagnostics.extend(unhonoured);
         Ok(AgentList { project: catalogue.project, agents, diagnostics })
     }
@@ -72,7 +78,8 @@ impl Engine {
             Ok(backend) => {
                 let of_fallbacks =
                     || self.alternatives(catalogue, agent).err().map(|error| error.to_string());
-                honour::refusal(&agent.setup, &backend).or_else(of_fallbacks)
+                let refusal = honour::refusal(&agent.setup, &backend);
+                refusal.or_else(|| honour::wrong_schema(&agent.setup)).or_else(of_fallbacks)
             }
             Err(error) => Some(error.to_string()),
         }

@@ -2,11 +2,12 @@
 //! in silence. A permission that cannot be enforced stops the run, unless the agent says that a warning will do.
 
 use backend::contract::Capabilities;
+use definition::answer::Schema;
 use domain::agent::Agent;
 use domain::mcp_server::McpServer;
 use domain::permission::{Permission, Unenforceable};
 use domain::run::{BackendSpec, OnInterrupt, RunSpec};
-use domain::setup::{Context, OutputFormat, PromptMode, Setup};
+use domain::setup::{Context, PromptMode, Setup};
 
 /// What is wanted of a backend.
 pub(super) struct Wishes<'a> {
@@ -108,8 +109,13 @@ pub(super) fn refusal(setup: &Setup, spec: &BackendSpec) -> Option<String> {
     (!gaps.is_empty()).then(|| format!("the backend {} cannot enforce {}", spec.name, gaps.join(", ")))
 }
 
+/// Returns what is wrong with the schema that answers shall satisfy.
+pub(super) fn wrong_schema(setup: &Setup) -> Option<String> {
+    let schema = setup.output_schema.as_ref()?;
+    Schema::compile(schema).err().map(|error| format!("output_schema: {error}"))
+}
+
 fn unhonoured_setup(setup: &Setup, can: Capabilities, name: &str) -> Vec<String> {
-    let json = setup.output_format == OutputFormat::Json || setup.output_schema.is_some();
     // Where the servers themselves are not honoured, that says it all.
     let server_has = |wish: fn(&McpServer) -> bool| can.mcp_servers && setup.mcp_servers.iter().any(wish);
     let of_backend = [
@@ -126,7 +132,7 @@ fn unhonoured_setup(setup: &Setup, can: Capabilities, name: &str) -> Vec<String>
             server_has(|server| server.timeout_ms.is_some()) && !can.server_timeouts,
             "the time-out of an MCP server",
         ),
-        (json && !can.output_schema, "the form of the output"),
+        (setup.wants_value() && !can.output_schema, "the form of the output"),
         (!setup.extra_args.is_empty() && !can.extra_args, "extra_args"),
         (!setup.extra_directories.is_empty() && !can.extra_directories, "extra_directories"),
         (setup.vendor_settings.is_some() && !can.vendor_settings, "the path of the settings"),

@@ -91,6 +91,9 @@ pub struct Start {
     #[serde(skip)]
     pub as_before: bool,
     pub model: Option<String>,
+    /// A JSON schema for the answer, in place of the agent's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<serde_json::Value>,
     pub limits: AskedLimits,
     pub idempotency_key: Option<String>,
     pub on_disconnect: Option<OnDisconnect>,

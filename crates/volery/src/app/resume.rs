@@ -35,6 +35,7 @@ impl Engine {
             agent: spec.agent.to_string(),
             directory: Some(spec.directory.clone()),
             model: spec.model.clone(),
+            output_schema: spec.setup.output_schema.clone(),
             limits: (&spec.limits).into(),
             on_disconnect: Some(spec.on_disconnect),
             // Whoever comes first goes on with it; who comes later is told of that run.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use domain::id::QuestionId;
-use domain::run::{Ending, Phase, RunSpec, State, Stream, WaitReason};
+use domain::run::{Acceptance, CommandExit, Ending, Phase, RunSpec, State, Stream, WaitReason};
 use journal::inbox::{self, InboxAnswer, Letter, Posted};
 use journal::result::read_result;
 use journal::{RunDir, SpoolReader};
@@ -11,8 +11,8 @@ use journal::{RunDir, SpoolReader};
 use super::engine::{Engine, Scope, store_error};
 use super::honour;
 use super::{
-    Answer, Answered, AppError, Cancel, CancelTarget, Cancelled, CancelledRun, ChildView, GetRun, OutputPage,
-    ReadOutput, RunDetail, RunView, WaitingView,
+    AcceptanceView, Answer, Answered, AppError, Cancel, CancelTarget, Cancelled, CancelledRun, ChildView,
+    GetRun, OutputPage, ReadOutput, RunDetail, RunView, WaitingView,
 };
 use crate::{clock, sockets};
 
@@ -100,6 +100,10 @@ impl Engine {
             caller: spec.caller.name.clone(),
             model: state.model.clone(),
             structured: state.ending().and_then(|ending| ending.structured.clone()),
+            repaired: state.ending().is_some_and(|ending| ending.repaired),
+            attempts: state.attempts.len() as u64,
+            verification: state.verification(&spec.setup.accept),
+            acceptance: state.acceptance.iter().map(|command| acceptance(command, state)).collect(),
             session: session_of(spec, state),
             parent: spec.parent,
             children: state.children.iter().map(child).collect(),
@@ -281,4 +285,24 @@ fn last_sign(dir: &RunDir, state: &State) -> Option<i64> {
     let output = std::fs::metadata(dir.path().join("stdout")).and_then(|file| file.modified()).ok();
     let output = output.and_then(|time| domain::Timestamp::try_from(time).ok());
     [state.last_event_at, output].into_iter().flatten().max().map(|at| at.as_millisecond())
+}
+
+fn acceptance(command: &Acceptance, state: &State) -> AcceptanceView {
+    let exit_code = match command.exit {
+        Some(CommandExit::Code(code)) => Some(code),
+        Some(CommandExit::Signal(_) | CommandExit::NotStarted(_)) | None => None,
+    };
+    let explanation = match &command.exit {
+        Some(exit) => exit.to_string(),
+        None if state.ending().is_some() => "did not end before the run did".to_owned(),
+        None => "is running".to_owned(),
+    };
+    AcceptanceView {
+        command: command.argv.clone(),
+        passed: exit_code == Some(0),
+        explanation,
+        exit_code,
+        duration_ms: command.duration_ms,
+        output_tail: command.output.clone(),
+    }
 }

@@ -129,6 +129,10 @@ impl Engine {
         if spec.containment == ContainmentDemand::Auto {
             spec.containment = catalogue.config.containment.value;
         }
+        if let Some(problem) = honour::wrong_schema(&spec.setup) {
+            let hint = "output_schema is JSON Schema, draft 2020-12, and refers to nothing outside of itself";
+            return Err(AppError::usage(format!("agent {}: {problem}", agent.name)).hint(hint));
+        }
         if let Some(refusal) = honour::refusal(&spec.setup, &spec.backend) {
             let hint = "choose another backend, or write unenforceable: warn into the agent's file";
             return Err(AppError::denied(format!("agent {}: {refusal}", agent.name)).hint(hint));
@@ -385,6 +389,7 @@ fn order_of(ask: Start, fingerprint: String) -> Result<Order, AppError> {
         fork: ask.fork,
         told: Vec::new(),
         model: ask.model,
+        output_schema: ask.output_schema,
         limits: ask.limits,
         on_disconnect: ask.on_disconnect,
         idempotency: idempotency.map(|key| Idempotency { key, fingerprint }),
@@ -443,6 +448,11 @@ fn fingerprint(ask: &Start, directory: &str) -> String {
         ask.limits,
         ask.inputs
     ]);
+    // Without one it is as it was before there were any, so that keys stay known.
+    let request = match &ask.output_schema {
+        Some(schema) => json!([request, schema]),
+        None => request,
+    };
     let digest = Sha256::digest(request.to_string().as_bytes());
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use domain::agent::Agent;
 use domain::diagnostic::Diagnostic;
 use domain::id::RunId;
-use domain::run::{Branch, Changes, Containment, Outcome, Usage};
+use domain::run::{Branch, Changes, Containment, Outcome, Usage, Verification};
 use serde::{Deserialize, Serialize};
 
 /// An agent as it is offered.
@@ -164,6 +164,18 @@ pub struct RunView {
     /// The answer as a value, where its shape was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub structured: Option<serde_json::Value>,
+    /// The value was not quite JSON as the agent wrote it, and its spelling was mended.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub repaired: bool,
+    /// How often the agent was started; 0 before it was.
+    #[serde(default)]
+    pub attempts: u64,
+    /// Of a success: whether its acceptance commands confirm it, or only the agent claims it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verification: Option<Verification>,
+    /// The acceptance commands that were started.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub acceptance: Vec<AcceptanceView>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -183,6 +195,21 @@ pub struct RunView {
     /// Lines of the journal that could not be read.
     #[serde(default)]
     pub damaged_lines: u64,
+}
+
+/// A command that is to confirm a success.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AcceptanceView {
+    pub command: Vec<String>,
+    pub passed: bool,
+    /// What became of it, so that it can be read behind the command.
+    pub explanation: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    pub duration_ms: u64,
+    /// The end of what it wrote.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub output_tail: String,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -1,6 +1,8 @@
 //! Everything that is known about one run, laid out for people.
 
-use domain::run::{Branch, Changes, Commits, Containment, Enforcer, FileChange};
+use domain::run::{
+    Branch, Changes, Commits, Containment, Enforcer, Failure, FileChange, Outcome, Verification,
+};
 use domain::size::display_bytes;
 
 use super::figures::{age, count, moment, money, span};
@@ -28,6 +30,10 @@ pub(crate) fn summary(run: &RunView) -> String {
         let (input, output) = (count(run.usage.input_tokens), count(run.usage.output_tokens));
         parts.push(format!("{input} tokens in, {output} out"));
     }
+    // That an agent says so is said by every success.
+    parts.extend(
+        run.verification.filter(|word| *word == Verification::Verified).map(|word| word.as_str().to_owned()),
+    );
     parts.extend(run.changes.as_ref().map(changed_count));
     parts.extend(run.branch.as_ref().map(|branch| format!("on the branch {}", one_line(&branch.name))));
     parts.join(", ")
@@ -56,6 +62,7 @@ pub(crate) fn run_page(run: &RunView, look: &Look) -> String {
     let mut page = Page::new(look);
     page.facts(run);
     page.waiting(run);
+    page.judgement(run);
     page.relations(run);
     page.containment(run.containment.as_ref());
     page.changes(run.changes.as_ref());
@@ -65,6 +72,9 @@ pub(crate) fn run_page(run: &RunView, look: &Look) -> String {
     }
     if run.damaged_lines > 0 {
         page.fact("warning", &damage(run.damaged_lines));
+    }
+    if let Some(failed) = run.acceptance.iter().find(|command| !command.passed) {
+        page.block("acceptance command, last lines", &failed.output_tail);
     }
     page.block("error stream, last lines", &run.stderr_tail);
     page.block("so far", run.partial.as_deref().unwrap_or_default());
@@ -130,6 +140,39 @@ impl Page<'_> {
                 self.fact("", &format!("until {}, then it is denied", moment(until)));
                 self.fact("", &format!("volery approve|deny {0}, or volery answer {0} TEXT", run.short_id));
             }
+        }
+    }
+
+    /// What was found out about the answer and the success.
+    fn judgement(&mut self, run: &RunView) {
+        if run.attempts > 1 {
+            self.fact("attempts", &count(run.attempts));
+        }
+        if run.structured.is_some() {
+            self.fact("value", if run.repaired { "valid, its spelling was mended" } else { "valid" });
+        }
+        if let Some(Outcome::Failed { failure: Failure::Schema { errors, .. } }) = &run.outcome {
+            for (index, error) in errors.iter().enumerate() {
+                self.fact(if index == 0 { "wrong" } else { "" }, &one_line(error));
+            }
+        }
+        match run.verification {
+            Some(Verification::Verified) => {
+                self.fact("success", "verified: all acceptance commands succeeded")
+            }
+            Some(Verification::Claimed) if run.acceptance.is_empty() => {
+                self.fact("success", "claimed: only the agent says so");
+            }
+            Some(Verification::Claimed) => {
+                self.fact("success", "claimed: its acceptance commands did not all come to an end");
+            }
+            None => {}
+        }
+        for (index, command) in run.acceptance.iter().enumerate() {
+            let label = if index == 0 { "acceptance" } else { "" };
+            let words = one_line(&command.command.join(" "));
+            let time = span(command.duration_ms);
+            self.fact(label, &format!("{words} {} ({time})", one_line(&command.explanation)));
         }
     }
 

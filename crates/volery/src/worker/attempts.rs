@@ -69,7 +69,11 @@ impl Desk {
 
     /// Takes the end of an attempt: another one follows, or it is the end of the run.
     pub(super) async fn answer_with(&mut self, conclusion: Conclusion) -> Result<(), StoreError> {
-        let Conclusion { end, answer, session, structured, reports } = self.with_submission(conclusion);
+        if self.accepting.is_some() {
+            return self.end_acceptance(conclusion).await;
+        }
+        let conclusion = self.with_submission(conclusion);
+        let Conclusion { end, answer, session, structured, reports } = self.with_value(conclusion).await?;
         self.hear(reports)?;
         if let Some(session) = session {
             self.name_session(&session)?;
@@ -86,6 +90,9 @@ impl Desk {
             return self.step(Input::Ended(end)).await;
         }
         self.structured = structured;
+        if end == AgentEnd::Done && self.machine.is_going() && !self.spec.setup.accept.is_empty() {
+            return self.begin_acceptance(answer).await;
+        }
         let effects = self.machine.step(clock::monotonic_ms(), Input::Ended(end));
         self.perform(effects, answer).await
     }
@@ -96,8 +103,10 @@ impl Desk {
             Driven::Loop { question, .. } | Driven::Process { question, .. } => question.is_some(),
             Driven::Nothing => false,
         };
-        // What was handed in is the answer: nobody is asked for another.
-        if waits || !self.machine.is_going() || self.log.state().submitted.is_some() {
+        // What was handed in is the answer: nobody is asked for another, unless it does not have the right shape.
+        let handed_in =
+            self.log.state().submitted.is_some() && !matches!(end, AgentEnd::Failed(Failure::Schema { .. }));
+        if waits || !self.machine.is_going() || handed_in {
             return None;
         }
         let tried = tried(self.log.state());
@@ -118,7 +127,7 @@ impl Desk {
     }
 
     /// Ends what is left of an attempt, and looks whether the run shall end too.
-    async fn leave_attempt(&mut self) -> Result<(), StoreError> {
+    pub(super) async fn leave_attempt(&mut self) -> Result<(), StoreError> {
         self.sweep()?;
         self.driven = Driven::Nothing;
         (self.leave_by, self.next_sample) = (None, None);
@@ -196,7 +205,10 @@ impl Desk {
             Thread::Last => Some(self.spec.own_session()),
         };
         let summary = self.spec.setup.response_file.as_ref().and_then(|file| file.summary_template.clone());
+        let errors = self.unfit.as_ref().map_or(&[][..], |unfit| &unfit.errors);
         spec.prompt = match attempt.asked {
+            Asked::Prompt if self.is_asked_for_any_json(backend) => replay::as_json(&spec.prompt),
+            Asked::Correct => replay::correct(errors),
             Asked::Prompt => spec.prompt,
             Asked::GoOn => replay::go_on(&spec.prompt, because),
             Asked::Resume => replay::resume(&spec.prompt),
@@ -229,6 +241,13 @@ impl Desk {
         }
     }
 
+    /// Tells whether the words of the prompt must ask for JSON: a schema is passed on by the backend, and a script says
+    /// what it says.
+    fn is_asked_for_any_json(&self, backend: &BackendSpec) -> bool {
+        let setup = &self.spec.setup;
+        setup.wants_value() && setup.output_schema.is_none() && !capabilities(backend).resume
+    }
+
     /// Returns what was said before this attempt: in earlier runs, and by earlier attempts where they are continued.
     fn exchanges(&self, asked: Asked) -> Vec<Exchange> {
         let mut all = self.earlier_exchanges();
@@ -236,7 +255,14 @@ impl Desk {
         if asked != Asked::Prompt {
             let attempts = &self.log.state().attempts;
             let earlier = &attempts[..attempts.len().saturating_sub(1)];
-            let accounts = earlier.iter().map(replay::account).filter(|account| !account.is_empty());
+            let mut accounts: Vec<String> = earlier.iter().map(replay::account).collect();
+            if let (Some(last), Some(unfit)) = (accounts.last_mut(), &self.unfit)
+                && last.is_empty()
+            {
+                // It wrote its answer and told nothing.
+                last.clone_from(&unfit.text);
+            }
+            let accounts = accounts.into_iter().filter(|account| !account.is_empty());
             all.extend(accounts.map(|response| Exchange { request: request.clone(), response }));
         }
         all
@@ -246,8 +272,9 @@ impl Desk {
         let alternatives = self.spec.alternatives.iter().map(|alternative| &alternative.backend);
         let choices = std::iter::once(&self.spec.backend).chain(alternatives).map(|backend| {
             let can = capabilities(backend);
-            let Capabilities { session: sessions, forks, tells_tools, .. } = can;
-            Choice { backend: backend.name.clone(), sessions, forks, tells_tools }
+            let Capabilities { session: sessions, forks, tells_tools, resume, .. } = can;
+            // A loop that has made its calls has said all that it says.
+            Choice { backend: backend.name.clone(), sessions, forks, tells_tools, converses: !resume }
         });
         let summary =
             self.spec.setup.response_file.as_ref().is_some_and(|file| file.summary_template.is_some());

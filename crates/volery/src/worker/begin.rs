@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use backend::contract::{Conclusion, Drive, Feed, Place, ProcessDrive};
+use backend::contract::{Conclusion, Drive, Feed, Place, ProcessDrive, Reader};
 use backend::process::{SpawnError, Started};
 use backend::user::User;
 use domain::run::{AgentEnd, Event, Failure, Input, RunSpec, Stream, Usage};
@@ -60,7 +60,8 @@ impl Desk {
                     self.append(Event::Warned { message })?;
                 }
                 self.append(agent::started(&drive, &started))?;
-                self.hold(started, drive).await
+                let output = self.spools_for(drive.reader)?;
+                self.hold(started, drive.feed, output).await
             }
         }
     }
@@ -82,8 +83,24 @@ impl Desk {
         }
     }
 
-    /// Begins to read and feed the agent's process.
-    async fn hold(&mut self, started: Started, drive: ProcessDrive) -> Result<(), StoreError> {
+    /// Makes the spools of an attempt, and sets those of the one before aside.
+    fn spools_for(&self, reader: Box<dyn Reader>) -> Result<Output, StoreError> {
+        let earlier = self.log.state().attempts.len().saturating_sub(1);
+        if earlier > 0 {
+            for stream in [Stream::Stdout, Stream::Stderr] {
+                SpoolWriter::set_aside(&self.dir, stream, earlier)?;
+            }
+        }
+        Output::create(&self.dir, &self.spec, &Redactor::new(self.secrets.clone()), reader)
+    }
+
+    /// Begins to read and feed a process.
+    pub(super) async fn hold(
+        &mut self,
+        started: Started,
+        feed: Feed,
+        output: Output,
+    ) -> Result<(), StoreError> {
         let Started { agent, stdin, stdout, stderr } = started;
         let attempt = self.attempts_here;
         let path = self.dir.path().to_owned();
@@ -92,19 +109,11 @@ impl Desk {
             path: path.clone(),
             source: error,
         };
-        let earlier = self.log.state().attempts.len().saturating_sub(1);
-        if earlier > 0 {
-            for stream in [Stream::Stdout, Stream::Stderr] {
-                SpoolWriter::set_aside(&self.dir, stream, earlier)?;
-            }
-        }
-        let redactor = Redactor::new(self.secrets.clone());
-        let output = Box::new(Output::create(&self.dir, &self.spec, &redactor, drive.reader)?);
         let stdout = tokio::net::unix::pipe::Receiver::from_owned_fd(stdout).map_err(io)?;
         let stderr = tokio::net::unix::pipe::Receiver::from_owned_fd(stderr).map_err(io)?;
         tokio::task::spawn_local(output::pump((attempt, Stream::Stdout), stdout, self.to_desk.clone()));
         tokio::task::spawn_local(output::pump((attempt, Stream::Stderr), stderr, self.to_desk.clone()));
-        let (first, stays_open) = match drive.feed {
+        let (first, stays_open) = match feed {
             Feed::Nothing => (Vec::new(), false),
             Feed::Whole(all) => (all, false),
             Feed::Open(first) => (first, true),
@@ -124,7 +133,7 @@ impl Desk {
         self.next_sample = agent.is_watched().then(|| clock::monotonic_ms() + SAMPLE_EVERY_MS);
         self.driven = Driven::Process {
             agent: Box::new(agent),
-            output,
+            output: Box::new(output),
             exit: None,
             open_streams: 2,
             drained_by: u64::MAX,

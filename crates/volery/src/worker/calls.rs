@@ -1,7 +1,7 @@
 //! The calls of a resumable loop: requested in the journal, carried out, completed in the journal. A completed
 //! call is never repeated, and one in doubt only if repeating it changes nothing.
 
-use backend::contract::{Action, PlannedCall, Turn};
+use backend::contract::{Action, Answer, Conclusion, PlannedCall, Turn};
 use domain::run::{CallClass, Event, Input};
 use journal::StoreError;
 
@@ -20,7 +20,10 @@ impl Desk {
     pub(super) async fn next_turn(&mut self) -> Result<(), StoreError> {
         let Driven::Loop { steps, .. } = &self.driven else { return Ok(()) };
         match steps.next(&self.log.state().calls) {
-            Turn::Finish(end) => self.step(Input::Ended(end)).await,
+            Turn::Finish(end) => {
+                let answer = Answer::Text(self.log.state().answer());
+                self.answer_with(Conclusion::new(end, answer)).await
+            }
             Turn::Call(planned) => self.begin_call(planned).await,
         }
     }

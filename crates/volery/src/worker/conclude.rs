@@ -21,6 +21,7 @@ pub(super) struct Facts {
     pub(super) outcome: Outcome,
     pub(super) answer: Answer,
     pub(super) structured: Option<serde_json::Value>,
+    pub(super) repaired: bool,
     pub(super) duration_ms: u64,
     pub(super) exit_code: Option<i32>,
     pub(super) killed: u32,
@@ -28,7 +29,7 @@ pub(super) struct Facts {
 
 /// Puts together what is told about the end of a run, and stores its answer.
 pub(super) fn ending(dir: &RunDir, state: &State, facts: Facts) -> Result<Ending, StoreError> {
-    let Facts { outcome, answer, structured, duration_ms, exit_code, killed } = facts;
+    let Facts { outcome, answer, structured, repaired, duration_ms, exit_code, killed } = facts;
     let stored = match &answer {
         Answer::Stdout => store_result(dir, ResultSource::Spool(Stream::Stdout)),
         Answer::Text(text) => store_result(dir, ResultSource::Bytes(text.as_bytes())),
@@ -52,6 +53,7 @@ pub(super) fn ending(dir: &RunDir, state: &State, facts: Facts) -> Result<Ending
     Ok(Ending {
         outcome,
         result,
+        repaired: repaired && structured.is_some(),
         structured,
         backend: fallback_of(state),
         duration_ms,
@@ -151,7 +153,8 @@ pub fn end_lost(
     let last = state.last_event_at.unwrap_or(spec.created_at);
     let started = state.started_at.unwrap_or(last);
     let duration_ms = u64::try_from(last.as_millisecond() - started.as_millisecond()).unwrap_or(0);
-    let facts = Facts { outcome, answer, structured: None, duration_ms, exit_code: None, killed };
+    let (structured, repaired, exit_code) = (None, false, None);
+    let facts = Facts { outcome, answer, structured, repaired, duration_ms, exit_code, killed };
     let ending = ending(dir, &state, facts)?;
     log.finish(clock::now(), ending)?;
     Ok(())

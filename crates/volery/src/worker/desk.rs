@@ -18,9 +18,11 @@ use domain::secret::{Redactor, Secret};
 use journal::{LogWriter, RunDir, RunLock, StoreError};
 use tokio::sync::{mpsc, oneshot};
 
+use super::acceptance::Accepting;
 use super::audience::Audience;
 use super::output::{Heard, Output};
 use super::questions::OpenQuestion;
+use super::shape::UnfitAnswer;
 use super::{agent, peers};
 use crate::app::{Engine, Progress, Request};
 use crate::causes::explain;
@@ -148,6 +150,12 @@ pub(super) struct Desk {
     pub(super) killed: u32,
     /// The answer as a value, once the agent has ended.
     pub(super) structured: Option<serde_json::Value>,
+    /// Its spelling was mended.
+    pub(super) repaired: bool,
+    /// The last answer, if it does not have the shape that was asked for.
+    pub(super) unfit: Option<UnfitAnswer>,
+    /// The agent has ended with success, which is looked into.
+    pub(super) accepting: Option<Box<Accepting>>,
     pub(super) finished: bool,
     pub(super) loop_stopped: bool,
     pub(super) cancel_seen: Option<bool>,
@@ -197,6 +205,9 @@ impl Desk {
             started_ms: now,
             killed: 0,
             structured: None,
+            repaired: false,
+            unfit: None,
+            accepting: None,
             finished: false,
             loop_stopped: false,
             cancel_seen: None,
@@ -396,6 +407,9 @@ impl Desk {
     pub(super) async fn step(&mut self, input: Input) -> Result<(), StoreError> {
         let effects = self.machine.step(clock::monotonic_ms(), input);
         let answer = match &self.driven {
+            _ if self.accepting.is_some() => {
+                self.accepting.as_ref().map_or(Answer::Nothing, |accepting| accepting.answer.clone())
+            }
             Driven::Process { .. } if self.log.state().submitted.is_some() => self.submission(),
             Driven::Loop { .. } => Answer::Text(self.log.state().answer()),
             // What it said, where its reader understands that; else what it wrote.

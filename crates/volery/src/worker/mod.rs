@@ -1,6 +1,7 @@
 //! Carries out one run: what is seen comes in, the pure machine decides, the effects go out. The only writer of
 //! the run's events while it lives.
 
+mod acceptance;
 mod actions;
 mod agent;
 mod attempts;
@@ -16,6 +17,7 @@ mod output;
 mod peers;
 mod questions;
 mod session;
+mod shape;
 mod submission;
 mod talk;
 mod temporary;

@@ -41,6 +41,25 @@ impl Output {
         })
     }
 
+    /// For an acceptance command, of which the number and the reader are given.
+    pub(super) fn create_for_acceptance(
+        dir: &RunDir,
+        spec: &RunSpec,
+        redactor: &Redactor,
+        (number, reader): (usize, Box<dyn Reader>),
+    ) -> Result<Self, StoreError> {
+        let spool =
+            |stream| SpoolWriter::create_for_acceptance(dir, stream, number, spec.limits.output_bytes);
+        Ok(Self {
+            stdout: spool(Stream::Stdout)?,
+            stderr: spool(Stream::Stderr)?,
+            stdout_masked: StreamRedactor::new(redactor),
+            stderr_masked: StreamRedactor::new(redactor),
+            reader,
+            usable: false,
+        })
+    }
+
     /// Returns a piece of output without its secrets; the rest of what may be one is held back.
     pub(super) fn mask(&mut self, stream: Stream, bytes: &[u8]) -> Vec<u8> {
         match stream {

@@ -44,7 +44,10 @@ impl Desk {
             conclusion.answer = self.submission();
             let unanswered = matches!(
                 conclusion.end,
-                AgentEnd::Unanswered | AgentEnd::Failed(Failure::Output { .. } | Failure::Model { .. })
+                AgentEnd::Unanswered
+                    | AgentEnd::Failed(
+                        Failure::Output { .. } | Failure::Schema { .. } | Failure::Model { .. }
+                    )
             );
             if unanswered {
                 conclusion.end = AgentEnd::Done;

@@ -207,18 +207,21 @@ impl Desk {
         super::agent::remove_secrets(&self.dir);
         super::temporary::remove(&self.dir, &self.spec);
         super::leftovers::remove(&self.dir);
-        let (exit_code, stdout_usable) = match &self.driven {
-            Driven::Process { output, exit, .. } => (exit.and_then(|exit| exit.code()), output.usable),
-            Driven::Loop { .. } | Driven::Nothing => (None, false),
-        };
+        let (exit_code, stdout_usable) = self.end_of_agent();
         self.end_children().await;
         point::reach("worker_swept");
         self.tell_changes()?;
         self.leave_worktree()?;
+        let answer = match self.unfit.take() {
+            // An attempt to correct an answer must not lose it.
+            Some(unfit) if !output::is_usable(&answer, stdout_usable) => Answer::Text(unfit.text),
+            Some(_) | None => answer,
+        };
         let outcome = outcome.with_output(output::is_usable(&answer, stdout_usable));
         let duration_ms = self.duration_ms();
         let structured = self.structured.take();
-        let facts = Facts { outcome, answer, structured, duration_ms, exit_code, killed: self.killed };
+        let (repaired, killed) = (self.repaired, self.killed);
+        let facts = Facts { outcome, answer, structured, repaired, duration_ms, exit_code, killed };
         let ending = conclude::ending(&self.dir, self.log.state(), facts)?;
         self.settle_session();
         self.log.finish(clock::now(), ending)?;

@@ -10,11 +10,13 @@ mod stage;
 
 mod a_task_outlives_its_server;
 mod a_wait_is_not_a_run;
+mod accepts_only_what_is_confirmed;
 mod answers_by_a_tool;
 mod answers_into_a_file;
 mod asks_for_trust;
 mod asks_people;
 mod bounds_what_an_agent_writes;
+mod checks_the_shape_of_answers;
 mod clients_we_did_not_write;
 mod dialects;
 mod ends_in_time;

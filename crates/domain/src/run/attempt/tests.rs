@@ -6,7 +6,13 @@ use super::*;
 use crate::run::{LimitName, ModelError};
 
 fn choice(backend: &str) -> Choice {
-    Choice { backend: backend.parse().unwrap(), sessions: true, forks: true, tells_tools: true }
+    Choice {
+        backend: backend.parse().unwrap(),
+        sessions: true,
+        forks: true,
+        tells_tools: true,
+        converses: true,
+    }
 }
 
 fn session(id: &str) -> SessionId {
@@ -31,6 +37,10 @@ fn model_error(error: ModelError) -> AgentEnd {
 
 fn unknown_session() -> AgentEnd {
     AgentEnd::Failed(Failure::Session { reason: "x".to_owned() })
+}
+
+fn unfit() -> AgentEnd {
+    AgentEnd::Failed(Failure::Schema { reason: "x".to_owned(), errors: vec!["/a: x".to_owned()] })
 }
 
 fn again(choice: usize, thread: Thread, asked: Asked) -> Next {
@@ -131,6 +141,35 @@ fn silence_is_asked_for_a_summary_once_and_only_where_the_agent_has_one() {
 }
 
 #[test]
+fn an_answer_in_the_wrong_form_is_asked_for_once_more_in_the_same_conversation() {
+    let mut all = circumstances(&["a", "b"], Past::Nothing);
+    let named = Tried { native: Some(session("t")), acted: true, ..tried(0) };
+    let continued = again(0, Thread::Continue(session("t")), Asked::Correct);
+    assert_eq!(next(&all, std::slice::from_ref(&named), &unfit()), continued, "also if it did things");
+    let corrected = Tried { asked: Asked::Correct, conversation: Conversation::Continued, ..named.clone() };
+    assert_eq!(next(&all, &[named.clone(), corrected.clone()], &unfit()), Next::Finish, "once");
+    let forgotten = Tried { acted: false, ..corrected.clone() };
+    assert_eq!(
+        next(&all, &[named.clone(), forgotten], &unknown_session()),
+        again(0, Thread::Replay, Asked::Correct)
+    );
+    let resumed = Tried { asked: Asked::Resume, ..corrected.clone() };
+    assert_eq!(next(&all, &[named.clone(), corrected, resumed], &unfit()), Next::Finish, "once in all");
+    assert_eq!(
+        next(&all, &[tried(0)], &unfit()),
+        again(0, Thread::Replay, Asked::Correct),
+        "nobody named it"
+    );
+    all.choices[0].sessions = false;
+    assert_eq!(next(&all, std::slice::from_ref(&named), &unfit()), again(0, Thread::Replay, Asked::Correct));
+    all.choices[0].converses = false;
+    assert_eq!(next(&all, &[named], &unfit()), Next::Finish, "a script says what it says");
+    let chosen = circumstances(&["a"], Past::Chosen(session("mine")));
+    let own = Tried { conversation: Conversation::Continued, ..tried(0) };
+    assert_eq!(next(&chosen, &[own], &unfit()), again(0, Thread::Continue(session("mine")), Asked::Correct));
+}
+
+#[test]
 fn a_lost_worker_is_followed_only_where_nothing_is_done_twice() {
     let all = circumstances(&["a"], Past::Nothing);
     assert_eq!(resume(&all, &[]), Some(first(&all)), "nothing was begun");
@@ -149,6 +188,7 @@ fn any_end() -> impl Strategy<Value = AgentEnd> {
         Just(model_error(ModelError::Overloaded)),
         Just(model_error(ModelError::Denied)),
         Just(unknown_session()),
+        Just(unfit()),
         Just(AgentEnd::Unanswered),
         Just(AgentEnd::Done),
         Just(AgentEnd::Failed(Failure::Exit { code: 1 })),
@@ -166,8 +206,12 @@ fn any_past() -> impl Strategy<Value = Past> {
 }
 
 fn any_choice() -> impl Strategy<Value = Choice> {
-    ("[ab]", any::<bool>(), any::<bool>(), any::<bool>()).prop_map(|(name, sessions, forks, tells_tools)| {
-        Choice { backend: name.parse().unwrap(), sessions, forks, tells_tools }
+    ("[ab]", any::<[bool; 4]>()).prop_map(|(name, [sessions, forks, tells_tools, converses])| Choice {
+        backend: name.parse().unwrap(),
+        sessions,
+        forks,
+        tells_tools,
+        converses,
     })
 }
 

@@ -38,6 +38,12 @@ fn the_oldest_are_left_out_and_that_is_said() {
 }
 
 #[test]
+fn a_correction_names_every_error() {
+    let told = correct(&["/birds: it is no {{ERRORS}}".to_owned(), "x".repeat(9_000)]);
+    assert!(told.contains("\n- /birds: it is no {{ERRORS}}\n- xxx") && told.len() < 1_500, "{told}");
+}
+
+#[test]
 fn a_note_holds_the_request_and_the_reason() {
     assert!(go_on("Count.", "no room").contains("cut short: no room."));
     for note in [go_on("Count {{REASON}}.", "no room"), resume("Count {{REASON}}.")] {

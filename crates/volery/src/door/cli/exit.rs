@@ -77,6 +77,7 @@ impl Exit {
                 | Failure::Model { .. }
                 | Failure::Session { .. }
                 | Failure::Schema { .. }
+                | Failure::Acceptance { .. }
                 | Failure::Storage { .. } => Self::RunFailed,
             },
             Outcome::TimedOut { .. } | Outcome::OverBudget { .. } => Self::Limit,

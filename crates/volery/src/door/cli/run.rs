@@ -1,6 +1,6 @@
 //! `volery run`: one run, and its answer.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use domain::budget::AskedLimits;
@@ -17,7 +17,7 @@ use super::signals::{Response, Signals};
 use super::trust;
 use super::watch::{Watched, watch};
 use super::{prompt, result};
-use crate::app::{App, Attachment, ErrorKind, Start, Started, Wait, WaitUntil};
+use crate::app::{App, AppError, Attachment, ErrorKind, Start, Started, Wait, WaitUntil};
 use crate::report::summary;
 
 /// Between the leaving of this command and the cancel of its run.
@@ -72,6 +72,10 @@ pub(crate) struct Args {
     /// Ask for this model instead of the agent's own
     #[arg(long, value_name = "MODEL")]
     pub(crate) model: Option<String>,
+
+    /// A file with the JSON schema that the answer must satisfy, instead of the agent's own
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub(crate) schema: Option<PathBuf>,
 
     /// Background that is put before the prompt
     #[arg(long, value_name = "TEXT")]
@@ -152,12 +156,19 @@ fn into_start(args: Args, context: &Context, out: &mut Out) -> Result<Start, Com
         fork: args.fork.is_some(),
         session: args.session.or(args.fork),
         model: args.model,
+        output_schema: args.schema.map(|file| read_schema(&file)).transpose()?,
         limits,
         idempotency_key: args.idempotency_key,
         on_disconnect,
         attachment: if args.background { Attachment::Detached } else { Attachment::Attached },
         ..Start::default()
     })
+}
+
+fn read_schema(file: &Path) -> Result<serde_json::Value, CommandError> {
+    let wrong = |reason: String| AppError::usage(format!("the schema {}: {reason}", file.display()));
+    let text = std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
+    Ok(serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?)
 }
 
 fn parse_input(typed: &str) -> Result<(String, String), String> {
@@ -170,7 +181,7 @@ fn collect_inputs(typed: Vec<(String, String)>) -> Result<Inputs, CommandError> 
     for (name, value) in typed {
         if inputs.insert(name.clone(), value.into()).is_some() {
             let message = format!("the input {name} is given twice");
-            return Err(crate::app::AppError::usage(message).into());
+            return Err(AppError::usage(message).into());
         }
     }
     Ok(inputs)

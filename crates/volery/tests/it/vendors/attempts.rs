@@ -233,3 +233,58 @@ fn a_session_of_kimi_does_not_keep_what_the_agent_may_no_longer_do() {
     assert!(!made.exists(), "{second}");
     assert!(last_body(&place).contains("Be ready."), "{second}");
 }
+
+/// A value that its vendor took for valid, or did not look at, is asked for again in the same conversation.
+fn corrects(vendor: &str, wrong: Vec<Reply>, right: Reply) {
+    let mut script = wrong;
+    script.push(right.always());
+    let Some(place) = Place::make_for(&[vendor], "corrects", script) else { return };
+    let schema = "output_schema: {type: object, properties: {birds: {type: integer}}, required: [birds], \
+                  additionalProperties: false}";
+    place.agent_named("worker", vendor, &format!("{schema}\ntimeout: 100s"));
+    let run = place.run("Count the herons.", &[]);
+    assert_eq!((&run["status"], &run["structured"]), (&json!("succeeded"), &json!({"birds": 3})), "{run}");
+    assert_eq!(run["attempts"], json!(2), "{run}");
+    let attempts = attempts(&place, &run);
+    let second = &attempts[1];
+    assert_eq!(
+        (&second["asked"], &second["conversation"]),
+        (&json!("correct"), &json!("continued")),
+        "{second}"
+    );
+    let body = last_body(&place);
+    assert!(body.contains("Your last answer cannot be used") && body.contains("Count the herons."), "{body}");
+}
+
+#[test]
+fn a_wrong_value_is_corrected_by_claude_in_the_same_conversation() {
+    let words = || Reply::say("There are three.");
+    corrects("claude", vec![words(), words()], Reply::call("StructuredOutput", json!({"birds": 3})));
+}
+
+#[test]
+fn a_wrong_value_is_corrected_by_codex_in_the_same_conversation() {
+    corrects(
+        "codex",
+        vec![Reply::say_json(&json!({"birds": "three"}))],
+        Reply::say_json(&json!({"birds": 3})),
+    );
+}
+
+#[test]
+fn a_wrong_value_is_corrected_by_copilot_in_the_same_conversation() {
+    corrects(
+        "copilot",
+        vec![Reply::say_json(&json!({"birds": "three"}))],
+        Reply::say_json(&json!({"birds": 3})),
+    );
+}
+
+#[test]
+fn a_wrong_value_is_corrected_by_opencode_in_the_same_conversation() {
+    corrects(
+        "opencode",
+        vec![Reply::say_json(&json!({"birds": "three"}))],
+        Reply::say_json(&json!({"birds": 3})),
+    );
+}

@@ -1,12 +1,13 @@
 //! A run as a model reads it: what became of it, what it said, and what to do next. Bounded.
 
-use domain::run::OutcomeKind;
+use domain::run::{Failure, Outcome, OutcomeKind};
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 use super::super::clients::Client;
 use super::changed_files::{BranchReport, ChangedFiles, FILES_SHOWN};
-use crate::app::{RunView, WaitingView};
+use crate::app::{AcceptanceView, RunView, WaitingView};
 
 /// How much is shown of what a run that goes on has said so far.
 const PARTIAL_BYTES: usize = 4 << 10;
@@ -60,9 +61,26 @@ pub(in super::super) struct RunReport {
     pub(super) cost_usd: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) session_id: Option<String>,
-    /// The answer as an object, where the agent's answers have such a shape.
+    /// The answer as a value that was checked, where its shape was asked for. A value that is no object stands in the
+    /// member "value".
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) structured: Option<serde_json::Map<String, serde_json::Value>>,
+    pub(super) structured: Option<Map<String, Value>>,
+    /// The value was not quite JSON as the agent wrote it, and its spelling was mended.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) repaired: bool,
+    /// How often the agent was started, when that was more than once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) attempts: Option<u64>,
+    /// What is wrong with an answer that does not have the shape that was asked for. The answer is in `result`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) errors: Vec<String>,
+    /// Of a success: "verified" if the agent's acceptance commands all succeeded afterwards, "claimed" if only the agent
+    /// says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) verification: Option<String>,
+    /// The acceptance commands that were run to confirm the agent's success.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) acceptance: Vec<AcceptanceReport>,
     /// Absent if the run's directory is in no git work tree.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) changed_files: Option<ChangedFiles>,
@@ -90,6 +108,44 @@ pub(in super::super) struct Question {
     pub(super) until: String,
 }
 
+/// An acceptance command.
+#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
+pub(in super::super) struct AcceptanceReport {
+    command: Vec<String>,
+    passed: bool,
+    /// What became of the command.
+    explanation: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exit_code: Option<i32>,
+    /// The end of what it wrote, if it did not succeed.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    output_tail: String,
+}
+
+impl From<&AcceptanceView> for AcceptanceReport {
+    fn from(command: &AcceptanceView) -> Self {
+        let output = if command.passed { "" } else { fit_tail(&command.output_tail, STDERR_BYTES) };
+        Self {
+            command: command.command.clone(),
+            passed: command.passed,
+            explanation: command.explanation.clone(),
+            exit_code: command.exit_code,
+            output_tail: output.to_owned(),
+        }
+    }
+}
+
+/// Returns a value as the object that a client expects, if it is not longer than the client takes.
+fn as_object(value: Value, bytes_max: usize) -> Option<Map<String, Value>> {
+    if value.to_string().len() > bytes_max {
+        return None;
+    }
+    Some(match value {
+        Value::Object(members) => members,
+        other => Map::from_iter([("value".to_owned(), other)]),
+    })
+}
+
 /// Tells whether a status means that the run did not do what it was asked for.
 pub(in super::super) fn is_failure(status: &str) -> bool {
     let kind = OutcomeKind::ALL.into_iter().find(|kind| kind.as_str() == status);
@@ -114,6 +170,16 @@ impl RunReport {
 
     /// Renders a run whose result begins at `offset`.
     pub(super) fn with_result_bytes(run: RunView, offset: u64, bytes_max: usize) -> Self {
+        let errors = match run.outcome {
+            Some(Outcome::Failed { failure: Failure::Schema { errors, .. } }) => errors,
+            _ => Vec::new(),
+        };
+        let too_long =
+            run.structured.as_ref().filter(|value| value.to_string().len() > bytes_max).map(|value| {
+                let bytes = value.to_string().len();
+                format!("the value is left out here: it has {bytes} bytes; `volery show RUN --json` has it")
+            });
+        let warnings = run.warnings.into_iter().chain(damage(run.damaged_lines)).take(WARNINGS_MAX);
         let mut report = Self {
             run_id: run.run_id.to_string(),
             agent: run.agent,
@@ -122,11 +188,16 @@ impl RunReport {
             stalled: run.stalled,
             duration_ms: run.duration_ms,
             session_id: run.session,
-            structured: run.structured.and_then(|value| value.as_object().cloned()),
+            structured: run.structured.and_then(|value| as_object(value, bytes_max)),
+            repaired: run.repaired,
+            attempts: Some(run.attempts).filter(|attempts| *attempts > 1),
+            errors,
+            verification: run.verification.map(|word| word.as_str().to_owned()),
+            acceptance: run.acceptance.iter().map(AcceptanceReport::from).collect(),
             exit_code: run.exit_code.filter(|code| *code != 0),
             changed_files: run.changes.as_ref().map(|changes| ChangedFiles::of(changes, FILES_SHOWN)),
             branch: run.branch.as_ref().map(BranchReport::from),
-            warnings: run.warnings.into_iter().chain(damage(run.damaged_lines)).take(WARNINGS_MAX).collect(),
+            warnings: too_long.into_iter().chain(warnings).collect(),
             ..Self::default()
         };
         let usage = run.usage;

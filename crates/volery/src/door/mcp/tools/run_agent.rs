@@ -57,6 +57,10 @@ pub(super) struct RunRequest {
     fork: Option<bool>,
     /// Another model than the agent's own.
     model: Option<String>,
+    /// A JSON schema (draft 2020-12, no references to other files) that the answer must satisfy, in place of the agent's
+    /// own if it has one. The checked value is in `structured` of the result; an answer in another shape is asked for
+    /// once more and then fails, with its text kept.
+    output_schema: Option<serde_json::Map<String, serde_json::Value>>,
     /// Tighter limits than the agent's own.
     limits: Option<Limits>,
     /// Your own name for this request. The same key with the same request returns the same run instead of a second
@@ -124,6 +128,7 @@ impl RunRequest {
             session: self.session_id,
             fork: self.fork.unwrap_or_default(),
             model: self.model,
+            output_schema: self.output_schema.map(serde_json::Value::Object),
             limits: self.limits.unwrap_or_default().into(),
             idempotency_key: self.idempotency_key,
             on_disconnect,
