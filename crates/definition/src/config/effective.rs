@@ -35,6 +35,8 @@ pub struct Config {
     pub disconnect_grace_ms: Setting<u64>,
     /// Which systems' tools a server offers.
     pub dialects: Setting<Vec<DialectName>>,
+    /// How many calls one caller may make a minute.
+    pub calls_per_minute: Setting<u32>,
     /// How long a synchronous call of a client with this name waits.
     pub client_wait_ms: BTreeMap<String, Setting<u64>>,
     pub containment: Setting<ContainmentDemand>,
@@ -81,6 +83,7 @@ impl Config {
         rows.push(row("serve.dialects", &self.dialects, |dialects| {
             dialects.iter().map(|dialect| dialect.as_str()).collect::<Vec<_>>().join(" ")
         }));
+        rows.push(row("serve.calls_per_minute", &self.calls_per_minute, u32::to_string));
         for (name, wait) in &self.client_wait_ms {
             rows.push(row(format!("clients.{name}.wait"), wait, time));
         }

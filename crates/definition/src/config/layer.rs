@@ -45,6 +45,7 @@ pub struct Serve {
     pub on_disconnect: Option<DisconnectChoice>,
     pub disconnect_grace_ms: Option<u64>,
     pub dialects: Option<Vec<DialectName>>,
+    pub calls_per_minute: Option<u32>,
 }
 
 /// What happens to runs when their door goes away in good order; the grace is a setting of its own.

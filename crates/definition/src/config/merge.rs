@@ -39,6 +39,7 @@ pub fn merge(layers: Vec<(Layer, String, ConfigLayer)>) -> Config {
         on_disconnect: sum.on_disconnect.expect(set),
         disconnect_grace_ms: sum.disconnect_grace_ms.expect(set),
         dialects: sum.dialects.expect(set),
+        calls_per_minute: sum.calls_per_minute.expect(set),
         client_wait_ms: sum.client_wait_ms,
         containment: sum.containment.expect(set),
     }
@@ -76,6 +77,7 @@ struct Sum {
     on_disconnect: Option<Setting<super::DisconnectChoice>>,
     disconnect_grace_ms: Option<Setting<u64>>,
     dialects: Option<Setting<Vec<domain::dialect::DialectName>>>,
+    calls_per_minute: Option<Setting<u32>>,
     client_wait_ms: std::collections::BTreeMap<String, Setting<u64>>,
     containment: Option<Setting<domain::run::ContainmentDemand>>,
 }
@@ -107,6 +109,7 @@ impl Sum {
         origin.put(&mut self.on_disconnect, serve.on_disconnect);
         origin.put(&mut self.disconnect_grace_ms, serve.disconnect_grace_ms);
         origin.put(&mut self.dialects, serve.dialects);
+        origin.put(&mut self.calls_per_minute, serve.calls_per_minute);
         for (name, client) in clients {
             if let Some(wait_ms) = client.wait_ms {
                 self.client_wait_ms.insert(name, origin.of(wait_ms));

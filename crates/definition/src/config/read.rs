@@ -18,6 +18,8 @@ use crate::{FILE_BYTES_MAX, limits};
 
 /// No machine has this many slots, no queue this many places.
 const SLOTS_MAX: u64 = 100_000;
+/// The most calls a minute that can be set.
+const CALLS_MAX: u64 = 10_000_000;
 
 /// A configuration file, as it was found.
 #[derive(Debug, Clone, Copy)]
@@ -174,8 +176,12 @@ fn read_serve(node: &Node, findings: &mut Findings<'_>) -> Option<Serve> {
         let nodes = list(node, "serve.dialects", findings)?;
         nodes.iter().map(|node| choice(node, "serve.dialects", &words, findings)).collect()
     });
+    let calls_per_minute = fields.take("calls_per_minute").and_then(|node| {
+        let number = amount(node, "serve.calls_per_minute", Bounds::from(1).up_to(CALLS_MAX), findings)?;
+        u32::try_from(number).ok()
+    });
     fields.close(findings);
-    Some(Serve { wait_ms, on_disconnect, disconnect_grace_ms, dialects })
+    Some(Serve { wait_ms, on_disconnect, disconnect_grace_ms, dialects, calls_per_minute })
 }
 
 fn read_clients(node: &Node, findings: &mut Findings<'_>) -> BTreeMap<String, Client> {

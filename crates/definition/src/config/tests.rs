@@ -87,6 +87,7 @@ wait = \"20s\"
 on_disconnect = \"continue\"
 disconnect_grace = 0
 dialects = [\"jarvis\", \"volery\"]
+calls_per_minute = 7
 [clients.\"my client\"]
 wait = \"2m\"
 [run]
@@ -107,6 +108,7 @@ containment = \"plain\"
             on_disconnect: Some(DisconnectChoice::Continue),
             disconnect_grace_ms: Some(0),
             dialects: Some(vec![DialectName::Jarvis, DialectName::Volery]),
+            calls_per_minute: Some(7),
         },
         clients: [("my client".to_owned(), Client { wait_ms: Some(120_000) })].into(),
         run: Run { containment: Some(ContainmentDemand::Plain) },
@@ -423,6 +425,7 @@ fn the_nearest_layer_wins_and_every_value_knows_its_origin() {
         row("serve.on_disconnect", "continue", Layer::User, "u.toml"),
         default("serve.disconnect_grace", "30.0s"),
         default("serve.dialects", "volery"),
+        default("serve.calls_per_minute", "1200"),
         row("clients.c.wait", "9.0s", Layer::User, "u.toml"),
         default("run.containment", "auto"),
     ];

@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Attempted;
+use crate::harmless::harmless;
 use crate::id::AgentName;
 use crate::size::{head, tail};
 
@@ -100,6 +101,7 @@ fn render(number: usize, exchange: &Exchange) -> String {
 
 /// Cuts a text and marks the lines of it that could be taken for the frame.
 fn quoted(text: &str) -> String {
+    let text = harmless(text);
     let text = text.trim();
     let cut = match text.len() {
         0..=TEXT_BYTES_MAX => text.to_owned(),

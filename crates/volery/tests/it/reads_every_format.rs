@@ -191,7 +191,11 @@ fn a_change_is_seen_without_a_restart() {
 fn what_stands_beside_an_agent_is_read_each_time() {
     let stage = Stage::new();
     in_project(&stage, "agents/main/agent.md", "---\nname: main\ndescription: asks the others\n---\n");
-    in_project(&stage, "agents/mail/agent.md", "---\nname: mail\ndescription: d\n---\nSorts.\n");
+    in_project(
+        &stage,
+        "agents/mail/agent.md",
+        "---\nname: mail\ndescription: d\nsession: true\n---\nSorts.\n",
+    );
     in_project(&stage, "agents/mail/skills/b.md", "B.\n");
     in_project(&stage, "agents/mail/skills/a.md", "A.\n");
     in_project(&stage, "agents/mail/memory.md", "Memory.\n");
@@ -200,6 +204,8 @@ fn what_stands_beside_an_agent_is_read_each_time() {
     assert_eq!(prompt(&stage, "mail"), "Sorts.\n\nA.\n\nB.\n\nMemory.");
     in_project(&stage, "agents/mail/memory.md", "More.\n");
     assert_eq!(prompt(&stage, "mail"), "Sorts.\n\nA.\n\nB.\n\nMore.");
+    in_project(&stage, "agents/mail/agent.md", "---\nname: mail\ndescription: d\n---\nSorts.\n");
+    assert_eq!(prompt(&stage, "mail"), "Sorts.\n\nA.\n\nB.", "who keeps no session has no memory");
 
     let kiro = "{\"name\": \"check\", \"description\": \"Sub-agent: d\", \"allowedTools\": [\"fs_write\"]}";
     in_project(&stage, ".kiro/agents/check.json", kiro);

@@ -8,7 +8,7 @@ use super::context::Context;
 use super::error::CommandError;
 use super::exit::Exit;
 use crate::app::AppError;
-use crate::door::mcp::{Options, open, serve};
+use crate::door::mcp::{NativeTools, Options, open, serve};
 
 /// Serve MCP clients over standard input and output
 ///
@@ -27,6 +27,10 @@ pub(crate) struct Args {
     /// Without any: what [serve] dialects says, which is volery.
     #[arg(long = "dialect", value_name = "NAME", value_parser = dialect_parser(), verbatim_doc_comment)]
     dialects: Vec<DialectName>,
+
+    /// Also offer one tool for each agent of this directory's project
+    #[arg(long, value_name = "WHICH", value_enum, default_value_t)]
+    tools: NativeTools,
 }
 
 fn dialect_parser() -> impl TypedValueParser<Value = DialectName> {
@@ -40,7 +44,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<Exit, CommandEr
     // However the client ends it, leaving in good order is no failure.
     let configured = &app.config().dialects.value;
     let dialects = if args.dialects.is_empty() { configured } else { &args.dialects };
-    let surface = open(dialects, &app).await?;
+    let surface = open(dialects, args.tools, &app).await?;
     let options = Options::new(app.config(), surface);
     serve(app, options).await.map_err(|error| {
         AppError::internal(format!("could not serve on standard input and output: {error}"))

@@ -2,6 +2,7 @@
 //! the protocol, as an answer that wants more input in the newer one. Nothing depends on it: a client that does not
 //! answer hands the question to its model, and `answer_run` and people can answer it too.
 
+use domain::harmless::harmless;
 use domain::id::RunId;
 use rmcp::model::{
     ClientResult, ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema,
@@ -123,6 +124,6 @@ fn params(run: &RunView) -> Result<ElicitRequestParams, ErrorData> {
         })
         .build()
         .map_err(|error| ErrorData::internal_error(error, None))?;
-    let message = format!("The agent {} asks: {text}", run.agent);
+    let message = harmless(&format!("The agent {} asks: {text}", run.agent)).into_owned();
     Ok(ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema })
 }

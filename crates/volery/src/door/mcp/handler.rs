@@ -2,16 +2,18 @@
 //! their own files; prompts and completions do not exist and say so.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestMethod, CompleteRequestParams,
-    CompleteResult, ConstString, ErrorData, ExtensionCapabilities, GetTaskParams, GetTaskResult,
-    Implementation, InitializeRequestParams, InitializeResult, JsonObject, ListPromptsRequestMethod,
-    ListPromptsResult, ListResourceTemplatesRequestMethod, ListResourceTemplatesResult,
-    ListResourcesRequestMethod, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-    ReadResourceRequestMethod, ReadResourceRequestParams, ReadResourceResponse, ResourcesCapability,
-    ServerCapabilities, ServerConfig, TASKS_EXTENSION_ID, ToolsCapability, UpdateTaskParams,
+    CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, CompleteRequestMethod,
+    CompleteRequestParams, CompleteResult, ConstString, ContentBlock, ErrorData, ExtensionCapabilities,
+    GetTaskParams, GetTaskResult, Implementation, InitializeRequestParams, InitializeResult, JsonObject,
+    ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesRequestMethod,
+    ListResourceTemplatesResult, ListResourcesRequestMethod, ListResourcesResult, ListToolsResult,
+    PaginatedRequestParams, ReadResourceRequestMethod, ReadResourceRequestParams, ReadResourceResponse,
+    ResourcesCapability, ServerCapabilities, ServerConfig, TASKS_EXTENSION_ID, ToolsCapability,
+    UpdateTaskParams,
 };
 use rmcp::service::{RequestContext, RoleServer};
 use tokio_util::sync::CancellationToken;
@@ -66,6 +68,16 @@ impl Handler {
     }
 }
 
+/// Tells a caller to slow down.
+fn too_many(per_minute: u32, wait: Duration) -> CallToolResult {
+    let seconds = wait.as_secs() + 1;
+    let message = format!(
+        "too many calls: {per_minute} a minute are allowed. Try again in {seconds} s, and wait for runs instead of \
+         looking at them again and again. [serve] calls_per_minute in the configuration sets the limit"
+    );
+    CallToolResult::error(vec![ContentBlock::text(message)])
+}
+
 /// A client's name goes into records and messages, so it is kept short and printable.
 fn tidy_name(name: &str) -> String {
     name.chars().filter(|c| !c.is_control()).take(CALLER_CHARS_MAX).collect()
@@ -110,6 +122,9 @@ impl ServerHandler for Handler {
     ) -> Result<CallToolResponse, ErrorData> {
         let arguments = request.arguments.unwrap_or_default();
         let mut call = Call::new(self, context);
+        if let Err(wait) = self.options.rate.take(&call.client.name, Instant::now()) {
+            return Ok(too_many(self.options.rate.per_minute(), wait).into());
+        }
         if let Some(state) = &request.request_state {
             let (run, answered) = elicit::resume(&call, state, request.input_responses).await?;
             (call.resumed, call.unasked) = (Some(run), !answered);

@@ -17,6 +17,8 @@ mod in_flight;
 mod transport;
 
 mod call;
+mod call_rate;
+mod clean;
 mod clients;
 mod dialect;
 mod elicit;
@@ -28,7 +30,7 @@ mod tasks;
 mod tools;
 mod waiting;
 
-pub(crate) use dialect::open;
+pub(crate) use dialect::{NativeTools, open};
 pub(crate) use options::Options;
 pub(crate) use serve::serve;
 pub(crate) use submit::submit;

@@ -1,9 +1,11 @@
 //! What can be set about the door, and how it follows from the configuration.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use definition::config::Config;
 
+use super::call_rate::CallRate;
 use super::clients::Waits;
 use super::dialect::Surface;
 
@@ -17,6 +19,8 @@ pub(crate) struct Options {
     /// How long the result of a run is kept, which is how long a task lives.
     pub(crate) retention_ms: u64,
     pub(crate) pace: Pace,
+    /// Shared by all connections of a server.
+    pub(crate) rate: Arc<CallRate>,
 }
 
 /// The rhythm of the door.
@@ -59,6 +63,7 @@ impl Options {
             disconnect_grace_ms: config.disconnect_grace_ms.value,
             retention_ms: config.retention_record_ms.value,
             pace: Pace::default(),
+            rate: Arc::new(CallRate::new(config.calls_per_minute.value)),
         }
     }
 }

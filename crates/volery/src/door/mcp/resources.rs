@@ -2,21 +2,37 @@
 
 use domain::id::RunRef;
 use rmcp::model::{
-    ErrorData, ListResourcesResult, ReadResourceResult, Resource, ResourceContents, ResourceTemplate,
+    ErrorData, ListResourcesResult, MetaObject, ProtocolVersion, ReadResourceResult, Resource,
+    ResourceContents, ResourceTemplate,
 };
 use serde::Serialize;
 use serde_json::json;
 
 use super::call::Call;
+use super::clean;
 use super::events;
 use crate::app::{AppError, ErrorKind, GetRun, ListAgents};
 
 const JSON: &str = "application/json";
+const TEXT: &str = "text/plain";
 pub(super) const SCHEME: &str = "volery://";
 /// The most of a result or of events that one reading returns.
 const PAGE_BYTES: usize = 256 << 10;
 const EVENTS_MAX: usize = 500;
 const AGENTS_MAX: usize = 500;
+
+/// Tells whether the client knows links in results: they came with this revision.
+pub(super) fn can_be_linked(call: &Call<'_>) -> bool {
+    call.context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2025_06_18)
+}
+
+/// Returns a link to the whole result of a run.
+pub(super) fn link_to_result(run: &str) -> Resource {
+    Resource::new(format!("{SCHEME}runs/{run}/result"), format!("result-{run}"))
+        .with_title("The whole result")
+        .with_description("The whole result of the run, in pages; get_run reads the same.")
+        .with_mime_type(TEXT)
+}
 
 /// Answers `resources/list`: the agents. Runs come and go, and are reached by their templates.
 pub(super) async fn list(call: &Call<'_>) -> Result<ListResourcesResult, ErrorData> {
@@ -48,6 +64,13 @@ pub(super) fn templates() -> Vec<ResourceTemplate> {
         template("agents/{name}", "agent", "Agent", "One agent: what it is for and how it is driven."),
         template("runs/{id}", "run", "Run", "One run: how it stands, and its result."),
         template(
+            "runs/{id}/result{?offset}",
+            "run-result",
+            "Result of a run",
+            "What a run answered, from a byte on; _meta.next_offset begins the next page.",
+        )
+        .with_mime_type(TEXT),
+        template(
             "runs/{id}/events{?from}",
             "run-events",
             "Events of a run",
@@ -75,6 +98,7 @@ pub(super) async fn read(call: &Call<'_>, uri: &str) -> Result<ReadResourceResul
             let detail = call.door.app.get_run(ask).await;
             to_text(&detail.map_err(|error| failed(uri, &error))?.run)?
         }
+        Address::Result(run, offset) => return read_result(call, uri, &run, offset).await,
         Address::Events(run, from) => {
             let events_from = Some(from);
             let ask =
@@ -92,12 +116,39 @@ pub(super) async fn read(call: &Call<'_>, uri: &str) -> Result<ReadResourceResul
     Ok(ReadResourceResult::new(vec![contents]))
 }
 
+/// Reads a page of a result as it is, and not as JSON.
+async fn read_result(
+    call: &Call<'_>,
+    uri: &str,
+    run: &RunRef,
+    offset: u64,
+) -> Result<ReadResourceResult, ErrorData> {
+    let ask = GetRun {
+        run: run.to_string(),
+        result_offset: offset,
+        result_max: PAGE_BYTES as u64,
+        ..GetRun::default()
+    };
+    let run = call.door.app.get_run(ask).await.map_err(|error| failed(uri, &error))?.run;
+    let mut text = run.result.unwrap_or_default();
+    clean::text(&mut text);
+    let mut contents = ResourceContents::text(text, uri).with_mime_type(TEXT);
+    if let Some(next) = run.result_next_offset {
+        let mut meta = MetaObject::new();
+        meta.insert("next_offset".to_owned(), next.into());
+        contents = contents.with_meta(meta);
+    }
+    Ok(ReadResourceResult::new(vec![contents]))
+}
+
 /// What a URI means.
 #[derive(Debug)]
 enum Address<'a> {
     Agents,
     Agent(&'a str),
     Run(RunRef),
+    /// With the byte that the page begins at.
+    Result(RunRef, u64),
     Events(RunRef, u64),
 }
 
@@ -107,31 +158,34 @@ impl<'a> Address<'a> {
             Some((path, query)) => (path, Some(query)),
             None => (uri.strip_prefix(SCHEME)?, None),
         };
-        let from = || match query {
-            Some(query) => query.strip_prefix("from=")?.parse().ok(),
+        let number = |key: &str| match query {
+            Some(query) => query.strip_prefix(key)?.strip_prefix('=')?.parse().ok(),
             None => Some(0),
         };
         match path.split('/').collect::<Vec<_>>().as_slice() {
             ["agents"] => Some(Self::Agents),
             ["agents", name] => Some(Self::Agent(name)),
             ["runs", run] => Some(Self::Run(run.parse().ok()?)),
-            ["runs", run, "events"] => Some(Self::Events(run.parse().ok()?, from()?)),
+            ["runs", run, "result"] => Some(Self::Result(run.parse().ok()?, number("offset")?)),
+            ["runs", run, "events"] => Some(Self::Events(run.parse().ok()?, number("from")?)),
             _ => None,
         }
     }
 }
 
 fn to_text(value: &impl Serialize) -> Result<String, ErrorData> {
-    serde_json::to_string(value).map_err(|error| {
+    let mut value = serde_json::to_value(value).map_err(|error| {
         ErrorData::internal_error(format!("the resource could not be written: {error}"), None)
-    })
+    })?;
+    clean::value(&mut value);
+    Ok(value.to_string())
 }
 
 fn unknown(uri: &str) -> ErrorData {
     let shown: String = uri.chars().take(200).collect();
     let message = format!(
-        "no resource {shown:?}; there are {SCHEME}agents, {SCHEME}agents/{{name}}, {SCHEME}runs/{{id}} and \
-         {SCHEME}runs/{{id}}/events"
+        "no resource {shown:?}; there are {SCHEME}agents, {SCHEME}agents/{{name}}, {SCHEME}runs/{{id}}, \
+         {SCHEME}runs/{{id}}/result and {SCHEME}runs/{{id}}/events"
     );
     ErrorData::resource_not_found(message, Some(json!({ "uri": shown })))
 }

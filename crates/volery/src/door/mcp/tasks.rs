@@ -11,6 +11,7 @@ use rmcp::model::{
 use serde_json::Value;
 
 use super::call::Call;
+use super::clean;
 use super::elicit;
 use super::tools::{RunReport, is_failure};
 use crate::app::{Answer, AppError, Cancel, CancelTarget, ErrorKind, GetRun, RunView, WaitingView};
@@ -117,7 +118,8 @@ fn result_of(call: &Call<'_>, view: RunView) -> Result<JsonObject, ErrorData> {
     let failed = is_failure(&view.status);
     let unwritable =
         |error| ErrorData::internal_error(format!("the result could not be written: {error}"), None);
-    let report = serde_json::to_value(RunReport::of(view, &call.client)).map_err(unwritable)?;
+    let mut report = serde_json::to_value(RunReport::of(view, &call.client)).map_err(unwritable)?;
+    clean::value(&mut report);
     let result =
         if failed { CallToolResult::structured_error(report) } else { CallToolResult::structured(report) };
     match serde_json::to_value(result).map_err(unwritable)? {

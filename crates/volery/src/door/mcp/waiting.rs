@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use domain::duration::display_ms;
+use domain::harmless::harmless;
 use domain::id::RunId;
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -170,9 +171,9 @@ fn describe_one(sign: &Sign) -> String {
     if let Some(words) = last_words {
         let skipped = words.chars().count().saturating_sub(TAIL_CHARS);
         line.push_str(" … ");
-        line.extend(words.chars().skip(skipped).filter(|c| !c.is_control()));
+        line.push_str(&words.chars().skip(skipped).collect::<String>());
     }
-    line
+    harmless(&line).into_owned()
 }
 
 /// Sends progress notifications, one at a time and always increasing.

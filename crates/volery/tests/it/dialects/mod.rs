@@ -1,3 +1,4 @@
 //! Servers that stand in for other systems: their tools, their answers, and their defects, which are not there.
 
+mod per_agent;
 mod sub_agents_mcp;

@@ -9,6 +9,7 @@ use rmcp::model::InputRequiredResult;
 use sha2::{Digest, Sha256};
 
 use super::super::call::Call;
+use super::super::clean;
 use super::super::clients::CancelMeaning;
 use super::super::elicit;
 use super::super::tools::obey_cancel;
@@ -83,7 +84,8 @@ pub(super) async fn delegate(
     match waited {
         WaitEnd::Waited(_) | WaitEnd::Asked(_) => {
             let ask = GetRun { run: run.to_string(), result_max: RESULT_BYTES_MAX, ..GetRun::default() };
-            let view = Box::new(call.door.app.get_run(ask).await?.run);
+            let mut view = Box::new(call.door.app.get_run(ask).await?.run);
+            clean::run(&mut view);
             if view.ended {
                 unanswered.forget(words);
                 return Ok(Delegated::Ended(view));

@@ -5,11 +5,12 @@ mod codex;
 mod contract;
 mod delegate;
 mod jarvis;
+mod per_agent;
 mod sub_agents;
 mod surface;
 mod volery;
 
-pub(crate) use surface::{Surface, open};
+pub(crate) use surface::{NativeTools, Surface, open};
 
 use std::io::Write;
 

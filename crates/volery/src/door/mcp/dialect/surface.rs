@@ -5,13 +5,15 @@ use std::fmt;
 use std::sync::Arc;
 
 use domain::dialect::DialectName;
+use domain::harmless::harmless;
 use rmcp::model::{
     CallToolResponse, ErrorData, JsonObject, ListResourcesResult, ReadResourceResult, ResourceTemplate, Tool,
 };
 use serde_json::json;
 
 use super::super::call::Call;
-use super::{Dialect, codex, jarvis, sub_agents, volery};
+use super::super::clean;
+use super::{Dialect, codex, jarvis, per_agent, sub_agents, volery};
 use crate::app::{App, AppError};
 
 /// Everything that a server offers. Cheap to clone.
@@ -25,8 +27,22 @@ struct Offered {
     owners: HashMap<String, usize>,
 }
 
+/// Which tools the native dialect has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum NativeTools {
+    /// The same nine for every project.
+    #[default]
+    Generic,
+    /// One for each agent beside them.
+    PerAgent,
+}
+
 /// Makes the surface of the dialects that were asked for.
-pub(crate) async fn open(names: &[DialectName], app: &App) -> Result<Surface, AppError> {
+pub(crate) async fn open(
+    names: &[DialectName],
+    native_tools: NativeTools,
+    app: &App,
+) -> Result<Surface, AppError> {
     let foreign = names.iter().any(|name| *name != DialectName::Volery);
     if foreign && app.is_inside_run() {
         let message =
@@ -42,6 +58,14 @@ pub(crate) async fn open(names: &[DialectName], app: &App) -> Result<Surface, Ap
             DialectName::Jarvis => Box::new(jarvis::open(app).await?),
         });
     }
+    match (native_tools, names.contains(&DialectName::Volery)) {
+        (NativeTools::Generic, _) => {}
+        (NativeTools::PerAgent, true) => dialects.push(Box::new(per_agent::open(app).await?)),
+        (NativeTools::PerAgent, false) => {
+            let message = "--tools per-agent is for the dialect volery, and this server does not speak it";
+            return Err(AppError::usage(message));
+        }
+    }
     Surface::new(dialects)
 }
 
@@ -50,7 +74,11 @@ impl Surface {
         let mut owners: HashMap<String, usize> = HashMap::new();
         let mut tools = Vec::new();
         for (index, dialect) in dialects.iter().enumerate() {
-            let own = dialect.tools();
+            let mut own = dialect.tools();
+            for tool in &mut own {
+                // It may hold what files of a repository say.
+                tool.description = tool.description.take().map(|text| harmless(&text).into_owned().into());
+            }
             for name in own.iter().map(|tool| tool.name.to_string()).chain(dialect.aliases()) {
                 if let Some(other) = owners.insert(name.clone(), index).filter(|other| *other != index) {
                     let names = [&dialects[other], dialect].map(|dialect| dialect.server());
@@ -102,7 +130,13 @@ impl Surface {
         arguments: JsonObject,
     ) -> Result<CallToolResponse, ErrorData> {
         match self.0.owners.get(tool) {
-            Some(owner) => self.0.dialects[*owner].call(call, tool, arguments).await,
+            Some(owner) => {
+                let mut answer = self.0.dialects[*owner].call(call, tool, arguments).await?;
+                if let CallToolResponse::Complete(result) = &mut answer {
+                    clean::result(result);
+                }
+                Ok(answer)
+            }
             None => Err(ErrorData::invalid_params(self.unknown_tool(tool), None)),
         }
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::session::{BOTH, Era, Session};
+use super::session::{BOTH, Era, Session, brisk};
 
 async fn read(session: &mut Session, era: Era, uri: &str) -> Value {
     let answer = session.ask(era, "resources/read", json!({ "uri": uri })).await;
@@ -28,7 +28,12 @@ async fn agents_are_listed_and_runs_have_templates() {
         let templates: Vec<_> = templates.iter().map(|template| template["uriTemplate"].clone()).collect();
         assert_eq!(
             templates,
-            ["volery://agents/{name}", "volery://runs/{id}", "volery://runs/{id}/events{?from}"]
+            [
+                "volery://agents/{name}",
+                "volery://runs/{id}",
+                "volery://runs/{id}/result{?offset}",
+                "volery://runs/{id}/events{?from}"
+            ]
         );
     }
 }
@@ -76,4 +81,36 @@ async fn an_unknown_resource_is_told_in_the_manner_of_the_generation() {
             assert_eq!(answer["error"]["code"], code, "{uri}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_result_that_is_cut_is_linked_and_read_in_pages() {
+    let mut session = Session::begin(Era::Legacy, "x", json!({})).await;
+    let result = session.call(Era::Legacy, "run_agent", json!({ "agent": "long", "prompt": "p" })).await;
+    let link = &result["content"][1];
+    assert_eq!((&link["type"], &link["mimeType"]), (&json!("resource_link"), &json!("text/plain")), "{link}");
+    let uri = link["uri"].as_str().unwrap().to_owned();
+    let mut whole = String::new();
+    let mut next = uri.clone();
+    loop {
+        let read = session.ask(Era::Legacy, "resources/read", json!({ "uri": next })).await;
+        let page = &read["result"]["contents"][0];
+        whole.push_str(page["text"].as_str().unwrap_or_else(|| panic!("{read}")));
+        match page["_meta"]["next_offset"].as_u64() {
+            Some(offset) => next = format!("{uri}?offset={offset}"),
+            None => break,
+        }
+    }
+    assert_eq!(whole, "0123456789\n".repeat(20_000));
+    let quick = session.call(Era::Legacy, "run_agent", json!({ "agent": "quick", "prompt": "p" })).await;
+    assert_eq!(quick["content"].as_array().unwrap().len(), 1, "what is whole needs no link");
+}
+
+#[tokio::test]
+async fn a_client_from_before_links_gets_none() {
+    let mut session = Session::open(brisk());
+    let params = json!({ "protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": { "name": "x", "version": "1" } });
+    session.ask(Era::Legacy, "initialize", params).await;
+    let result = session.call(Era::Legacy, "run_agent", json!({ "agent": "long", "prompt": "p" })).await;
+    assert_eq!(result["content"].as_array().unwrap().len(), 1, "{result}");
 }

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
+use super::super::call_rate::CallRate;
 use super::super::clients::Waits;
 use super::super::dialect::Surface;
 use super::super::options::{Options, Pace};
@@ -59,6 +60,7 @@ pub(super) fn brisk() -> Options {
         waits: waits(),
         disconnect_grace_ms: 30_000,
         retention_ms: 604_800_000,
+        rate: Arc::new(CallRate::new(10_000)),
         pace,
     }
 }

@@ -2,12 +2,15 @@
 //! file: oversized and unreadable lines in `answers_every_line`, the end of the input in `leaves_at_once`, schemas
 //! in `offers_tools`, a store of tasks in `offers_tasks`.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::super::call_rate::CallRate;
 use super::super::in_flight::IN_FLIGHT_MAX;
-use super::session::{BOTH, Era, Session};
+use super::super::options::Options;
+use super::session::{BOTH, Era, Session, brisk};
 
 /// More requests than are worked on, and than fit into the pipe.
 const FLOOD: u32 = 20_000;
@@ -137,4 +140,28 @@ async fn a_client_that_floods_and_does_not_read_is_not_read_either() {
         let answer = session.next().await;
         assert!(answer["result"].is_object() || answer["error"]["code"] == -32000, "{answer}");
     }
+}
+
+#[tokio::test]
+async fn a_caller_without_calls_left_is_told_when_to_come_back() {
+    let mut session = Session::open(Options { rate: Arc::new(CallRate::new(2)), ..brisk() });
+    session.hello(Era::Legacy, "x", json!({})).await;
+    for _ in 0..2 {
+        let list = session.call(Era::Legacy, "list_agents", json!({})).await;
+        assert_ne!(list["isError"], json!(true), "{list}");
+    }
+    let refused = session.call(Era::Legacy, "list_agents", json!({})).await;
+    assert_eq!(refused["isError"], json!(true));
+    let text = refused["content"][0]["text"].as_str().unwrap();
+    assert!(text.starts_with("too many calls: 2 a minute are allowed. Try again in "), "{text}");
+}
+
+#[tokio::test]
+async fn what_cannot_be_seen_does_not_reach_the_model() {
+    let mut session = Session::begin(Era::Legacy, "x", json!({})).await;
+    let prompt = "\u{1b}[31mred\u{1b}[0m \u{202e}evil\u{202c} \u{e0041}tag\u{7}";
+    let result = session.call(Era::Legacy, "run_agent", json!({ "agent": "quick", "prompt": prompt })).await;
+    assert_eq!(result["structuredContent"]["result"], "RED EVIL TAG", "{result}");
+    let text = result["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains("\"RED EVIL TAG\"") && !text.contains("u001b"), "{text}");
 }

@@ -6,7 +6,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use rmcp::model::{
     CallToolResponse, CallToolResult, ContentBlock, CreateTaskResult, ErrorData, InputRequiredResult,
-    JsonObject, MetaObject, Tool, ToolAnnotations,
+    JsonObject, MetaObject, Resource, Tool, ToolAnnotations,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::super::call::Call;
+use super::super::{clean, resources};
 use super::{
     answer_run, arguments, cancel_run, get_run, health, list_agents, list_runs, run_agent, run_agents,
     schema, wait_runs,
@@ -33,6 +34,11 @@ pub(super) trait NativeTool: 'static {
     /// Its doc comment is the tool's description.
     type Input: DeserializeOwned + JsonSchema + Send;
     type Output: Serialize + JsonSchema;
+
+    /// The runs whose results are longer than what is shown of them.
+    fn cut_short(_output: &Self::Output) -> Vec<String> {
+        Vec::new()
+    }
 
     fn call(
         call: &Call<'_>,
@@ -126,15 +132,34 @@ async fn run<T: NativeTool>(call: &Call<'_>, arguments: Value) -> Result<CallToo
     let input = serde_json::from_value(arguments)
         .map_err(|error| AppError::usage(format!("the arguments of {} cannot be used: {error}", T::NAME)))?;
     let to_value = |output| {
-        serde_json::to_value(output)
-            .map_err(|error| AppError::internal(format!("the answer could not be written as JSON: {error}")))
+        let written = serde_json::to_value(output);
+        let mut value = written.map_err(|error| {
+            AppError::internal(format!("the answer could not be written as JSON: {error}"))
+        })?;
+        clean::value(&mut value);
+        Ok::<_, AppError>(value)
+    };
+    let links = |output: &T::Output| match resources::can_be_linked(call) {
+        true => T::cut_short(output).iter().map(|run| resources::link_to_result(run)).collect(),
+        false => Vec::new(),
     };
     Ok(match T::call(call, input).await? {
-        Reply::Done(output) => CallToolResult::structured(to_value(output)?).into(),
-        Reply::Failed(output) => CallToolResult::structured_error(to_value(output)?).into(),
+        Reply::Done(output) => {
+            let links = links(&output);
+            with_links(CallToolResult::structured(to_value(output)?), links).into()
+        }
+        Reply::Failed(output) => {
+            let links = links(&output);
+            with_links(CallToolResult::structured_error(to_value(output)?), links).into()
+        }
         Reply::Task(task) => CallToolResponse::Task(*task),
         Reply::Ask(ask) => CallToolResponse::InputRequired(*ask),
     })
+}
+
+fn with_links(mut result: CallToolResult, links: Vec<Resource>) -> CallToolResult {
+    result.content.extend(links.into_iter().map(ContentBlock::resource_link));
+    result
 }
 
 fn define<T: NativeTool>() -> Tool {

@@ -237,6 +237,11 @@ impl RunReport {
         report
     }
 
+    /// Returns the run, if its result is longer than what is shown of it.
+    pub(super) fn cut_short(&self) -> Option<String> {
+        self.result_next_offset.map(|_| self.run_id.clone())
+    }
+
     /// A run that was started and not looked at since.
     pub(super) fn started(run_id: String, agent: String, warnings: Vec<String>) -> Self {
         let mut report = Self { run_id, agent, status: "running".into(), warnings, ..Self::default() };

@@ -147,6 +147,10 @@ impl NativeTool for RunAgent {
     type Input = Input;
     type Output = RunReport;
 
+    fn cut_short(output: &RunReport) -> Vec<String> {
+        output.cut_short().into_iter().collect()
+    }
+
     async fn call(call: &Call<'_>, input: Input) -> Result<Reply<RunReport>, AppError> {
         let agent = input.request.agent.clone();
         let asynchronous = input.wait_s == Some(0);

@@ -73,6 +73,10 @@ impl NativeTool for RunAgents {
     type Input = Input;
     type Output = Output;
 
+    fn cut_short(output: &Output) -> Vec<String> {
+        output.runs.iter().filter_map(RunReport::cut_short).collect()
+    }
+
     async fn call(call: &Call<'_>, input: Input) -> Result<Reply<Output>, AppError> {
         let asynchronous = input.wait_s == Some(0);
         let attachment = if asynchronous { Attachment::Detached } else { Attachment::Attached };

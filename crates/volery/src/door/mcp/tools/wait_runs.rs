@@ -54,6 +54,10 @@ impl NativeTool for WaitRuns {
     type Input = Input;
     type Output = Output;
 
+    fn cut_short(output: &Output) -> Vec<String> {
+        output.runs.iter().filter_map(RunReport::cut_short).collect()
+    }
+
     async fn call(call: &Call<'_>, input: Input) -> Result<Reply<Output>, AppError> {
         let until = match input.until {
             Some(Until::Any) => WaitUntil::Any,

@@ -64,7 +64,10 @@ fn failure(agent: &str, timeout_ms: Option<u64>, run: &RunView) -> Option<(&'sta
         Outcome::Failed { failure: Failure::Output { .. } } => {
             (PARSE_ERROR, "No result event or text content in Claude output.".to_owned())
         }
-        Outcome::Failed { failure: Failure::Schema { reason } } => (PARSE_ERROR, reason.clone()),
+        Outcome::Failed { failure: Failure::Schema { reason, errors } } => {
+            let lines = std::iter::once(reason).chain(errors).map(String::as_str);
+            (PARSE_ERROR, lines.collect::<Vec<_>>().join("\n"))
+        }
         Outcome::Failed { .. }
         | Outcome::Partial { .. }
         | Outcome::Cancelled { .. }

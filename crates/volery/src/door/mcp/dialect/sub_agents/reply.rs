@@ -133,6 +133,7 @@ fn verdict(run: &RunView) -> (Status, i32) {
                 | Failure::Model { .. }
                 | Failure::Session { .. }
                 | Failure::Schema { .. }
+                | Failure::Acceptance { .. }
                 | Failure::Limit { .. }
                 | Failure::Storage { .. }
                 | Failure::Bug { .. } => told.unwrap_or(FAILED),

@@ -1,0 +1,105 @@
+//! One tool for each agent beside the native ones, for clients and models that choose among tools better than among the
+//! entries of a list. The agents are those of the server's own project when it starts: a list of tools does not change.
+
+use std::sync::Arc;
+
+use domain::dialect::DialectName;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use rmcp::model::{CallToolResponse, ErrorData, JsonObject, Tool};
+use serde_json::Value;
+
+use super::super::call::Call;
+use super::super::tools;
+use super::Dialect;
+use crate::app::{AgentView, App, AppError, ListAgents};
+
+const PREFIX: &str = "agent_";
+/// The longest name that every client takes with its own prefix.
+const NAME_CHARS_MAX: usize = 40;
+const AGENTS_MAX: usize = 100;
+/// The tool that does the work.
+const RUN_AGENT: &str = "run_agent";
+
+#[derive(Debug)]
+pub(super) struct PerAgent {
+    /// The tools, and the agents they are for.
+    tools: Vec<(Tool, String)>,
+}
+
+/// Makes a tool of each agent that can be started as things are.
+pub(super) async fn open(app: &App) -> Result<PerAgent, AppError> {
+    let list = app.list_agents(ListAgents::default()).await?;
+    let mut tools: Vec<(Tool, String)> = Vec::new();
+    for agent in list.agents.into_iter().filter(|agent| agent.problem.is_none()).take(AGENTS_MAX) {
+        let tool = tool_of(&agent);
+        // Two names that differ only in what a tool's name cannot hold: the first has the tool.
+        if tools.iter().all(|(known, _)| known.name != tool.name) {
+            tools.push((tool, agent.name));
+        }
+    }
+    Ok(PerAgent { tools })
+}
+
+fn tool_of(agent: &AgentView) -> Tool {
+    let word = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c.to_ascii_lowercase() } else { '_' };
+    let name: String = PREFIX.chars().chain(agent.name.chars().map(word)).take(NAME_CHARS_MAX).collect();
+    let mut description = agent.description.clone();
+    let lists = [("Use when", &agent.use_when), ("Avoid when", &agent.avoid_when)];
+    for (heading, lines) in lists.into_iter().filter(|(_, lines)| !lines.is_empty()) {
+        description.push_str(&format!("\n\n{heading}:\n- {}", lines.join("\n- ")));
+    }
+    let mut tool =
+        tools::list().into_iter().find(|tool| tool.name == RUN_AGENT).expect("it is one of the tools");
+    let mut schema = JsonObject::clone(&tool.input_schema);
+    if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+        properties.shift_remove("agent");
+    }
+    if let Some(Value::Array(required)) = schema.get_mut("required") {
+        required.retain(|name| name != "agent");
+    }
+    tool.input_schema = Arc::new(schema);
+    tool.name = name.into();
+    tool.description = Some(description.into());
+    let title = format!("Ask {}", agent.name);
+    tool.annotations = tool.annotations.map(|mut hints| {
+        hints.title = Some(title.clone());
+        hints
+    });
+    tool.title = Some(title);
+    tool
+}
+
+impl Dialect for PerAgent {
+    fn name(&self) -> DialectName {
+        DialectName::Volery
+    }
+
+    fn server(&self) -> String {
+        "volery".to_owned()
+    }
+
+    fn instructions(&self) -> String {
+        String::new()
+    }
+
+    fn tools(&self) -> Vec<Tool> {
+        self.tools.iter().map(|(tool, _)| tool.clone()).collect()
+    }
+
+    fn call<'a>(
+        &'a self,
+        call: Call<'a>,
+        tool: &'a str,
+        mut arguments: JsonObject,
+    ) -> BoxFuture<'a, Result<CallToolResponse, ErrorData>> {
+        if let Some((_, agent)) = self.tools.iter().find(|(known, _)| known.name == tool) {
+            arguments.insert("agent".to_owned(), agent.clone().into());
+        }
+        tools::call(call, RUN_AGENT, arguments).boxed()
+    }
+
+    fn has_tasks(&self) -> bool {
+        true
+    }
+}
