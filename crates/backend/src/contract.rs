@@ -21,6 +21,9 @@ pub struct Capabilities {
     pub names_sessions: bool,
     /// Tokens or money are reported.
     pub usage: bool,
+    /// Whose prices hold where only tokens are reported.
+    #[serde(skip)]
+    pub prices: PriceList,
     /// A run whose worker was lost can be continued.
     pub resume: bool,
     /// The agent can ask a person.
@@ -55,6 +58,18 @@ pub struct Capabilities {
     pub forks: bool,
     /// Each use of a tool is told, so that none told means none made.
     pub tells_tools: bool,
+}
+
+/// Where the price of a model is looked up.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum PriceList {
+    /// Nowhere: who serves the model is not known.
+    #[default]
+    Unlisted,
+    /// Among those of this provider.
+    Of(&'static str),
+    /// The model's name shows whose it is, or it has no price.
+    ByModel,
 }
 
 /// A way to drive agents.
@@ -266,6 +281,11 @@ pub trait Reader {
 pub enum Report {
     Said(String),
     Used(Usage),
+    /// What one of several models used, where the program tells them apart.
+    UsedBy {
+        model: String,
+        usage: Usage,
+    },
     Warned(String),
     /// The session that a later run can continue, as soon as it is known.
     Session(String),

@@ -14,12 +14,7 @@ pub fn used_before(spec: &RunSpec, place: &Place<'_>) -> Option<Usage> {
 
 /// Reports what this run used of the sum that a program tells, or that nobody knows it.
 pub fn own_part(program: &str, sum: Usage, before: Option<Usage>) -> Report {
-    let part = before.and_then(|before| {
-        let input_tokens = sum.input_tokens.checked_sub(before.input_tokens)?;
-        let output_tokens = sum.output_tokens.checked_sub(before.output_tokens)?;
-        Some(Usage { input_tokens, output_tokens, cost: None })
-    });
-    match part {
+    match before.and_then(|before| sum.beyond(before)) {
         Some(usage) => Report::Used(usage),
         None => Report::Warned(format!(
             "{program} counts tokens over the whole session; those of this run are not known"
@@ -33,7 +28,7 @@ mod tests {
 
     #[test]
     fn a_part_is_told_only_where_the_beginning_is_known_and_fits() {
-        let of = |input_tokens, output_tokens| Usage { input_tokens, output_tokens, cost: None };
+        let of = |input_tokens, output_tokens| Usage { input_tokens, output_tokens, ..Usage::default() };
         assert_eq!(own_part("x", of(200, 20), Some(of(100, 10))), Report::Used(of(100, 10)));
         for before in [None, Some(of(300, 10))] {
             assert!(matches!(own_part("x", of(200, 20), before), Report::Warned(_)));

@@ -22,6 +22,7 @@ pub mod logins;
 pub mod mcp_config;
 pub mod opencode;
 mod plain_words;
+pub mod prices;
 pub mod process;
 pub mod program;
 pub mod qwen;

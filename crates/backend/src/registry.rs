@@ -4,7 +4,7 @@ use crate::acp::{self, Acp};
 use crate::claude::Claude;
 use crate::codex::Codex;
 use crate::command::Command;
-use crate::contract::Backend;
+use crate::contract::{Backend, PriceList};
 use crate::copilot::Copilot;
 use crate::cursor::Cursor;
 use crate::gemini::Gemini;
@@ -24,8 +24,8 @@ static ALL: &[&dyn Backend] = &[
     &Command,
     &Acp,
     &Rehearsal,
-    &Claude { name: "claude", service: None },
-    &Claude { name: "glm", service: Some(GLM) },
+    &Claude { name: "claude", service: None, prices: PriceList::Of("anthropic") },
+    &Claude { name: "glm", service: Some(GLM), prices: PriceList::Of("zai") },
     &Codex,
     &Gemini,
     &Copilot,

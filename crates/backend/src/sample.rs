@@ -47,6 +47,7 @@ pub(crate) fn spec(backend: &str) -> RunSpec {
         containment: ContainmentDemand::Auto,
         setup: Setup::default(),
         alternatives: Vec::new(),
+        prices: std::collections::BTreeMap::new(),
         tag: 1,
         idempotency: None,
         warnings: Vec::new(),

@@ -7,7 +7,7 @@ use domain::nearest::nearest;
 use crate::agent::read_agent_name;
 use crate::text::{
     Bounds, Entry, Fields, Findings, Node, Place, Shape, YamlText, amount, duration_ms, list, quoted,
-    read_yaml, relative_path, text,
+    read_yaml, relative_path, text, usd,
 };
 use crate::{FILE_BYTES_MAX, frontmatter};
 
@@ -148,7 +148,7 @@ fn read_usage(node: &Node, findings: &mut Findings<'_>) -> Option<Step> {
     let output_tokens = tokens("output_tokens");
     let cost_microusd = match fields.take("cost_usd") {
         None => Some(None),
-        Some(node) => read_cost(node, findings).map(Some),
+        Some(node) => usd(node, &fields.name("cost_usd"), findings).map(Some),
     };
     fields.close(findings);
     Some(Step::Usage {
@@ -156,25 +156,6 @@ fn read_usage(node: &Node, findings: &mut Findings<'_>) -> Option<Step> {
         output_tokens: output_tokens?,
         cost_microusd: cost_microusd?,
     })
-}
-
-fn read_cost(node: &Node, findings: &mut Findings<'_>) -> Option<u64> {
-    let dollars = match &node.shape {
-        Shape::Integer(number) => *number as f64,
-        Shape::Number(number) => *number,
-        Shape::Nothing
-        | Shape::Truth(_)
-        | Shape::Text(_)
-        | Shape::Moment
-        | Shape::List(_)
-        | Shape::Map(_) => f64::NAN,
-    };
-    if (0.0..=1e9).contains(&dollars) {
-        return Some((dollars * 1e6).round() as u64);
-    }
-    let message = format!("usage.cost_usd: expected an amount of dollars, found {}", node.describe());
-    findings.error(node.place, message);
-    None
 }
 
 fn required<'a>(fields: &mut Fields<'a>, key: &'static str, findings: &mut Findings<'_>) -> Option<&'a Node> {

@@ -15,6 +15,7 @@ pub mod mcp_server;
 pub mod nearest;
 pub mod permission;
 pub mod plan;
+pub mod price;
 pub mod run;
 pub mod secret;
 pub mod setup;

@@ -1,11 +1,14 @@
 //! From an agent and a request to a run, or to a refusal with its reason. Pure: what exists on disk, the time
 //! and the random numbers come in as values.
 
+use std::collections::BTreeMap;
+
 use crate::Timestamp;
 use crate::agent::{Agent, Callers, Format};
 use crate::budget::{self, AskedLimits, Limits};
 use crate::id::{AgentName, RunId, SessionId};
 use crate::inputs::{self, Inputs};
+use crate::price::Price;
 use crate::run::replay::Exchange;
 use crate::run::{
     Alternative, BackendSpec, Caller, Idempotency, LimitName, OnDisconnect, RunSpec, SPEC_VERSION,
@@ -48,6 +51,8 @@ pub struct Place {
     pub backend: BackendSpec,
     /// The agent's fallbacks, resolved.
     pub alternatives: Vec<Alternative>,
+    /// What the user pays for models.
+    pub prices: BTreeMap<String, Price>,
     /// Limits from the configuration, the nearest layer last.
     pub configured_limits: Vec<AskedLimits>,
     pub on_disconnect: OnDisconnect,
@@ -161,6 +166,7 @@ pub fn plan(agent: &Agent, order: Order, place: Place) -> Result<RunSpec, Refusa
         containment: agent.containment,
         setup,
         alternatives: place.alternatives,
+        prices: place.prices,
         tag: place.tag,
         idempotency,
         warnings: Vec::new(),

@@ -82,6 +82,7 @@ pub(crate) fn spec_of(id: RunId) -> RunSpec {
         containment: ContainmentDemand::Auto,
         setup: domain::setup::Setup::default(),
         alternatives: Vec::new(),
+        prices: std::collections::BTreeMap::new(),
         tag: u64::MAX,
         idempotency: None,
         warnings: Vec::new(),
@@ -115,7 +116,7 @@ fn any_small_event() -> impl Strategy<Value = Event> {
         }),
         any::<u64>().prop_map(|ticket| Event::Queued { ticket }),
         any::<u64>().prop_map(|waited_ms| Event::SlotTaken { waited_ms }),
-        any_usage().prop_map(|usage| Event::Used { usage }),
+        (any_usage(), any::<Option<String>>()).prop_map(|(usage, model)| Event::Used { usage, model }),
         any::<u32>().prop_map(|call| Event::CallInDoubt { call }),
         (question, text(), 0_i64..1000).prop_map(|(question, text, second)| Event::Asked {
             question,
@@ -226,9 +227,12 @@ fn any_outcome() -> impl Strategy<Value = Outcome> {
 }
 
 fn any_usage() -> impl Strategy<Value = Usage> {
-    (any::<u64>(), any::<u64>(), any::<Option<u64>>()).prop_map(|(input_tokens, output_tokens, cost)| Usage {
-        input_tokens,
-        output_tokens,
+    let tokens = (any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>());
+    (tokens, any::<Option<u64>>()).prop_map(|((input, output, read, written), cost)| Usage {
+        input_tokens: input,
+        output_tokens: output,
+        cache_read_tokens: read,
+        cache_write_tokens: written,
         cost: cost.map(|microusd| Cost { microusd, basis: CostBasis::Computed }),
     })
 }

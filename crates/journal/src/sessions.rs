@@ -287,7 +287,7 @@ mod tests {
         let cost = Some(Cost { microusd: 1, basis: CostBasis::Reported });
         known.used =
             Some(Usage { cost: Some(Cost { microusd: 0, basis: CostBasis::Reported }), ..Usage::default() });
-        let usage = Usage { input_tokens: 2, output_tokens: 0, cost };
+        let usage = Usage { input_tokens: 2, output_tokens: 0, cost, ..Usage::default() };
         for number in 0..60 {
             known.add(run_id(number), at(1));
             known.add(run_id(number), at(1));

@@ -2,7 +2,7 @@
 
 use domain::run::{ModelError, RunSpec};
 
-use crate::contract::{Place, ProcessDrive, WorkFile};
+use crate::contract::{Place, PriceList, ProcessDrive, WorkFile};
 use crate::mcp_config;
 use crate::program::Program;
 use crate::user::User;
@@ -40,6 +40,7 @@ pub(super) struct Habits {
     pub(super) modes: Option<Modes>,
     pub(super) asks: Asks,
     pub(super) counts: Counts,
+    pub(super) prices: PriceList,
     /// How a message begins that stands for an error, since the turn ends as any other.
     pub(super) error_marks: &'static [&'static str],
     /// An error of its model is a turn that ends without a word.
@@ -115,6 +116,7 @@ pub(super) const STRANGER: Habits = Habits {
     modes: None,
     asks: Asks::Unknown,
     counts: Counts::Unknown,
+    prices: PriceList::Unlisted,
     error_marks: &[],
     silent_errors: false,
     asides: &[],
@@ -125,7 +127,8 @@ pub(super) const STRANGER: Habits = Habits {
     session_meta: None,
 };
 
-const KNOWN_WELL: Habits = Habits { asks: Asks::Changes, servers: Servers::OfSession, ..STRANGER };
+const KNOWN_WELL: Habits =
+    Habits { asks: Asks::Changes, servers: Servers::OfSession, prices: PriceList::ByModel, ..STRANGER };
 
 /// By these the family of Gemini CLI starts no server beside those of the session.
 const BY_NAME: Option<WithoutOthers> = Some(|spec, drive, _place, _user| {
@@ -149,6 +152,7 @@ pub static KNOWN: [Known; 9] = [
         without_others: None,
         habits: Habits {
             modes: Modes::one("default"),
+            prices: PriceList::Of("anthropic"),
             counts: Counts::Turn,
             replaces_prompt: true,
             session_meta: Some(r#"{"claudeCode":{"options":{"strictMcpConfig":true}}}"#),
@@ -173,6 +177,7 @@ pub static KNOWN: [Known; 9] = [
                 free: "agent-full-access",
             }),
             makes_titles: true,
+            prices: PriceList::Of("openai"),
             counts: Counts::Turn,
             ..KNOWN_WELL
         },
@@ -187,6 +192,7 @@ pub static KNOWN: [Known; 9] = [
         without_others: BY_NAME,
         habits: Habits {
             modes: Modes::one("default"),
+            prices: PriceList::Of("google"),
             counts: Counts::Turn,
             asks: Asks::AsSet,
             ..KNOWN_WELL
@@ -206,6 +212,7 @@ pub static KNOWN: [Known; 9] = [
         without_others: Some(crate::copilot::without_others),
         habits: Habits {
             modes: Modes::one("https://agentclientprotocol.com/protocol/session-modes#agent"),
+            prices: PriceList::Of("github-copilot"),
             counts: Counts::Session,
             error_marks: &["Error: "],
             asides: &["Info: Request failed due to a transient API error. Retrying..."],

@@ -145,6 +145,7 @@ fn capabilities(habits: &Habits) -> Capabilities {
         session: true,
         names_sessions: true,
         usage: habits.counts != Counts::Nothing,
+        prices: habits.prices,
         ask: true,
         process: true,
         replaces_prompt: habits.replaces_prompt,

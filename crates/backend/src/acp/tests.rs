@@ -31,7 +31,7 @@ fn drive(spec: &RunSpec) -> ProcessDrive {
         work: Path::new("/w"),
         own_program: Path::new("/bin/volery"),
         found: Some(&found),
-        session_used: Some(Usage { input_tokens: 1000, output_tokens: 100, cost: None }),
+        session_used: Some(Usage { input_tokens: 1000, output_tokens: 100, ..Usage::default() }),
     };
     let backend = crate::registry::by_kind(&spec.backend.kind).unwrap();
     match backend.prepare(spec, &place).unwrap() {
@@ -371,7 +371,7 @@ fn what_a_loaded_session_repeats_is_no_part_of_this_run() {
     let reports =
         talk.hear(&json!({"jsonrpc": "2.0", "id": 4, "result": {"stopReason": "end_turn", "usage": usage}}));
     // It counts over the whole session, of which 1000 and 100 were used before.
-    let own = Usage { input_tokens: 500, output_tokens: 50, cost: None };
+    let own = Usage { input_tokens: 500, output_tokens: 50, ..Usage::default() };
     assert!(reports.contains(&Report::Used(own)), "{reports:?}");
     assert_eq!(talk.end().answer, Answer::Text("Today.".to_owned()));
 }
@@ -642,7 +642,8 @@ fn tokens_are_told_as_far_as_they_are_the_runs_own() {
     };
     let cost = Some(Cost { microusd: 500_000, basis: CostBasis::Reported });
     // What came from a cache is input too.
-    let whole = Some(Report::Used(Usage { input_tokens: 150, output_tokens: 15, cost }));
+    let tokens = Usage { input_tokens: 150, output_tokens: 15, cache_read_tokens: 50, ..Usage::default() };
+    let whole = Some(Report::Used(Usage { cost, ..tokens }));
     for kind in ["acp-claude", "acp-copilot", "acp-opencode", "acp"] {
         assert_eq!(told(kind, false), whole, "{kind}");
     }

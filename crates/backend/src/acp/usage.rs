@@ -12,7 +12,7 @@ use crate::cumulative;
 #[derive(Debug, Default)]
 pub(super) struct Told {
     /// Beside the pieces of the answer.
-    pieces: Option<(u64, u64)>,
+    pieces: Option<Usage>,
     /// In millionths of a dollar, over the whole session.
     cost: Option<u64>,
 }
@@ -33,8 +33,7 @@ impl Told {
     /// Takes the tokens of one request to the model, which some put beside a piece of the answer.
     pub(super) fn piece(&mut self, meta: &Value) {
         if let Some(tokens) = tokens(&meta["usage"]) {
-            let (input, output) = self.pieces.unwrap_or_default();
-            self.pieces = Some((input.saturating_add(tokens.0), output.saturating_add(tokens.1)));
+            self.pieces.get_or_insert_default().add(tokens);
         }
     }
 
@@ -55,13 +54,12 @@ impl Told {
     pub(super) fn report(&self, name: &str, result: &Value, meaning: Meaning) -> Option<Report> {
         let quota = &result["_meta"]["quota"]["token_count"];
         let told = tokens(&result["usage"]).or_else(|| snake(quota)).or(self.pieces);
-        let Some((input_tokens, output_tokens)) = told else {
+        let Some(usage) = told else {
             return self
                 .cost
                 .filter(|_| meaning.new)
                 .map(|microusd| Report::Used(of_cost(Usage::default(), microusd)));
         };
-        let usage = Usage { input_tokens, output_tokens, cost: None };
         match meaning.counts {
             Counts::Nothing => None,
             Counts::LastStep if meaning.steps => Some(Report::Warned(format!(
@@ -91,19 +89,25 @@ fn of_cost(usage: Usage, microusd: u64) -> Usage {
     Usage { cost: Some(Cost { microusd, basis: CostBasis::Reported }), ..usage }
 }
 
-/// Returns input and output; what came from a cache is input, wherever the agent counts it.
-fn tokens(value: &Value) -> Option<(u64, u64)> {
+/// Returns tokens; what came from a cache or went into one is input, wherever the agent counts it.
+fn tokens(value: &Value) -> Option<Usage> {
     let tokens: Tokens = serde_json::from_value(value.clone()).ok()?;
-    let cached =
-        tokens.cached_read_tokens.unwrap_or(0).saturating_add(tokens.cached_write_tokens.unwrap_or(0));
+    let cache_read_tokens = tokens.cached_read_tokens.unwrap_or(0);
+    let cache_write_tokens = tokens.cached_write_tokens.unwrap_or(0);
+    let cached = cache_read_tokens.saturating_add(cache_write_tokens);
     let apart = tokens.input_tokens.saturating_add(tokens.output_tokens).saturating_add(cached);
-    let input = match tokens.total_tokens >= apart {
+    let input_tokens = match tokens.total_tokens >= apart {
         true => tokens.input_tokens.saturating_add(cached),
         false => tokens.input_tokens,
     };
-    Some((input, tokens.output_tokens))
+    let output_tokens = tokens.output_tokens;
+    Some(Usage { input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost: None })
 }
 
-fn snake(value: &Value) -> Option<(u64, u64)> {
-    Some((value["input_tokens"].as_u64()?, value["output_tokens"].as_u64()?))
+fn snake(value: &Value) -> Option<Usage> {
+    Some(Usage {
+        input_tokens: value["input_tokens"].as_u64()?,
+        output_tokens: value["output_tokens"].as_u64()?,
+        ..Usage::default()
+    })
 }

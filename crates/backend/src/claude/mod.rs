@@ -5,13 +5,14 @@ mod reader;
 mod versions;
 
 use domain::permission::{Level, Permission, Rule, ToolKind};
-use domain::run::RunSpec;
+use domain::run::{CostBasis, RunSpec};
 use domain::setup::{Context, PromptMode};
 use serde_json::{Value, json};
 
 use self::reader::Told;
 use crate::contract::{
-    Backend, Capabilities, Drive, Feed, Place, PrepareError, ProcessDrive, Setting, WorkFile, permitted_args,
+    Backend, Capabilities, Drive, Feed, Place, PrepareError, PriceList, ProcessDrive, Setting, WorkFile,
+    permitted_args,
 };
 use crate::mcp_config;
 use crate::program::Program;
@@ -62,6 +63,8 @@ pub struct Claude {
     pub name: &'static str,
     /// The service's address and the variables that may hold its key.
     pub service: Option<(&'static str, &'static str)>,
+    /// Claude Code tells what it knows the price of.
+    pub prices: PriceList,
 }
 
 impl Backend for Claude {
@@ -80,6 +83,7 @@ impl Backend for Claude {
             session: true,
             names_sessions: true,
             usage: true,
+            prices: self.prices,
             ask: true,
             tells_tools: true,
             process: true,
@@ -162,6 +166,8 @@ impl Backend for Claude {
                     Some(_) if versions::cost_is_cumulative(found.version.as_deref()) => place
                         .session_used
                         .and_then(|used| used.cost)
+                        // What was computed is no part of what it has added up.
+                        .filter(|cost| cost.basis == CostBasis::Reported)
                         .map_or(Told::Sum, |cost| Told::SumFrom(cost.microusd)),
                     Some(_) | None => Told::Own,
                 },

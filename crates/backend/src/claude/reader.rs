@@ -125,15 +125,20 @@ impl Stream {
                 &["input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"],
             ),
             output_tokens: count(told, &["output_tokens"]),
-            cost: None,
+            cache_read_tokens: count(told, &["cache_read_input_tokens"]),
+            cache_write_tokens: count(told, &["cache_creation_input_tokens"]),
+            ..Usage::default()
         };
         let models: Vec<&Value> =
             event["modelUsage"].as_object().into_iter().flat_map(|all| all.values()).collect();
         // A run that stopped at its budget reports nothing here, and everything by model.
         if usage.input_tokens + usage.output_tokens == 0 && self.expected.cost == Told::Own {
             let inputs = ["inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens"];
-            usage.input_tokens = models.iter().map(|model| count(model, &inputs)).sum();
-            usage.output_tokens = models.iter().map(|model| count(model, &["outputTokens"])).sum();
+            let sum = |keys: &[&str]| models.iter().map(|model| count(model, keys)).sum();
+            usage.input_tokens = sum(&inputs);
+            usage.output_tokens = sum(&["outputTokens"]);
+            usage.cache_read_tokens = sum(&["cacheReadInputTokens"]);
+            usage.cache_write_tokens = sum(&["cacheCreationInputTokens"]);
         }
         let priced = models.iter().all(|model| model["costBasis"] != "unknown");
         let told = event["total_cost_usd"].as_f64().filter(|_| priced).and_then(microusd);

@@ -48,7 +48,8 @@ fn the_result_is_the_answer_and_carries_usage_and_session() {
     let (reports, conclusion) =
         read(reader(false, false), &[said("hello"), result(&json!({}))], Exit::Code(0));
     let cost = Some(Cost { microusd: 600, basis: CostBasis::Reported });
-    let usage = Usage { input_tokens: 120, output_tokens: 10, cost };
+    let usage =
+        Usage { input_tokens: 120, output_tokens: 10, cache_read_tokens: 20, cost, ..Usage::default() };
     let expected = [Report::Said("hello\n".to_owned()), Report::Used(usage), Report::CloseInput];
     assert_eq!(reports, expected);
     assert_eq!((conclusion.end, conclusion.answer), (AgentEnd::Done, Answer::Text("done".to_owned())));
@@ -58,7 +59,7 @@ fn the_result_is_the_answer_and_carries_usage_and_session() {
 #[test]
 fn the_cost_of_a_whole_session_is_not_told_as_that_of_a_run() {
     let (reports, _) = read(reader(false, true), &[result(&json!({}))], Exit::Code(0));
-    let usage = Usage { input_tokens: 120, output_tokens: 10, cost: None };
+    let usage = Usage { input_tokens: 120, output_tokens: 10, cache_read_tokens: 20, ..Usage::default() };
     assert_eq!(reports, [Report::Used(usage), Report::CloseInput]);
     let known = Stream::new(Expected { structured: false, cost: Told::SumFrom(400) });
     let (reports, _) = read(known, &[result(&json!({}))], Exit::Code(0));
@@ -169,7 +170,7 @@ fn argv(change: impl FnOnce(&mut domain::run::RunSpec)) -> Result<Vec<String>, P
         found: Some(&found),
         session_used: None,
     };
-    let claude = Claude { name: "claude", service: None };
+    let claude = Claude { name: "claude", service: None, prices: PriceList::Of("anthropic") };
     match claude.prepare(&spec, &place)? {
         Drive::Process(drive) => Ok(drive.argv),
         Drive::Loop(_) => panic!("a process was expected"),

@@ -19,7 +19,7 @@ use domain::setup::{Context, PromptMode};
 use serde_json::{Value, json};
 
 use crate::contract::{
-    Backend, Capabilities, Drive, Feed, Place, PrepareError, ProcessDrive, Setting, permitted_args,
+    Backend, Capabilities, Drive, Feed, Place, PrepareError, PriceList, ProcessDrive, Setting, permitted_args,
 };
 use crate::program::Program;
 use grant::Asking;
@@ -69,6 +69,7 @@ impl Backend for Codex {
             session: true,
             names_sessions: true,
             usage: true,
+            prices: PriceList::Of("openai"),
             ask: true,
             tells_tools: true,
             process: true,

@@ -60,7 +60,7 @@ pub(super) struct AppServer {
     /// The last message that is whole.
     answer: Option<String>,
     /// Tokens of each conversation, as they were told last.
-    used: BTreeMap<String, (u64, u64)>,
+    used: BTreeMap<String, Usage>,
     /// Why the turn could not even begin.
     failure: Option<Failure>,
     ended: Option<Value>,
@@ -263,11 +263,17 @@ impl AppServer {
     /// continued first the sum so far.
     fn usage(&mut self, params: &Value, own: bool) -> Vec<Report> {
         let Some(thread) = params["threadId"].as_str() else { return Vec::new() };
-        let count = |of: &str| {
-            let tokens = &params["tokenUsage"][of];
-            (tokens["inputTokens"].as_u64().unwrap_or(0), tokens["outputTokens"].as_u64().unwrap_or(0))
+        let of = |part: &str| {
+            let count = |key: &str| params["tokenUsage"][part][key].as_u64().unwrap_or(0);
+            // What came from a cache is part of the input.
+            Usage {
+                input_tokens: count("inputTokens"),
+                output_tokens: count("outputTokens"),
+                cache_read_tokens: count("cachedInputTokens"),
+                ..Usage::default()
+            }
         };
-        let (total, last) = (count("total"), count("last"));
+        let (total, last) = (of("total"), of("last"));
         if !self.used.contains_key(thread) && self.used.len() >= THREADS_MAX {
             return Vec::new();
         }
@@ -277,15 +283,11 @@ impl AppServer {
             return Vec::new();
         }
         let before = before.unwrap_or(match resumed {
-            true => (total.0.saturating_sub(last.0), total.1.saturating_sub(last.1)),
-            false => (0, 0),
+            true => total.beyond(last).unwrap_or_default(),
+            false => Usage::default(),
         });
-        let usage = Usage {
-            input_tokens: total.0.saturating_sub(before.0),
-            output_tokens: total.1.saturating_sub(before.1),
-            cost: None,
-        };
-        (usage != Usage::default()).then_some(Report::Used(usage)).into_iter().collect()
+        let usage = total.beyond(before).filter(|usage| !usage.is_nothing());
+        usage.map(Report::Used).into_iter().collect()
     }
 
     fn conclude_turn(&mut self, turn: &Value) -> (AgentEnd, Option<Value>) {

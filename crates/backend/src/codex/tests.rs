@@ -66,7 +66,7 @@ fn ended(status: &str, error: &Value) -> Value {
 }
 
 fn used(turn: &str, total: (u64, u64), last: (u64, u64)) -> Value {
-    let count = |(input, output)| json!({"inputTokens": input, "outputTokens": output});
+    let count = |(input, output)| json!({"inputTokens": input, "cachedInputTokens": input / 2, "outputTokens": output});
     let usage = json!({"total": count(total), "last": count(last)});
     note("thread/tokenUsage/updated", json!({"turnId": turn, "tokenUsage": usage}))
 }
@@ -100,7 +100,7 @@ fn the_conversation_begins_with_the_agents_servers_alone_and_the_last_message_is
     assert_eq!(told[1]["params"]["threadId"], THREAD);
     let rest: Vec<Report> =
         reports.into_iter().filter(|report| !matches!(report, Report::Write(_))).collect();
-    let usage = Usage { input_tokens: 100, output_tokens: 10, cost: None };
+    let usage = Usage { input_tokens: 100, output_tokens: 10, cache_read_tokens: 50, ..Usage::default() };
     let expected = [
         Report::Session(THREAD.to_owned()),
         Report::Model("gpt-5.5".to_owned()),

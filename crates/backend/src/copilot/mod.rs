@@ -12,7 +12,8 @@ use domain::setup::Context;
 use serde_json::{Value, json};
 
 use crate::contract::{
-    Backend, Capabilities, Drive, Feed, Place, PrepareError, ProcessDrive, WorkFile, permitted_args,
+    Backend, Capabilities, Drive, Feed, Place, PrepareError, PriceList, ProcessDrive, WorkFile,
+    permitted_args,
 };
 use crate::cumulative;
 use crate::mcp_config::{self, OWN_SERVER};
@@ -74,6 +75,7 @@ impl Backend for Copilot {
             session: true,
             names_sessions: true,
             usage: true,
+            prices: PriceList::Of("github-copilot"),
             tells_tools: true,
             process: true,
             effort: true,

@@ -21,6 +21,9 @@ const CALLS_MAX: usize = 1_000;
 /// The most of the file about usage that is read.
 const USAGE_BYTES_MAX: u64 = 1 << 20;
 
+/// How many models are told apart.
+const MODELS_MAX: usize = 16;
+
 /// What the run asked for.
 #[derive(Debug)]
 pub(super) struct Expected {
@@ -187,8 +190,15 @@ impl Stream {
 
     /// Returns what the program left in its file about usage.
     fn usage(&self) -> Vec<Report> {
-        let sum = read_usage(&self.expected.usage_file);
-        sum.map(|sum| cumulative::own_part("copilot", sum, self.expected.used_before)).into_iter().collect()
+        let Some(models) = read_usage(&self.expected.usage_file) else { return Vec::new() };
+        if self.expected.used_before == Some(Usage::default()) {
+            let by_model = |(model, usage)| Report::UsedBy { model, usage };
+            return models.into_iter().map(by_model).collect();
+        }
+        // Which model used how much of what was used before is not on record.
+        let mut sum = Usage::default();
+        models.into_iter().for_each(|(_, usage)| sum.add(usage));
+        vec![cumulative::own_part("copilot", sum, self.expected.used_before)]
     }
 
     fn without_result(&self, exit: Exit) -> Failure {
@@ -248,18 +258,22 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-fn read_usage(path: &Path) -> Option<Usage> {
+/// Returns what each model used.
+fn read_usage(path: &Path) -> Option<Vec<(String, Usage)>> {
     let mut content = String::new();
     std::fs::File::open(path).ok()?.take(USAGE_BYTES_MAX).read_to_string(&mut content).ok()?;
     let told: Value = serde_json::from_str(&content).ok()?;
-    let mut usage = Usage::default();
-    for model in told["modelMetrics"].as_object()?.values() {
+    let models = told["modelMetrics"].as_object()?.iter().map(|(name, model)| {
         let count = |key: &str| model["usage"][key].as_u64().unwrap_or(0);
-        usage.add(Usage {
+        let usage = Usage {
             input_tokens: count("inputTokens"),
             output_tokens: count("outputTokens"),
-            cost: None,
-        });
-    }
-    (usage != Usage::default()).then_some(usage)
+            cache_read_tokens: count("cacheReadTokens"),
+            cache_write_tokens: count("cacheWriteTokens"),
+            ..Usage::default()
+        };
+        (name.clone(), usage)
+    });
+    let used: Vec<_> = models.filter(|(_, usage)| !usage.is_nothing()).take(MODELS_MAX).collect();
+    (!used.is_empty()).then_some(used)
 }

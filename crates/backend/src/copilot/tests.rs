@@ -62,16 +62,18 @@ fn the_last_message_is_the_answer() {
 #[test]
 fn usage_comes_from_its_file_and_is_left_out_where_it_is_that_of_a_session() {
     let work = tempfile::tempdir().unwrap();
-    let of_model = json!({"usage": {"inputTokens": 100, "outputTokens": 10}});
+    let of_model = json!({"usage": {"inputTokens": 100, "outputTokens": 10, "cacheReadTokens": 40}});
     let told = json!({"modelMetrics": {"a": of_model, "b": of_model}});
     std::fs::write(work.path().join("usage.json"), told.to_string()).unwrap();
     let events = [said("x"), result(0)];
     let (_, conclusion) = read(reader_in(work.path(), Some(Usage::default()), false), &events, Exit::Code(0));
-    let usage = Usage { input_tokens: 200, output_tokens: 20, cost: None };
-    assert_eq!(conclusion.reports, [Report::Used(usage)]);
-    let before = Some(Usage { input_tokens: 150, output_tokens: 5, cost: None });
+    let usage = Usage { input_tokens: 100, output_tokens: 10, cache_read_tokens: 40, ..Usage::default() };
+    let by = |model: &str| Report::UsedBy { model: model.to_owned(), usage };
+    assert_eq!(conclusion.reports, [by("a"), by("b")]);
+    let before = Usage { input_tokens: 150, output_tokens: 5, cache_read_tokens: 50, ..Usage::default() };
+    let before = Some(before);
     let (_, conclusion) = read(reader_in(work.path(), before, false), &events, Exit::Code(0));
-    let usage = Usage { input_tokens: 50, output_tokens: 15, cost: None };
+    let usage = Usage { input_tokens: 50, output_tokens: 15, cache_read_tokens: 30, ..Usage::default() };
     assert_eq!(conclusion.reports, [Report::Used(usage)]);
     let (_, conclusion) = read(reader_in(work.path(), None, false), &events, Exit::Code(0));
     assert!(matches!(&conclusion.reports[..], [Report::Warned(_)]), "{conclusion:?}");

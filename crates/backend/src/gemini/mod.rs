@@ -12,7 +12,8 @@ use domain::setup::PromptMode;
 use serde_json::Value;
 
 use crate::contract::{
-    Backend, Capabilities, Drive, Feed, Place, PrepareError, ProcessDrive, Setting, WorkFile, permitted_args,
+    Backend, Capabilities, Drive, Feed, Place, PrepareError, PriceList, ProcessDrive, Setting, WorkFile,
+    permitted_args,
 };
 use crate::mcp_config;
 use crate::plain_words::plain_words;
@@ -62,6 +63,7 @@ impl Backend for Gemini {
             session: true,
             names_sessions: true,
             usage: true,
+            prices: PriceList::Of("google"),
             tells_tools: true,
             process: true,
             replaces_prompt: true,

@@ -14,6 +14,8 @@ use crate::worded_schema;
 
 /// How many tool calls may be under way.
 const CALLS_MAX: usize = 1_000;
+/// How many models are told apart.
+const MODELS_MAX: usize = 16;
 /// Said before a `result` that claims success.
 const TURNS_EXCEEDED: &str = "Maximum session turns exceeded";
 
@@ -123,17 +125,21 @@ impl Stream {
     fn ended(&mut self, event: &Value) -> Vec<Report> {
         let stats = &event["stats"];
         let count = |of: &Value, key: &str| of[key].as_u64().unwrap_or(0);
-        let input_tokens = count(stats, "input_tokens");
-        // What the model thought is part of the total only.
-        let beyond = count(stats, "total_tokens").saturating_sub(input_tokens);
-        let output_tokens = count(stats, "output_tokens").max(beyond);
-        let usage = Usage { input_tokens, output_tokens, cost: None };
         let models = stats["models"].as_object().into_iter().flatten();
-        let busiest = models.max_by_key(|(_, tokens)| count(tokens, "output_tokens"));
+        let busiest = models.clone().max_by_key(|(_, tokens)| count(tokens, "output_tokens"));
         let really = busiest.filter(|(_, tokens)| count(tokens, "output_tokens") > 0).map(|(name, _)| name);
         let other = really.filter(|name| self.model.as_ref() != Some(name));
-        let used = (usage != Usage::default()).then_some(Report::Used(usage));
-        used.into_iter().chain(other.cloned().map(Report::Model)).collect()
+        let mut reports: Vec<Report> = other.cloned().map(Report::Model).into_iter().collect();
+        let mut rest = usage(stats);
+        for (model, tokens) in models.take(MODELS_MAX) {
+            let used = usage(tokens);
+            if let Some(left) = rest.beyond(used).filter(|_| !used.is_nothing()) {
+                rest = left;
+                reports.push(Report::UsedBy { model: model.clone(), usage: used });
+            }
+        }
+        reports.extend((!rest.is_nothing()).then_some(Report::Used(rest)));
+        reports
     }
 
     fn conclude_result(&mut self, event: &Value, exit: Exit) -> Conclusion {
@@ -225,4 +231,13 @@ fn model_error(event: &Value, message: &str, exit: Exit) -> Option<ModelError> {
 
 fn text_of(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
+}
+
+/// Gemini counts what came from a cache as input, and what the model thought in the total only.
+fn usage(told: &Value) -> Usage {
+    let count = |key: &str| told[key].as_u64().unwrap_or(0);
+    let input_tokens = count("input_tokens");
+    let beyond = count("total_tokens").saturating_sub(input_tokens);
+    let output_tokens = count("output_tokens").max(beyond);
+    Usage { input_tokens, output_tokens, cache_read_tokens: count("cached"), ..Usage::default() }
 }

@@ -28,12 +28,21 @@ fn said(text: &str) -> Value {
 }
 
 fn stats(input: u64, output: u64, total: u64) -> Value {
-    json!({"input_tokens": input, "output_tokens": output, "total_tokens": total,
-        "models": {"gemini-2.5-flash": {"output_tokens": output}}})
+    // The second model is one that only chooses the first.
+    let lite =
+        json!({"input_tokens": input / 10, "output_tokens": 0, "total_tokens": input / 10, "cached": 0});
+    let flash =
+        json!({"input_tokens": input, "output_tokens": output, "total_tokens": total, "cached": input / 2});
+    json!({"input_tokens": input + input / 10, "output_tokens": output, "total_tokens": total + input / 10,
+        "cached": input / 2, "models": {"gemini-2.5-flash-lite": lite, "gemini-2.5-flash": flash}})
 }
 
 fn failed(kind: &str, message: &str) -> Value {
     json!({"type": "result", "status": "error", "error": {"type": kind, "message": message}, "stats": stats(0, 0, 0)})
+}
+
+fn used_by(model: &str, usage: Usage) -> Report {
+    Report::UsedBy { model: model.to_owned(), usage }
 }
 
 fn success() -> Value {
@@ -63,8 +72,12 @@ fn the_answer_is_what_was_said_after_the_last_tool() {
         words("\n"),
         words("Do"),
         words("ne."),
-        Report::Used(Usage { input_tokens: 200, output_tokens: 30, cost: None }),
         Report::Model("gemini-2.5-flash".to_owned()),
+        used_by("gemini-2.5-flash-lite", Usage { input_tokens: 20, ..Usage::default() }),
+        used_by(
+            "gemini-2.5-flash",
+            Usage { input_tokens: 200, output_tokens: 30, cache_read_tokens: 100, ..Usage::default() },
+        ),
     ];
     assert_eq!(reports, expected);
     assert_eq!((conclusion.end, conclusion.answer), (AgentEnd::Done, Answer::Text("Done.".to_owned())));

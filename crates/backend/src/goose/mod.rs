@@ -14,7 +14,8 @@ use domain::setup::Context;
 use serde_json::{Value, json};
 
 use crate::contract::{
-    Backend, Capabilities, Drive, Feed, Place, PrepareError, ProcessDrive, Setting, WorkFile, permitted_args,
+    Backend, Capabilities, Drive, Feed, Place, PrepareError, PriceList, ProcessDrive, Setting, WorkFile,
+    permitted_args,
 };
 use crate::cumulative;
 use crate::mcp_config::OWN_SERVER;
@@ -75,6 +76,7 @@ impl Backend for Goose {
             session: true,
             names_sessions: true,
             usage: true,
+            prices: PriceList::ByModel,
             tells_tools: true,
             process: true,
             tools: true,

@@ -172,7 +172,7 @@ impl Stream {
     fn usage(&self, event: &Value) -> Option<Report> {
         let count = |key: &str| event[key].as_u64();
         let (input, output) = (count("input_tokens")?, count("output_tokens")?);
-        let sum = Usage { input_tokens: input, output_tokens: output, cost: None };
+        let sum = Usage { input_tokens: input, output_tokens: output, ..Usage::default() };
         Some(cumulative::own_part("goose", sum, self.expected.used_before))
     }
 

@@ -73,7 +73,7 @@ fn pieces_of_a_message_are_told_as_one_and_the_last_is_the_answer() {
         Report::ToolCalled { id: id.clone(), name, input: json!({"n": 1}) },
         Report::ToolReturned { id, ok: true, output: "told".to_owned() },
         say("All done."),
-        Report::Used(Usage { input_tokens: 100, output_tokens: 10, cost: None }),
+        Report::Used(Usage { input_tokens: 100, output_tokens: 10, ..Usage::default() }),
     ];
     assert_eq!(reports[0], Report::Session("s-1".to_owned()));
     assert!(

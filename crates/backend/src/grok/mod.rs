@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::combined_prompt;
 use crate::contract::{
-    Backend, Capabilities, Drive, Feed, Place, PrepareError, ProcessDrive, Setting, WorkFile,
+    Backend, Capabilities, Drive, Feed, Place, PrepareError, PriceList, ProcessDrive, Setting, WorkFile,
 };
 use crate::program::Program;
 
@@ -51,6 +51,7 @@ impl Backend for Grok {
             effort: true,
             output_schema: true,
             usage: true,
+            prices: PriceList::Of("x-ai"),
             max_turns: true,
             tells_tools: true,
             forks: true,

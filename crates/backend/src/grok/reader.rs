@@ -166,6 +166,8 @@ fn told_at_the_end(event: &Value) -> Vec<Report> {
     reports.push(Report::Used(Usage {
         input_tokens: count(&["input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"]),
         output_tokens: count(&["output_tokens"]),
+        cache_read_tokens: count(&["cache_read_input_tokens"]),
+        cache_write_tokens: count(&["cache_creation_input_tokens"]),
         cost,
     }));
     reports

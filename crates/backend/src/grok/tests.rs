@@ -69,7 +69,8 @@ fn what_was_used_is_told_with_its_price_in_ticks() {
     end["total_cost_usd_ticks"] = json!(126_890_500);
     let (reports, _) = read(&[end], Exit::Code(0));
     let cost = Some(Cost { microusd: 12_689, basis: CostBasis::Reported });
-    let used = Usage { input_tokens: 120, output_tokens: 30, cost };
+    let used =
+        Usage { input_tokens: 120, output_tokens: 30, cache_read_tokens: 100, cost, ..Usage::default() };
     assert_eq!(reports, [Report::Model("grok-build".to_owned()), Report::Used(used)]);
 }
 

@@ -15,7 +15,8 @@ use domain::setup::{Context, PromptMode};
 use serde_json::{Map, Value, json};
 
 use crate::contract::{
-    Backend, Capabilities, Drive, Feed, Place, PrepareError, ProcessDrive, Setting, WorkFile, permitted_args,
+    Backend, Capabilities, Drive, Feed, Place, PrepareError, PriceList, ProcessDrive, Setting, WorkFile,
+    permitted_args,
 };
 use crate::mcp_config::{self, OWN_SERVER};
 use crate::program::Program;
@@ -77,6 +78,7 @@ impl Backend for Opencode {
             session: true,
             names_sessions: true,
             usage: true,
+            prices: PriceList::ByModel,
             tells_tools: true,
             process: true,
             replaces_prompt: true,

@@ -151,6 +151,8 @@ fn usage(part: &Value) -> Option<Usage> {
             .saturating_add(count(&tokens["cache"]["read"]))
             .saturating_add(count(&tokens["cache"]["write"])),
         output_tokens: count(&tokens["output"]).saturating_add(count(&tokens["reasoning"])),
+        cache_read_tokens: count(&tokens["cache"]["read"]),
+        cache_write_tokens: count(&tokens["cache"]["write"]),
         cost: cost.map(|microusd| Cost { microusd, basis: CostBasis::Reported }),
     };
     (usage != Usage::default()).then_some(usage)

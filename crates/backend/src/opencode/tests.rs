@@ -51,7 +51,8 @@ fn the_text_of_the_last_step_is_the_answer_and_steps_are_summed() {
     assert_eq!(conclusion.session.as_deref(), Some("ses_1"));
     assert_eq!(reports[0], Report::Session("ses_1".to_owned()));
     let cost = Some(Cost { microusd: 120, basis: CostBasis::Reported });
-    let usage = Report::Used(Usage { input_tokens: 120, output_tokens: 15, cost });
+    let tokens = Usage { input_tokens: 120, output_tokens: 15, cache_read_tokens: 20, ..Usage::default() };
+    let usage = Report::Used(Usage { cost, ..tokens });
     assert_eq!(reports.iter().filter(|report| **report == usage).count(), 2);
 }
 

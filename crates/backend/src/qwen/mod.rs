@@ -12,7 +12,8 @@ use domain::setup::{Context, PromptMode};
 use serde_json::{Map, Value, json};
 
 use crate::contract::{
-    Backend, Capabilities, Drive, Feed, Place, PrepareError, ProcessDrive, Setting, WorkFile, permitted_args,
+    Backend, Capabilities, Drive, Feed, Place, PrepareError, PriceList, ProcessDrive, Setting, WorkFile,
+    permitted_args,
 };
 use crate::mcp_config::{self, OWN_SERVER};
 use crate::plain_words::plain_words;
@@ -78,6 +79,7 @@ impl Backend for Qwen {
             session: true,
             names_sessions: true,
             usage: true,
+            prices: PriceList::ByModel,
             ask: true,
             tells_tools: true,
             process: true,

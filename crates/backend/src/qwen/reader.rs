@@ -61,8 +61,7 @@ impl Stream {
     fn assistant(&mut self, event: &Value) -> Vec<Report> {
         let message = &event["message"];
         let used = tokens(&message["usage"]);
-        self.turns.input_tokens += used.input_tokens;
-        self.turns.output_tokens += used.output_tokens;
+        self.turns.add(used);
         // What a sub-agent of its own says is no part of the answer.
         let own = event["parent_tool_use_id"].is_null();
         // Told at once: a run that is cut short has spent it too.
@@ -90,12 +89,13 @@ impl Stream {
     fn ended(&mut self, event: &Value) -> Vec<Report> {
         let mut reports = Vec::new();
         let told = tokens(&event["usage"]);
-        if let Some(before) = self.expected.used_before {
-            let (input, output) = (told.input_tokens, told.output_tokens);
+        if let Some(mut before) = self.expected.used_before {
+            before.add(self.turns);
             let rest = Usage {
-                input_tokens: input.saturating_sub(before.input_tokens + self.turns.input_tokens),
-                output_tokens: output.saturating_sub(before.output_tokens + self.turns.output_tokens),
-                cost: None,
+                input_tokens: told.input_tokens.saturating_sub(before.input_tokens),
+                output_tokens: told.output_tokens.saturating_sub(before.output_tokens),
+                cache_read_tokens: told.cache_read_tokens.saturating_sub(before.cache_read_tokens),
+                ..Usage::default()
             };
             reports.extend((rest != Usage::default()).then_some(Report::Used(rest)));
         } else if told != Usage::default() {
@@ -246,7 +246,13 @@ fn of_model(text: &str) -> &str {
 
 fn tokens(usage: &Value) -> Usage {
     let count = |key: &str| usage[key].as_u64().unwrap_or(0);
-    Usage { input_tokens: count("input_tokens"), output_tokens: count("output_tokens"), cost: None }
+    // What came from a cache is part of the input here, unlike in the stream of Claude Code.
+    Usage {
+        input_tokens: count("input_tokens"),
+        output_tokens: count("output_tokens"),
+        cache_read_tokens: count("cache_read_input_tokens"),
+        ..Usage::default()
+    }
 }
 
 /// Returns what was wrong with the model, if the message says that it was the model.

@@ -34,7 +34,7 @@ fn said(text: &str) -> Value {
 }
 
 fn used(input_tokens: u64, output_tokens: u64) -> Report {
-    Report::Used(Usage { input_tokens, output_tokens, cost: None })
+    Report::Used(Usage { input_tokens, output_tokens, ..Usage::default() })
 }
 
 fn result(more: &Value) -> Value {
@@ -75,7 +75,7 @@ fn a_resumed_run_counts_its_own_turns_and_says_so() {
     let told = matches!(&reports[2], Report::Warned(message) if message.contains("whole session"));
     assert!(told, "{reports:?}");
     assert_eq!(reports[3..], [Report::CloseInput]);
-    let used_before = Some(Usage { input_tokens: 60, output_tokens: 10, cost: None });
+    let used_before = Some(Usage { input_tokens: 60, output_tokens: 10, ..Usage::default() });
     let known = Stream::new(Expected { structured: false, used_before });
     let (reports, _) = read(known, &[said("hello"), result(&json!({}))], Exit::Code(0));
     assert_eq!(reports[2..], [used(40, 0), Report::CloseInput]);

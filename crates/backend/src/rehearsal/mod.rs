@@ -98,7 +98,12 @@ impl Rehearsed {
             }
             Step::Usage { input_tokens, output_tokens, cost_microusd } => {
                 let cost = cost_microusd.map(|microusd| Cost { microusd, basis: CostBasis::Reported });
-                let usage = Usage { input_tokens: *input_tokens, output_tokens: *output_tokens, cost };
+                let usage = Usage {
+                    input_tokens: *input_tokens,
+                    output_tokens: *output_tokens,
+                    cost,
+                    ..Usage::default()
+                };
                 (CallKind::Model, CallClass::Pure, "usage", Action::Use(usage))
             }
             Step::Fail(_) => (CallKind::Model, CallClass::Pure, "fail", Action::Sleep { ms: 0 }),

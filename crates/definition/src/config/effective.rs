@@ -6,6 +6,7 @@ use domain::agent::Layer;
 use domain::dialect::DialectName;
 use domain::duration::display_ms;
 use domain::id::BackendName;
+use domain::price::Price;
 use domain::run::{ContainmentDemand, OnDisconnect};
 
 use super::executables::argv;
@@ -40,6 +41,8 @@ pub struct Config {
     /// How long a synchronous call of a client with this name waits.
     pub client_wait_ms: BTreeMap<String, Setting<u64>>,
     pub containment: Setting<ContainmentDemand>,
+    /// What its user pays for models, by their names.
+    pub prices: BTreeMap<String, Setting<Price>>,
 }
 
 /// One setting for people.
@@ -95,7 +98,17 @@ impl Config {
             }
             .to_owned()
         }));
+        for (model, price) in &self.prices {
+            rows.push(row(format!("prices.{model}"), price, |price| {
+                format!("${} in, ${} out", usd(price.input), usd(price.output))
+            }));
+        }
         rows
+    }
+
+    /// Returns what its user pays for models.
+    pub fn prices(&self) -> BTreeMap<String, Price> {
+        self.prices.iter().map(|(model, setting)| (model.clone(), setting.value)).collect()
     }
 }
 
@@ -106,4 +119,12 @@ pub(super) fn row<T>(key: impl Into<String>, setting: &Setting<T>, show: impl Fn
 
 pub(super) fn time(ms: &u64) -> String {
     display_ms(*ms)
+}
+
+fn usd(microusd: u64) -> String {
+    let (whole, part) = (microusd / 1_000_000, format!("{:06}", microusd % 1_000_000));
+    match part.trim_end_matches('0') {
+        "" => whole.to_string(),
+        part => format!("{whole}.{part}"),
+    }
 }

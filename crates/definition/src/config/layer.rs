@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use domain::budget::AskedLimits;
 use domain::dialect::DialectName;
 use domain::id::BackendName;
+use domain::price::Price;
 use domain::run::ContainmentDemand;
 
 use super::Backend;
@@ -20,6 +21,8 @@ pub struct ConfigLayer {
     pub serve: Serve,
     pub clients: BTreeMap<String, Client>,
     pub run: Run,
+    /// By the model's name; a nearer layer replaces a price as a whole.
+    pub prices: BTreeMap<String, Price>,
     /// A setting could not be read and is missing here; backends do not count, they are missed when they are used.
     pub unsound: bool,
 }

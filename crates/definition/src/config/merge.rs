@@ -42,6 +42,7 @@ pub fn merge(layers: Vec<(Layer, String, ConfigLayer)>) -> Config {
         calls_per_minute: sum.calls_per_minute.expect(set),
         client_wait_ms: sum.client_wait_ms,
         containment: sum.containment.expect(set),
+        prices: sum.prices,
     }
 }
 
@@ -80,12 +81,14 @@ struct Sum {
     calls_per_minute: Option<Setting<u32>>,
     client_wait_ms: std::collections::BTreeMap<String, Setting<u64>>,
     containment: Option<Setting<domain::run::ContainmentDemand>>,
+    prices: std::collections::BTreeMap<String, Setting<domain::price::Price>>,
 }
 
 impl Sum {
     fn lay(&mut self, origin: Origin<'_>, settings: ConfigLayer) {
         // Destructured, so that a new section cannot be forgotten here.
-        let ConfigLayer { backends, limits, slots, retention, serve, clients, run, unsound: _ } = settings;
+        let ConfigLayer { backends, limits, slots, retention, serve, clients, run, prices, unsound: _ } =
+            settings;
         self.backends.extend(backends.into_iter().map(|(name, backend)| (name, origin.of(backend))));
         let sum = &mut self.limits;
         origin.put(&mut sum.timeout_ms, limits.timeout_ms);
@@ -116,5 +119,6 @@ impl Sum {
             }
         }
         origin.put(&mut self.containment, run.containment);
+        self.prices.extend(prices.into_iter().map(|(model, price)| (model, origin.of(price))));
     }
 }

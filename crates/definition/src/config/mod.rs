@@ -7,6 +7,7 @@ mod layer;
 mod limits;
 mod merge;
 mod placeholder;
+mod prices;
 mod read;
 
 pub use backend::{Backend, Match, Output, PromptBy, Protocol};

@@ -9,7 +9,7 @@ use domain::dialect::DialectName;
 use domain::id::{BackendName, IdError};
 
 use super::layer::{Client, ConfigLayer, DisconnectChoice, Retention, Run, Serve, Slots};
-use super::{Backend, backend};
+use super::{Backend, backend, prices};
 use crate::agent::CONTAINMENT;
 use crate::text::{
     Bounds, Entry, Fields, Findings, Node, Place, Shape, amount, choice, duration_ms, list, quoted, read_toml,
@@ -63,6 +63,8 @@ fn read_document(
     let serve = fields.take("serve").and_then(|node| read_serve(node, findings));
     let clients = fields.take("clients").map(|node| read_clients(node, findings));
     let run = fields.take("run").and_then(|node| read_run(node, findings));
+    let prices = take_for_machine(&mut fields, "prices", layer, findings);
+    let prices = prices.map(|node| prices::read(node, findings));
     fields.close(findings);
     ConfigLayer {
         backends: backends.unwrap_or_default(),
@@ -72,6 +74,7 @@ fn read_document(
         serve: serve.unwrap_or_default(),
         clients: clients.unwrap_or_default(),
         run: run.unwrap_or_default(),
+        prices: prices.unwrap_or_default(),
         unsound: findings.errors() > errors_in_backends,
     }
 }
@@ -127,7 +130,7 @@ fn read_backends(
 }
 
 /// Returns the entries of a map whose keys are names that somebody chose.
-fn sections<'a>(node: &'a Node, name: &str, findings: &mut Findings<'_>) -> &'a [Entry] {
+pub(super) fn sections<'a>(node: &'a Node, name: &str, findings: &mut Findings<'_>) -> &'a [Entry] {
     match &node.shape {
         Shape::Map(entries) => entries,
         Shape::Nothing

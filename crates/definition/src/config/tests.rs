@@ -3,6 +3,7 @@
 use domain::agent::Layer;
 use domain::budget::{AskedLimits, Limits, resolve};
 use domain::dialect::DialectName;
+use domain::price::Price;
 use domain::run::{ContainmentDemand, OnDisconnect};
 use serde_json::json;
 
@@ -454,4 +455,66 @@ fn trust_covers_what_would_run_and_nothing_else() {
 fn a_file_that_is_too_large_is_refused() {
     let text = "#".repeat(crate::FILE_BYTES_MAX + 1);
     check(&text, &["c.toml:1:1: error: the file has more than 1048576 bytes"]);
+}
+
+#[test]
+fn prices_are_dollars_per_million_tokens() {
+    let text = "\
+[prices.\"claude-sonnet-4-5\"]
+input = 3
+output = 15.0
+cache_read = 0.3
+[prices.local]
+input = 0
+output = 0.000001
+";
+    let layer = check(text, &[]);
+    let sonnet = Price { input: 3_000_000, output: 15_000_000, cache_read: Some(300_000), cache_write: None };
+    let local = Price { input: 0, output: 1, cache_read: None, cache_write: None };
+    assert_eq!(layer.prices.get("claude-sonnet-4-5"), Some(&sonnet));
+    let config = merge(vec![(Layer::User, "u.toml".to_owned(), layer)]);
+    assert_eq!(config.prices().get("local"), Some(&local));
+    let rows = config.rows();
+    let shown: Vec<_> = rows.iter().filter(|row| row.key.starts_with("prices.")).collect();
+    let row = |key: &str, value: &str| Row {
+        key: key.to_owned(),
+        value: value.to_owned(),
+        layer: Layer::User,
+        file: "u.toml".to_owned(),
+    };
+    let sonnet = row("prices.claude-sonnet-4-5", "$3 in, $15 out");
+    assert_eq!(shown, [&sonnet, &row("prices.local", "$0 in, $0.000001 out")]);
+}
+
+#[test]
+fn a_price_that_is_wrong_is_left_out_and_explained() {
+    let text = "\
+[prices.a]
+input = -1
+output = \"much\"
+[prices.b]
+input = 1
+[prices.\"\"]
+input = 1
+output = 1
+[prices.c]
+input = 1
+output = 2
+cache = 3
+";
+    let layer = check(
+        text,
+        &[
+            "c.toml:2:9: error: prices.a.input: expected an amount of dollars, found the number -1",
+            "c.toml:3:10: error: prices.a.output: expected an amount of dollars, found the text \"much\"",
+            "c.toml:4:9: error: prices.b: a price has input and output (hint: in US dollars per million tokens)",
+            "c.toml:6:9: error: prices: the name of a model is empty",
+            "c.toml:12:1: warning: unknown key \"cache\" in prices.c is ignored (hint: known keys: input, output, \
+             cache_read, cache_write)",
+        ],
+    );
+    assert_eq!(layer.prices.into_keys().collect::<Vec<_>>(), ["c"]);
+    let project = ConfigFile { layer: Layer::Project, ..file("[prices.a]\ninput = 0\noutput = 0\n") };
+    let (layer, found) = read(project);
+    assert_eq!((layer.prices.len(), found.len()), (0, 1), "what a repository says about them does not count");
 }

@@ -20,6 +20,6 @@ pub(crate) use tags::{Element, Vocabulary, read_tags};
 pub(crate) use toml::read_toml;
 pub(crate) use value::{
     Bounds, amount, bytes, choice, duration_ms, environment_names, flag, list, relative_path, text,
-    text_or_list,
+    text_or_list, usd,
 };
 pub(crate) use yaml::{YamlText, read_yaml};

@@ -207,6 +207,25 @@ pub(crate) fn amount(node: &Node, name: &str, bounds: Bounds, findings: &mut Fin
     None
 }
 
+/// Returns an amount of money in millionths of a US dollar.
+pub(crate) fn usd(node: &Node, name: &str, findings: &mut Findings<'_>) -> Option<u64> {
+    let dollars = match &node.shape {
+        Shape::Integer(number) => *number as f64,
+        Shape::Number(number) => *number,
+        Shape::Nothing
+        | Shape::Truth(_)
+        | Shape::Text(_)
+        | Shape::Moment
+        | Shape::List(_)
+        | Shape::Map(_) => f64::NAN,
+    };
+    if (0.0..=1e9).contains(&dollars) {
+        return Some((dollars * 1e6).round() as u64);
+    }
+    findings.error(node.place, format!("{name}: expected an amount of dollars, found {}", node.describe()));
+    None
+}
+
 /// Returns what one of a few words stands for.
 pub(crate) fn choice<T: Copy>(
     node: &Node,

@@ -1,5 +1,7 @@
 //! Whether a run is accepted: values in, a spec or a refusal out.
 
+use std::collections::BTreeMap;
+
 use serde_json::json;
 
 use super::{Order, Parent, Place, Refusal, plan};
@@ -49,6 +51,7 @@ fn place(parent: Option<Parent>) -> Place {
             options: json!({}),
         },
         alternatives: Vec::new(),
+        prices: BTreeMap::new(),
         configured_limits: Vec::new(),
         on_disconnect: OnDisconnect::Continue,
         parent,

@@ -99,6 +99,9 @@ pub enum Event {
     },
     Used {
         usage: Usage,
+        /// The model that used it, where several are told apart.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model: Option<String>,
     },
     /// The agent named the session that a later run can continue.
     SessionNamed {

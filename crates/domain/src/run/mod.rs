@@ -24,7 +24,9 @@ pub use spec::{
     Alternative, BackendSpec, Caller, ContainmentDemand, Door, Idempotency, OnDisconnect, OnInterrupt,
     RunSpec, SPEC_VERSION,
 };
-pub use state::{Acceptance, Attempted, Before, Call, ChildRun, Phase, Question, State, ToolUse, Worktree};
+pub use state::{
+    Acceptance, Attempted, Before, Call, ChildRun, Part, Phase, Question, State, ToolUse, Worktree,
+};
 pub use step::{AgentEnd, CancelOrder, Effect, Input, StopHow, Supervision, SupervisionLimits};
 pub use usage::{Cost, CostBasis, Usage};
 

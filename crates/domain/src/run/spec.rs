@@ -1,5 +1,7 @@
 //! What was asked, resolved: written once as `spec.json` before anything starts, never changed.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::replay::Exchange;
@@ -7,6 +9,7 @@ use crate::Timestamp;
 use crate::agent::Delegates;
 use crate::budget::Limits;
 use crate::id::{AgentName, BackendName, IdempotencyKey, RunId, SessionId};
+use crate::price::Price;
 use crate::setup::Setup;
 
 /// The version of the stored shape.
@@ -58,6 +61,9 @@ pub struct RunSpec {
     /// What is tried next, in order, when the model has no room.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub alternatives: Vec<Alternative>,
+    /// What its user pays for models, by their names; of the others a list knows the price.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub prices: BTreeMap<String, Price>,
     /// The random number of the run that its processes carry as a resource limit.
     pub tag: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]

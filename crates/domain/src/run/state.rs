@@ -20,6 +20,8 @@ const ATTEMPTS_KEPT: usize = 64;
 const ACCEPTANCE_KEPT: usize = 64;
 /// How many uses of tools are kept of an attempt, and how much of each input.
 const TOOLS_MAX: usize = 50;
+/// How many models of one attempt are told apart; what further ones used belongs to none that anybody knows.
+const PARTS_MAX: usize = 32;
 const TOOL_INPUT_MAX: usize = 400;
 
 /// Where in its life a run is.
@@ -79,6 +81,16 @@ pub struct Attempted {
     pub said: String,
     /// The first tools that it used.
     pub tools: Vec<ToolUse>,
+    pub usage: Usage,
+    /// The same, by model.
+    pub parts: Vec<Part>,
+}
+
+/// What one model used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// `None` while nobody has named it.
+    pub model: Option<String>,
     pub usage: Usage,
 }
 
@@ -244,18 +256,13 @@ impl State {
             Event::Ended { ending } => self.phase = Phase::Ended(ending.clone()),
             Event::StopAsked { .. } => self.phase = Phase::Stopping,
             Event::CancelAsked { by, .. } => self.cancelled_by = Some(by.clone()),
-            Event::Used { usage } => {
-                self.usage.add(*usage);
-                if let Some(attempt) = self.attempts.last_mut() {
-                    attempt.usage.add(*usage);
-                }
-            }
             Event::AttemptBegan { .. }
+            | Event::Used { .. }
+            | Event::ModelNamed { .. }
             | Event::SessionNamed { .. }
             | Event::ToolCalled { .. }
             | Event::ToolReturned { .. } => self.apply_attempt(&envelope.event),
             Event::Said { text } => self.say(text),
-            Event::ModelNamed { model } => self.model = Some(model.clone()),
             Event::Warned { message } => self.warn(message),
             Event::LimitPassed { detail, .. } => self.warn(detail),
             Event::ChildStarted { run, agent } => {
@@ -322,7 +329,23 @@ impl State {
                         said: String::new(),
                         tools: Vec::new(),
                         usage: Usage::default(),
+                        parts: Vec::new(),
                     });
+                }
+            }
+            Event::Used { usage, model } => {
+                self.usage.add(*usage);
+                if let Some(attempt) = self.attempts.last_mut() {
+                    attempt.usage.add(*usage);
+                    attempt.add_part(model.as_ref().or(self.model.as_ref()), *usage);
+                }
+            }
+            Event::ModelNamed { model } => {
+                self.model = Some(model.clone());
+                let parts = self.attempts.last_mut().map(|attempt| &mut attempt.parts);
+                // A program that names its model late has used it before.
+                for part in parts.into_iter().flatten().filter(|part| part.model.is_none()) {
+                    part.model = Some(model.clone());
                 }
             }
             Event::SessionNamed { session, native } => {
@@ -495,6 +518,17 @@ impl Attempted {
         if self.tools.len() < TOOLS_MAX {
             let input = crate::size::head(&input.to_string(), TOOL_INPUT_MAX).to_owned();
             self.tools.push(ToolUse { id: id.to_owned(), name: name.to_owned(), input, ok: None });
+        }
+    }
+
+    fn add_part(&mut self, model: Option<&String>, usage: Usage) {
+        let rest = String::new();
+        let known = |model: Option<&String>| self.parts.iter().position(|part| part.model.as_ref() == model);
+        let full = self.parts.len() >= PARTS_MAX && known(model).is_none();
+        let model = if full { Some(&rest) } else { model };
+        match known(model) {
+            Some(at) => self.parts[at].usage.add(usage),
+            None => self.parts.push(Part { model: model.cloned(), usage }),
         }
     }
 }

@@ -240,7 +240,7 @@ fn events() -> impl Strategy<Value = Event> {
             worker_pid: pid,
             version: "0".to_owned(),
         }),
-        2 => Just(Event::Used { usage: Usage { input_tokens: 1, output_tokens: 2, cost: None } }),
+        2 => Just(Event::Used { usage: Usage { input_tokens: 1, output_tokens: 2, ..Usage::default() }, model: None }),
         1 => ending,
     ]
 }
@@ -275,7 +275,8 @@ fn what_an_interrupted_try_of_a_call_said_and_used_does_not_count_twice() {
     };
     let done = |call| Event::CallCompleted { call, ok: true, output: String::new() };
     let said = |text: &str| Event::Said { text: text.to_owned() };
-    let used = Event::Used { usage: Usage { input_tokens: 1, output_tokens: 2, cost: None } };
+    let used =
+        Event::Used { usage: Usage { input_tokens: 1, output_tokens: 2, ..Usage::default() }, model: None };
     let first = [request(0), said("one\n"), used.clone(), done(0), request(1), said("two\n"), used.clone()];
     let again = [request(1), said("two\n"), used, done(1)];
     let log: Vec<_> =
@@ -295,7 +296,10 @@ fn an_answer_is_that_of_its_own_attempt_and_usage_is_that_of_all() {
         because: "no room".to_owned(),
     };
     let said = |text: &str| Event::Said { text: text.to_owned() };
-    let used = || Event::Used { usage: Usage { input_tokens: 2, output_tokens: 1, cost: None } };
+    let used = || Event::Used {
+        usage: Usage { input_tokens: 2, output_tokens: 1, ..Usage::default() },
+        model: None,
+    };
     let tool = |name: &str| Event::ToolCalled { id: "1".to_owned(), name: name.to_owned(), input: json!({}) };
     let events = [
         began(0, super::Asked::Prompt),

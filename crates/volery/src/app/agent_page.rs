@@ -160,6 +160,7 @@ impl Engine {
             caller: Caller { door: self.door, name: self.caller() },
             backend,
             alternatives: Vec::new(),
+            prices: catalogue.config.prices(),
             configured_limits: vec![catalogue.config.limits.asked()],
             on_disconnect: catalogue.config.on_disconnect(),
             parent: None,

@@ -106,6 +106,7 @@ impl Engine {
             caller: Caller { door: self.door, name: self.caller() },
             backend,
             alternatives,
+            prices: catalogue.config.prices(),
             configured_limits: vec![catalogue.config.limits.asked()],
             on_disconnect: catalogue.config.on_disconnect(),
             parent,

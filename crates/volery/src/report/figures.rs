@@ -2,6 +2,7 @@
 
 use domain::Timestamp;
 use domain::duration::display_ms;
+use domain::run::{Cost, CostBasis};
 
 /// Returns how long ago a moment was, in its largest unit: `12s`, `5m`, `3h`, `2d`.
 pub(crate) fn age(now: Timestamp, moment: &str) -> String {
@@ -40,6 +41,15 @@ pub(crate) fn money(microusd: Option<u64>) -> String {
             let hundredths = micro.saturating_add(50) / 100;
             format!("${}.{:04}", hundredths / 10_000, hundredths % 10_000)
         }
+    }
+}
+
+/// Returns a cost, and whether nobody but us says so.
+pub(crate) fn cost_with_basis(cost: Cost) -> String {
+    let amount = money(Some(cost.microusd));
+    match cost.basis {
+        CostBasis::Reported => amount,
+        CostBasis::Computed => format!("{amount} computed"),
     }
 }
 

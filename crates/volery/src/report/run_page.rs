@@ -5,7 +5,7 @@ use domain::run::{
 };
 use domain::size::display_bytes;
 
-use super::figures::{age, count, moment, money, span};
+use super::figures::{age, cost_with_basis, count, moment, span};
 use super::look::{Look, Tone};
 use super::page::Page;
 use super::text::one_line;
@@ -24,7 +24,7 @@ pub(crate) fn summary(run: &RunView) -> String {
         (false, _) => vec![format!("{} {what}", run.short_id), format!("for {time} so far")],
     };
     if let Some(cost) = run.usage.cost {
-        parts.push(money(Some(cost.microusd)));
+        parts.push(cost_with_basis(cost));
     }
     if run.usage.input_tokens + run.usage.output_tokens > 0 {
         let (input, output) = (count(run.usage.input_tokens), count(run.usage.output_tokens));
@@ -111,8 +111,8 @@ impl Page<'_> {
         } else {
             self.fact("tokens", "not known");
         }
-        let cost = run.usage.cost.map(|cost| cost.microusd);
-        self.fact("cost", &cost.map_or_else(|| "not known".to_owned(), |micro| money(Some(micro))));
+        let cost = run.usage.cost.map(cost_with_basis);
+        self.fact("cost", &cost.unwrap_or_else(|| "not known".to_owned()));
         if let Some(code) = run.exit_code {
             self.fact("exit code", &code.to_string());
         }

@@ -1,6 +1,6 @@
 //! Runs, a line each.
 
-use super::figures::{age, count, money, span};
+use super::figures::{age, cost_with_basis, count, money, span};
 use super::look::Look;
 use super::run_page::reason;
 use super::table::{Cell, Column, Table};
@@ -65,7 +65,7 @@ pub(crate) fn view_table(runs: &[RunView], look: &Look) -> String {
             Cell::status(&run.status),
             Cell::new(&span(run.duration_ms)),
             Cell::new(&count(tokens)),
-            Cell::new(&money(run.usage.cost.map(|cost| cost.microusd))),
+            Cell::new(&run.usage.cost.map_or_else(|| money(None), cost_with_basis)),
             Cell::new(&reason(run)),
         ]);
     }

@@ -62,6 +62,7 @@ fn view() -> RunView {
             input_tokens: 12_345,
             output_tokens: 678,
             cost: Some(Cost { microusd: 1_234_567, basis: CostBasis::Reported }),
+            ..Usage::default()
         },
         exit_code: Some(7),
         stderr_tail: "warning: slow\n".into(),

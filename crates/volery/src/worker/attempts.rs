@@ -335,7 +335,7 @@ fn named(backend: &BackendSpec, model: Option<&str>) -> String {
     model.map_or_else(|| backend.name.to_string(), |model| format!("{} with {model}", backend.name))
 }
 
-fn capabilities(spec: &BackendSpec) -> Capabilities {
+pub(super) fn capabilities(spec: &BackendSpec) -> Capabilities {
     let backend = backend::registry::by_kind(&spec.kind);
     backend.map(|backend| backend.capabilities(&spec.options)).unwrap_or_default()
 }

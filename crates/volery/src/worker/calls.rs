@@ -71,7 +71,7 @@ impl Desk {
                 self.done_soon(call, true, String::new());
             }
             Action::Use(usage) => {
-                self.append(Event::Used { usage })?;
+                self.append(Event::Used { usage, model: None })?;
                 self.done_soon(call, true, String::new());
             }
             Action::Write { path, text } => self.write(call, &path, &text, WriteHow::Replace),

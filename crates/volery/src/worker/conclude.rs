@@ -3,7 +3,7 @@
 use backend::contract::{Answer, Drive};
 use backend::process;
 use domain::id::BackendName;
-use domain::run::{Ending, Event, Failure, Outcome, OutcomeKind, ResultText, RunSpec, State, Stream};
+use domain::run::{Ending, Event, Failure, Outcome, OutcomeKind, ResultText, RunSpec, State, Stream, Usage};
 use journal::inbox::{self, Letter};
 use journal::result::{ResultSource, store_result};
 use journal::{LogWriter, RunDir, RunLock, SpoolReader, StoreError};
@@ -25,11 +25,12 @@ pub(super) struct Facts {
     pub(super) duration_ms: u64,
     pub(super) exit_code: Option<i32>,
     pub(super) killed: u32,
+    pub(super) usage: Usage,
 }
 
 /// Puts together what is told about the end of a run, and stores its answer.
 pub(super) fn ending(dir: &RunDir, state: &State, facts: Facts) -> Result<Ending, StoreError> {
-    let Facts { outcome, answer, structured, repaired, duration_ms, exit_code, killed } = facts;
+    let Facts { outcome, answer, structured, repaired, duration_ms, exit_code, killed, usage } = facts;
     let stored = match &answer {
         Answer::Stdout => store_result(dir, ResultSource::Spool(Stream::Stdout)),
         Answer::Text(text) => store_result(dir, ResultSource::Bytes(text.as_bytes())),
@@ -57,7 +58,7 @@ pub(super) fn ending(dir: &RunDir, state: &State, facts: Facts) -> Result<Ending
         structured,
         backend: fallback_of(state),
         duration_ms,
-        usage: state.usage,
+        usage,
         exit_code,
         stderr_tail,
         killed,
@@ -154,7 +155,8 @@ pub fn end_lost(
     let started = state.started_at.unwrap_or(last);
     let duration_ms = u64::try_from(last.as_millisecond() - started.as_millisecond()).unwrap_or(0);
     let (structured, repaired, exit_code) = (None, false, None);
-    let facts = Facts { outcome, answer, structured, repaired, duration_ms, exit_code, killed };
+    let facts =
+        Facts { outcome, answer, structured, repaired, duration_ms, exit_code, killed, usage: state.usage };
     let ending = ending(dir, &state, facts)?;
     log.finish(clock::now(), ending)?;
     Ok(())

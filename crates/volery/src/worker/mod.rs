@@ -15,6 +15,7 @@ mod isolation;
 mod leftovers;
 mod output;
 mod peers;
+mod pricing;
 mod questions;
 mod session;
 mod shape;

@@ -12,8 +12,13 @@ use super::desk::Desk;
 use crate::clock;
 
 /// A session whose first run begins has used nothing.
-const NOTHING: Usage =
-    Usage { input_tokens: 0, output_tokens: 0, cost: Some(Cost { microusd: 0, basis: CostBasis::Reported }) };
+const NOTHING: Usage = Usage {
+    input_tokens: 0,
+    output_tokens: 0,
+    cache_read_tokens: 0,
+    cache_write_tokens: 0,
+    cost: Some(Cost { microusd: 0, basis: CostBasis::Reported }),
+};
 /// The most of an earlier answer that is read to be told again.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 

@@ -54,7 +54,10 @@ impl Desk {
                     self.audience.heard(text.as_bytes());
                     self.append(Event::Said { text: domain::size::head(&text, SAID_MAX).to_owned() })?;
                 }
-                Report::Used(usage) => self.append(Event::Used { usage })?,
+                Report::Used(usage) => self.append(Event::Used { usage, model: None })?,
+                Report::UsedBy { model, usage } => {
+                    self.append(Event::Used { usage, model: Some(named(model)) })?;
+                }
                 Report::Warned(message) => self.append(Event::Warned { message })?,
                 Report::Model(model) => {
                     let model = named(model);

@@ -220,8 +220,8 @@ impl Desk {
         let outcome = outcome.with_output(output::is_usable(&answer, stdout_usable));
         let duration_ms = self.duration_ms();
         let structured = self.structured.take();
-        let (repaired, killed) = (self.repaired, self.killed);
-        let facts = Facts { outcome, answer, structured, repaired, duration_ms, exit_code, killed };
+        let (repaired, killed, usage) = (self.repaired, self.killed, self.usage());
+        let facts = Facts { outcome, answer, structured, repaired, duration_ms, exit_code, killed, usage };
         let ending = conclude::ending(&self.dir, self.log.state(), facts)?;
         self.settle_session();
         self.log.finish(clock::now(), ending)?;

@@ -276,19 +276,45 @@ fn add_server(path: &Path, key: &str, name: &str, entry: &Value) {
 }
 
 pub(super) fn cost(vendor: &Vendor) {
-    let usage = model_server::Usage { input: 120, output: 30, ..model_server::Usage::default() };
+    let usage = model_server::Usage { input: 120, output: 30, cached: 40 };
     let Some(place) = Place::make(vendor, "cost", vec![Reply::say("Counted.").using(usage)]) else { return };
+    // Some ask for a model whose price is published, others for one that only its user can know.
+    let own = "[prices.scripted-model]\ninput = 1\noutput = 2\ncache_read = 0.5\n";
+    place.stage.configure(own);
     place.agent(vendor, "timeout: 100s");
     let run = place.run("Count.", &[]);
     assert_eq!(run["status"], json!("succeeded"), "{run}");
-    let used = (run["usage"]["input_tokens"].as_u64(), run["usage"]["output_tokens"].as_u64());
-    let cell = match used {
-        (Some(120), Some(30)) if run["usage"]["cost"].is_object() => Cell::Works,
-        (Some(120), Some(30)) => Cell::Limited("tokens without a price"),
+    let used = &run["usage"];
+    let cell = match (used["input_tokens"].as_u64(), used["output_tokens"].as_u64()) {
+        (Some(120), Some(30)) if used["cost"]["basis"] == "reported" => Cell::Works,
+        (Some(120), Some(30)) => {
+            let expected = computed(run["model"].as_str(), used["cache_read_tokens"].as_u64());
+            assert_eq!(used["cost"]["microusd"].as_u64(), expected, "{run}");
+            match expected {
+                Some(_) => Cell::Limited("computed from its tokens"),
+                None => Cell::Limited("tokens without a price"),
+            }
+        }
         (Some(0), Some(0)) => Cell::Cannot("the program does not tell"),
         _ => panic!("{run}"),
     };
     tell(vendor, "cost", &cell);
+}
+
+/// Returns what 120 tokens in, as many of them from a cache as the program told, and 30 out cost, in millionths of a
+/// dollar.
+fn computed(model: Option<&str>, cached: Option<u64>) -> Option<u64> {
+    match (model?, cached) {
+        // 80 * 5 + 40 * 0.5 + 30 * 30
+        ("gpt-5.5", Some(40)) => Some(1_320),
+        ("gpt-5.5", None) => Some(1_500),
+        // 80 * 0.3 + 40 * 0.03 + 30 * 2.5
+        ("gemini-2.5-flash", Some(40)) => Some(100),
+        ("gemini-2.5-flash", None) => Some(111),
+        ("scripted-model", Some(40)) => Some(160),
+        ("scripted-model", None) => Some(180),
+        (_, _) => None,
+    }
 }
 
 /// Makes a folder that is not below those for temporary files, which some sandboxes leave open; a checkout may be.

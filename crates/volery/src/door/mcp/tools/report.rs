@@ -59,6 +59,9 @@ pub(in super::super) struct RunReport {
     /// Absent when unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) cost_usd: Option<f64>,
+    /// `reported` by the agent, or `computed` from its tokens and a price list.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) cost_basis: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) session_id: Option<String>,
     /// The answer as a value that was checked, where its shape was asked for. A value that is no object stands in the
@@ -206,6 +209,7 @@ impl RunReport {
             report.output_tokens = Some(usage.output_tokens);
         }
         report.cost_usd = usage.cost.map(|cost| cost.microusd as f64 / 1e6);
+        report.cost_basis = usage.cost.map(|cost| cost.basis.as_str());
         match run.waiting {
             Some(WaitingView::Slot { position }) => report.queue_position = Some(position),
             Some(WaitingView::Answer { question, text, until }) => {
