@@ -56,6 +56,8 @@ pub struct Capabilities {
     pub response_file: bool,
     /// The vendor can copy a conversation.
     pub forks: bool,
+    /// How freely the model chooses its words can be set.
+    pub temperature: bool,
     /// Each use of a tool is told, so that none told means none made.
     pub tells_tools: bool,
 }
@@ -204,6 +206,8 @@ pub enum Setting {
     Plain(String),
     /// The value of another variable, which stays unknown to whoever prepares the run.
     From(String),
+    /// What a JSON file holds under the first of these keys that it has; else the variable's own value.
+    InFile { file: PathBuf, keys: Vec<String> },
 }
 
 /// What the process reads.

@@ -3,6 +3,7 @@
 //! A backend sees neither the journal nor a door: it says what to start or do, and reads what comes back.
 
 pub mod acp;
+pub mod api;
 pub mod claude;
 pub mod codex;
 pub mod combined_prompt;

@@ -1,6 +1,7 @@
 //! All backends. A new one is a folder, and a line here.
 
 use crate::acp::{self, Acp};
+use crate::api::{self, ANY as ANY_API};
 use crate::claude::Claude;
 use crate::codex::Codex;
 use crate::command::Command;
@@ -23,6 +24,7 @@ const GLM: (&str, &str) = ("https://api.z.ai/api/anthropic", "ZAI_API_KEY");
 static ALL: &[&dyn Backend] = &[
     &Command,
     &Acp,
+    &ANY_API,
     &Rehearsal,
     &Claude { name: "claude", service: None, prices: PriceList::Of("anthropic") },
     &Claude { name: "glm", service: Some(GLM), prices: PriceList::Of("zai") },
@@ -39,7 +41,9 @@ static ALL: &[&dyn Backend] = &[
 ];
 
 fn all() -> impl Iterator<Item = &'static dyn Backend> {
-    ALL.iter().copied().chain(acp::KNOWN.iter().map(|known| known as &dyn Backend))
+    let acp = acp::KNOWN.iter().map(|known| known as &dyn Backend);
+    let services = api::KNOWN.iter().map(|known| known as &dyn Backend);
+    ALL.iter().copied().chain(acp).chain(services)
 }
 
 /// Returns the backend that understands runs of this kind.
@@ -60,6 +64,6 @@ pub fn vendors() -> impl Iterator<Item = (&'static str, &'static Program)> {
 
 /// Returns the names that a configuration cannot define anew: every backend that needs no configuration.
 pub fn built_in() -> Vec<&'static str> {
-    let configured = [Command.kind(), Acp.kind()];
+    let configured = [Command.kind(), Acp.kind(), ANY_API.kind()];
     all().map(|backend| backend.kind()).filter(|kind| !configured.contains(kind)).collect()
 }

@@ -14,6 +14,9 @@ pub struct Setup {
     /// How hard the model shall think, in its vendor's words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub effort: Option<String>,
+    /// How freely the model chooses its words. `None`: as its vendor thinks best.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<Temperature>,
     #[serde(skip_serializing_if = "Permission::is_empty")]
     pub permission: Permission,
     pub unenforceable: Unenforceable,
@@ -56,6 +59,10 @@ pub struct Setup {
     /// The agent answers by writing a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response_file: Option<ResponseFile>,
+    /// A JSON file that holds keys by the names of their variables, and comes before the environment. For agents that a
+    /// door defines; no agent's file can name one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key_file: Option<String>,
     /// The agent may not write files, and answers by a tool of ours.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub submit_result: Option<SubmitResult>,
@@ -74,6 +81,17 @@ impl Setup {
             (None, Some(_)) => AnswersBy::SubmitResult,
             (None, None) => AnswersBy::Output,
         }
+    }
+}
+
+/// How freely a model chooses its words, in thousandths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Temperature(pub u32);
+
+impl Temperature {
+    /// Returns it as the vendors write it.
+    pub fn degrees(self) -> f64 {
+        f64::from(self.0) / 1_000.0
     }
 }
 

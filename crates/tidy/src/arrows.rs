@@ -15,7 +15,7 @@ const MAY_KNOW: [(&str, &[&str]); 8] = [
 ];
 
 /// Libraries that are a privilege, and the only crates that have it.
-const ONLY_IN: [(&str, &[&str]); 11] = [
+const ONLY_IN: [(&str, &[&str]); 13] = [
     ("rusqlite", &["journal"]),
     ("clap", &["volery"]),
     ("clap_complete", &["volery"]),
@@ -24,6 +24,8 @@ const ONLY_IN: [(&str, &[&str]); 11] = [
     ("jsonschema", &["definition"]),
     ("jsonrepair-rs", &["definition"]),
     ("reqwest", &["backend"]),
+    ("ureq", &["backend"]),
+    ("rustls-native-certs", &["backend"]),
     ("tokio", &["journal", "backend", "volery"]),
     ("tokio-util", &["journal", "backend", "volery"]),
     ("futures", &["journal", "backend", "volery"]),

@@ -7,6 +7,7 @@ mod clock;
 mod door;
 mod env;
 mod keeper;
+mod key_file;
 mod own_program;
 mod point;
 mod readable;
@@ -24,6 +25,7 @@ fn main() -> ExitCode {
     // Before anything else: a keeper must stay as small as it starts.
     match arguments.get(1) {
         Some(word) if word == backend::mcp_config::SUBMIT_COMMAND => door::mcp::submit(),
+        Some(word) if word == backend::api::COMMAND => backend::api::main(&env::get),
         Some(word) if word == "__keeper" => keeper::main(&arguments[2..]),
         Some(_) | None => door::cli::main(arguments),
     }

@@ -1,7 +1,9 @@
 //! What an agent asks of its backend beyond prompt and model, in our own words; other formats use the pieces.
 
 use domain::permission::{Level, Permission, Rule, Unenforceable};
-use domain::setup::{Context, Fallback, Isolation, OutputFormat, PromptMode, ResponseFile, Setup};
+use domain::setup::{
+    Context, Fallback, Isolation, OutputFormat, PromptMode, ResponseFile, Setup, Temperature,
+};
 
 use super::accept::read_accept;
 use super::servers::read_servers;
@@ -24,6 +26,7 @@ pub(super) fn take_setup(fields: &mut Fields<'_>, findings: &mut Findings<'_>) -
     let servers = fields.take("mcp_servers").map(|node| read_servers(node, "mcp_servers", findings));
     let mut setup = Setup {
         effort: fields.take("effort").and_then(|node| read_effort(node, findings)),
+        temperature: fields.take("temperature").and_then(|node| read_temperature(node, findings)),
         permission: permission.unwrap_or_default(),
         unenforceable: take_choice(fields, "unenforceable", &answers, findings),
         tools: fields.take("tools").map(|node| names(node, "tools", findings)),
@@ -81,6 +84,28 @@ pub(super) fn take_turns(
 /// Reads how hard the model shall think.
 pub(super) fn read_effort(node: &Node, findings: &mut Findings<'_>) -> Option<String> {
     read_word(node, "effort", "a word for an effort", findings)
+}
+
+/// Reads how freely the model chooses its words.
+fn read_temperature(node: &Node, findings: &mut Findings<'_>) -> Option<Temperature> {
+    let degrees = match &node.shape {
+        Shape::Integer(number) => i32::try_from(*number).ok().map(f64::from),
+        Shape::Number(number) => Some(*number),
+        Shape::Nothing
+        | Shape::Truth(_)
+        | Shape::Text(_)
+        | Shape::Moment
+        | Shape::List(_)
+        | Shape::Map(_) => None,
+    };
+    match degrees.filter(|degrees| (0.0..=2.0).contains(degrees)) {
+        Some(degrees) => Some(Temperature((degrees * 1_000.0).round() as u32)),
+        None => {
+            let message = format!("temperature: expected a number from 0 to 2, found {}", node.describe());
+            findings.error(node.place, message);
+            None
+        }
+    }
 }
 
 /// Takes the form of the answer, and the schema that it must satisfy.

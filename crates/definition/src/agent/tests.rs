@@ -8,7 +8,9 @@ use domain::budget::AskedLimits;
 use domain::mcp_server::{McpServer, Transport};
 use domain::permission::{Level, Permission, Rule, Unenforceable};
 use domain::run::{ContainmentDemand, OnDisconnect, OnInterrupt};
-use domain::setup::{Context, Fallback, Isolation, OutputFormat, PromptMode, ResponseFile, Setup};
+use domain::setup::{
+    Context, Fallback, Isolation, OutputFormat, PromptMode, ResponseFile, Setup, Temperature,
+};
 
 use super::AgentFile;
 use super::volery::read;
@@ -88,6 +90,7 @@ script: scripts/loud.yaml
 capabilities: [capitals]
 tags: loud
 effort: high
+temperature: 0.7
 permission:
   level: safe-edit
   allow: [Read, 'Bash(git log:*)']
@@ -170,6 +173,8 @@ fn full_setup() -> Setup {
     };
     Setup {
         effort: Some("high".to_owned()),
+        temperature: Some(Temperature(700)),
+        key_file: None,
         permission: Permission {
             level: Some(Level::SafeEdit),
             allow: rules(&["Read", "Bash(git log:*)"]),

@@ -1,15 +1,34 @@
-//! `[backends.NAME]`: a command of the user's own that drives an agent.
+//! `[backends.NAME]`: a command of the user's own that drives an agent, or a service of models at an address.
 
 use serde::Serialize;
 
 use super::placeholder;
+use super::provider::{self, Provider};
 use crate::text::{
     Bounds, Fields, Findings, Node, Place, Shape, amount, choice, environment_names, list, quoted, text,
 };
 
+/// What drives an agent.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Backend {
+    Program(Program),
+    Provider(Provider),
+}
+
+impl Backend {
+    /// Returns the kind of backend that understands it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Program(program) => program.protocol.kind(),
+            Self::Provider(_) => provider::KIND,
+        }
+    }
+}
+
 /// A custom command, ready to be used: every combination that makes no sense has been refused.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Backend {
+pub struct Program {
     #[serde(skip)]
     pub protocol: Protocol,
     /// Program and arguments, never a shell. With `PromptBy::Arg` exactly as written if `{prompt}` is in it,
@@ -97,6 +116,13 @@ enum OutputWord {
 /// Reads one backend; `None` if it cannot be used.
 pub(super) fn read(node: &Node, within: &str, findings: &mut Findings<'_>) -> Option<Backend> {
     let mut fields = Fields::open(node, within, findings)?;
+    if let Some(node) = fields.take("api") {
+        return provider::read(node, fields, findings).map(Backend::Provider);
+    }
+    read_program(fields, findings).map(Backend::Program)
+}
+
+fn read_program(mut fields: Fields<'_>, findings: &mut Findings<'_>) -> Option<Program> {
     let protocols = [("command", Protocol::Command), ("acp", Protocol::Acp)];
     let protocol = match fields.take("protocol") {
         None => Some(Protocol::Command),
@@ -125,7 +151,7 @@ pub(super) fn read(node: &Node, within: &str, findings: &mut Findings<'_>) -> Op
         None => None,
     };
     let (command, prompt) = agree(written, prompt, Spot { name: &name, place }, findings)?;
-    Some(Backend {
+    Some(Program {
         protocol: protocol?,
         command,
         prompt,
@@ -137,7 +163,7 @@ pub(super) fn read(node: &Node, within: &str, findings: &mut Findings<'_>) -> Op
 }
 
 /// Reads a command that speaks ACP: prompt, answer and session have their places in the protocol.
-fn read_acp(mut fields: Fields<'_>, findings: &mut Findings<'_>) -> Option<Backend> {
+fn read_acp(mut fields: Fields<'_>, findings: &mut Findings<'_>) -> Option<Program> {
     let command = take_command(&mut fields, findings);
     let env = fields
         .take("env")
@@ -167,7 +193,7 @@ fn read_acp(mut fields: Fields<'_>, findings: &mut Findings<'_>) -> Option<Backe
         findings.error(place, format!("{name}: with protocol = \"acp\" there are no placeholders"));
         return None;
     }
-    Some(Backend {
+    Some(Program {
         protocol: Protocol::Acp,
         command,
         prompt: PromptBy::Stdin,

@@ -9,7 +9,7 @@ use domain::id::BackendName;
 use domain::price::Price;
 use domain::run::{ContainmentDemand, OnDisconnect};
 
-use super::executables::argv;
+use super::executables::{argv, shown};
 use super::{Backend, DisconnectChoice, LimitSettings};
 
 /// A value and where it was set.
@@ -67,7 +67,12 @@ impl Config {
     pub fn rows(&self) -> Vec<Row> {
         let mut rows = Vec::new();
         for (name, backend) in &self.backends {
-            rows.push(row(format!("backends.{name}.command"), backend, |backend| argv(&backend.command)));
+            rows.push(match &backend.value {
+                Backend::Program(program) => {
+                    row(format!("backends.{name}.command"), backend, |_| argv(&program.command))
+                }
+                Backend::Provider(_) => row(format!("backends.{name}.api"), backend, shown),
+            });
         }
         self.limits.add_rows(&mut rows);
         rows.extend(self.slots_count.iter().map(|count| row("slots.count", count, u32::to_string)));

@@ -1,24 +1,43 @@
-//! What a layer would execute, as text that trust is given to: shown to a person, and hashed.
+//! What a layer would execute, and where it would send keys, as text that trust is given to: shown to a person, and hashed.
 
-use super::{ConfigLayer, Protocol};
+use super::{Backend, ConfigLayer, Program, Protocol, Provider};
 
-/// Returns a line for each program that the layer names, in the order of the backends' names; empty if it names none.
+/// Returns a line for each program or service that the layer names, in the order of the backends' names; empty if it names none.
 /// The text depends only on what would run and what it would be handed, not on the file's layout.
 pub fn executables(layer: &ConfigLayer) -> String {
     let mut lines = String::new();
     for (name, backend) in &layer.backends {
-        lines.push_str(&format!("backend {name}: {}", argv(&backend.command)));
-        if backend.protocol == Protocol::Acp {
-            lines.push_str(" by acp");
-        }
-        if !backend.env.is_empty() {
-            let mut names = backend.env.clone();
-            names.sort();
-            lines.push_str(&format!(" with the variables {}", names.join(" ")));
-        }
-        lines.push('\n');
+        lines.push_str(&format!("backend {name}: {}\n", shown(backend)));
     }
     lines
+}
+
+/// Returns what a backend starts or asks, in a line.
+pub(super) fn shown(backend: &Backend) -> String {
+    match backend {
+        Backend::Program(program) => shown_program(program),
+        Backend::Provider(service) => shown_service(service),
+    }
+}
+
+fn shown_program(program: &Program) -> String {
+    let mut line = argv(&program.command);
+    if program.protocol == Protocol::Acp {
+        line.push_str(" by acp");
+    }
+    if !program.env.is_empty() {
+        let mut names = program.env.clone();
+        names.sort();
+        line.push_str(&format!(" with the variables {}", names.join(" ")));
+    }
+    line
+}
+
+/// A service gets prompts, and a key: whoever names its address could have both.
+fn shown_service(service: &Provider) -> String {
+    let address = service.base_url.as_deref().map(|url| format!(" at {}", ascii(url))).unwrap_or_default();
+    let key = service.key_env.as_deref().map(|key| format!(" with the key in {key}")).unwrap_or_default();
+    format!("the API of {}{address}{key}", service.api)
 }
 
 /// Returns a command as a JSON list in plain ASCII, so that nothing in it can play tricks on a terminal.

@@ -8,9 +8,10 @@ mod limits;
 mod merge;
 mod placeholder;
 mod prices;
+mod provider;
 mod read;
 
-pub use backend::{Backend, Match, Output, PromptBy, Protocol};
+pub use backend::{Backend, Match, Output, Program, PromptBy, Protocol};
 pub use effective::{Config, Row, Setting};
 pub(crate) use executables::argv;
 pub use executables::executables;
@@ -18,6 +19,7 @@ pub use layer::{Client, ConfigLayer, DisconnectChoice, Retention, Run, Serve, Sl
 pub use limits::LimitSettings;
 pub use merge::{defaults, merge};
 pub use placeholder::PLACEHOLDERS;
+pub use provider::Provider;
 pub use read::{ConfigFile, read};
 
 #[cfg(test)]

@@ -8,8 +8,8 @@ use domain::run::{ContainmentDemand, OnDisconnect};
 use serde_json::json;
 
 use super::{
-    Backend, Client, ConfigFile, ConfigLayer, DisconnectChoice, Match, Output, PromptBy, Protocol, Retention,
-    Row, Run, Serve, Slots, defaults, executables, merge, read,
+    Backend, Client, ConfigFile, ConfigLayer, DisconnectChoice, Match, Output, Program, PromptBy, Protocol,
+    Provider, Retention, Row, Run, Serve, Slots, defaults, executables, merge, read,
 };
 
 fn file(text: &str) -> ConfigFile<'_> {
@@ -24,8 +24,8 @@ fn check(text: &str, expected: &[&str]) -> ConfigLayer {
     layer
 }
 
-fn upper() -> Backend {
-    Backend {
+fn upper() -> Program {
+    Program {
         protocol: Protocol::Command,
         command: strings(&["tr", "a-z", "A-Z"]),
         prompt: PromptBy::Stdin,
@@ -42,9 +42,12 @@ fn strings(texts: &[&str]) -> Vec<String> {
 
 /// Reads a file with one backend `x` that is right.
 #[track_caller]
-fn backend(lines: &str) -> Backend {
+fn backend(lines: &str) -> Program {
     let mut layer = check(&format!("[backends.x]\n{lines}\n"), &[]);
-    layer.backends.remove(&"x".parse().unwrap()).unwrap()
+    let Some(Backend::Program(program)) = layer.backends.remove(&"x".parse().unwrap()) else {
+        panic!("a program was expected")
+    };
+    program
 }
 
 /// Reads a file with one backend `x` that is wrong.
@@ -63,7 +66,7 @@ prompt  = \"stdin\"                      # stdin | arg | file
 output  = \"text\"
 env     = [\"UPPER_MODE\"]
 ";
-    let upper = Backend { env: strings(&["UPPER_MODE"]), ..upper() };
+    let upper = Backend::Program(Program { env: strings(&["UPPER_MODE"]), ..upper() });
     let expected =
         ConfigLayer { backends: [("upper".parse().unwrap(), upper)].into(), ..ConfigLayer::default() };
     assert_eq!(check(text, &[]), expected);
@@ -129,7 +132,7 @@ fn json_and_json_lines_say_where_the_answer_stands() {
         error: vec![Match { pointer: "/is_error".to_owned(), value: json!(true) }],
         session: Some("/session_id".to_owned()),
     };
-    let expected = Backend {
+    let expected = Program {
         command: strings(&["a", "--json"]),
         output,
         success_codes: vec![0, 3],
@@ -151,7 +154,7 @@ fn json_and_json_lines_say_where_the_answer_stands() {
         text: Some("/delta/text".to_owned()),
         session: None,
     };
-    assert_eq!(written, Backend { command: strings(&["a"]), output, ..upper() });
+    assert_eq!(written, Program { command: strings(&["a"]), output, ..upper() });
 }
 
 #[test]
@@ -191,7 +194,7 @@ fn a_command_that_speaks_acp_has_no_say_in_prompt_and_output() {
 #[test]
 fn the_command_says_how_the_prompt_arrives() {
     let way = |lines: &str| {
-        let Backend { command, prompt, .. } = backend(lines);
+        let Program { command, prompt, .. } = backend(lines);
         (command.join(" "), prompt)
     };
     assert_eq!(way("command = [\"a\"]"), ("a".to_owned(), PromptBy::Stdin));
@@ -337,7 +340,7 @@ fn unknown_keys_warn_with_a_suggestion_and_the_rest_counts() {
         &[
             "c.toml:1:2: warning: unknown key \"slot\" is ignored (hint: did you mean slots?)",
             "c.toml:4:1: warning: unknown key \"wiat\" in serve is ignored (hint: did you mean wait?)",
-            "c.toml:8:1: warning: unknown key \"shell\" in backends.x is ignored (hint: known keys: protocol, command, prompt, \
+            "c.toml:8:1: warning: unknown key \"shell\" in backends.x is ignored (hint: known keys: api, protocol, command, prompt, \
              output, result, terminal, error, text, session, env, success_codes, shortage_codes)",
             "c.toml:10:9: error: slots.count: expected a whole number from 1 to 100000, found the number 0",
         ],
@@ -517,4 +520,43 @@ cache = 3
     let project = ConfigFile { layer: Layer::Project, ..file("[prices.a]\ninput = 0\noutput = 0\n") };
     let (layer, found) = read(project);
     assert_eq!((layer.prices.len(), found.len()), (0, 1), "what a repository says about them does not count");
+}
+
+#[test]
+fn a_service_is_read_and_what_it_would_be_sent_is_told_for_trust() {
+    let lines = "[backends.x]\napi = \"openai\"\nbase_url = \"https://models.example.org/v1\"\nkey_env = \"MY_KEY\"\n\
+                 model = \"big\"\nmax_tokens = 100\n[backends.y]\napi = \"xai\"\n";
+    let layer = check(lines, &[]);
+    let x = Provider {
+        api: "openai".to_owned(),
+        base_url: Some("https://models.example.org/v1".to_owned()),
+        key_env: Some("MY_KEY".to_owned()),
+        model: Some("big".to_owned()),
+        max_tokens: Some(100),
+    };
+    let y = Provider { api: "grok".to_owned(), base_url: None, key_env: None, model: None, max_tokens: None };
+    let expected =
+        [("x", x), ("y", y)].map(|(name, service)| (name.parse().unwrap(), Backend::Provider(service)));
+    assert_eq!(layer.backends, expected.into());
+    let told = "backend x: the API of openai at \"https://models.example.org/v1\" with the key in MY_KEY\n\
+                backend y: the API of grok\n";
+    assert_eq!(executables(&layer), told);
+    for (line, problem) in [
+        ("base_url = \"ftp://x\"", "\"ftp://x\" is no address"),
+        ("base_url = \"https://a:b@x\"", "\"https://a:b@x\" has a user in it; keys are given by key_env"),
+        ("base_url = \"https://x/v1?key=1\"", "\"https://x/v1?key=1\" has more than a path behind its host"),
+    ] {
+        let hint = "(hint: write for example https://models.example.org/v1)";
+        refuse_backend(
+            &format!("api = \"openai\"\n{line}"),
+            &[&format!("c.toml:3:12: error: backends.x.base_url: {problem} {hint}")],
+        );
+    }
+    refuse_backend(
+        "api = \"openai\"\nkey_env = \"A=b\"",
+        &[
+            "c.toml:3:11: error: backends.x.key_env: expected the name of a variable, found an assignment (hint: give only \
+           the name; the value is passed on)",
+        ],
+    );
 }

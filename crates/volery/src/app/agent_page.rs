@@ -107,6 +107,7 @@ impl Engine {
                 let set = process.set.into_iter().map(|(name, setting)| match setting {
                     Setting::Plain(value) => format!("{name}={value}"),
                     Setting::From(other) => format!("{name}=${{{other}}}"),
+                    Setting::InFile { file, .. } => format!("{name} from {}", file.display()),
                 });
                 let mut env: Vec<String> = [process.env, process.known_env, spec.env].concat();
                 env.extend(set);

@@ -120,6 +120,7 @@ fn unhonoured_setup(setup: &Setup, can: Capabilities, name: &str) -> Vec<String>
     let server_has = |wish: fn(&McpServer) -> bool| can.mcp_servers && setup.mcp_servers.iter().any(wish);
     let of_backend = [
         (setup.effort.is_some() && !can.effort, "effort"),
+        (setup.temperature.is_some() && !can.temperature, "temperature"),
         (setup.tools.is_some() && !can.tools, "tools"),
         (setup.prompt_mode == PromptMode::Replace && !can.replaces_prompt, "prompt_mode: replace"),
         (setup.context == Context::None && !can.skips_context, "context: none"),

@@ -329,11 +329,7 @@ impl Engine {
         };
         let options =
             serde_json::to_value(&configured.value).map_err(|error| AppError::internal(error.to_string()))?;
-        Ok(BackendSpec {
-            name: agent.backend.clone(),
-            kind: configured.value.protocol.kind().to_owned(),
-            options,
-        })
+        Ok(BackendSpec { name: agent.backend.clone(), kind: configured.value.kind().to_owned(), options })
     }
 
     /// Returns agent and prompt of a run, its parent, and so on to the root.

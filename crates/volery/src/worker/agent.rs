@@ -14,7 +14,7 @@ use domain::run::{Event, RunSpec};
 use domain::secret::{Redactor, Secret};
 use journal::RunDir;
 
-use crate::env;
+use crate::{env, key_file};
 
 /// Starts the process of a run.
 pub(super) fn start(
@@ -86,7 +86,11 @@ pub(super) fn secrets(spec: &RunSpec, drive: Option<&ProcessDrive>) -> Vec<Secre
         Piece::Literal(text) => Some(text.trim_start_matches("Bearer ").to_owned()),
         Piece::Variable { name, default: _ } => value_of(name),
     });
-    named.chain(handed).map(Secret::new).collect()
+    let filed = drive.into_iter().flat_map(|drive| &drive.set).filter_map(|(_, setting)| match setting {
+        Setting::InFile { file, keys } => key_file::value(file, keys),
+        Setting::Plain(_) | Setting::From(_) => None,
+    });
+    named.chain(handed).chain(filed).map(Secret::new).collect()
 }
 
 /// Returns the named variables that are not set.
@@ -107,7 +111,7 @@ fn reaching(spec: &RunSpec, drive: &ProcessDrive) -> Vec<String> {
 fn secret_names(spec: &RunSpec, drive: &ProcessDrive) -> Vec<String> {
     let from = drive.set.iter().filter_map(|(_, setting)| match setting {
         Setting::From(name) => Some(name.clone()),
-        Setting::Plain(_) => None,
+        Setting::Plain(_) | Setting::InFile { .. } => None,
     });
     let in_files = drive.files.iter().flat_map(|file| file.variables.iter().cloned());
     reaching(spec, drive).into_iter().chain(from).chain(in_files).collect()
@@ -120,6 +124,9 @@ fn environment(names: &[String], drive: &ProcessDrive) -> Vec<(OsString, OsStrin
         let value = match setting {
             Setting::Plain(value) => Some(OsString::from(value)),
             Setting::From(other) => env::get(other),
+            Setting::InFile { file, keys } => {
+                key_file::value(file, keys).map(OsString::from).or_else(|| env::get(name))
+            }
         };
         all.retain(|(known, _)| known != OsStr::new(name));
         all.extend(value.map(|value| (OsString::from(name), value)));
