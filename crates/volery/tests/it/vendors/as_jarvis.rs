@@ -170,3 +170,23 @@ fn errors_are_told_by_their_kind() {
     let told = refused(&failing);
     assert!(told.starts_with("Subagent \"slow\" failed (cli_error): Claude returned an error."), "{told}");
 }
+
+#[test]
+fn an_answer_of_a_shape_is_checked_corrected_once_and_then_an_error() {
+    let schema = "output_format: json\noutput_schema: {type: object, required: [birds]}\n";
+    let words = || Reply::say("There are three.");
+    let right = Reply::call("StructuredOutput", json!({"birds": 3}));
+    let script = vec![words(), words(), right, words().always()];
+    let Some(place) = place("jarvis-schema", script) else { return };
+    agent(&place, "counter", schema, "Count.");
+    let mut client = serve(&place);
+    let said = answered(&run(&mut client, json!({"agent_name": "counter", "prompt": "How many?"})));
+    assert_eq!(said["result"], json!("{\"birds\":3}"), "{said}");
+    let asked = place.offline.server().asks();
+    let told = |text: &str| asked.iter().any(|ask| ask.last_user_text().contains(text));
+    assert!(told("Your last answer cannot be used"), "{asked:?}");
+    let failed = run(&mut client, json!({"agent_name": "counter", "prompt": "And now?"}));
+    let told = refused(&failed);
+    assert!(told.starts_with("Subagent \"counter\" failed (parse_error): "), "{told}");
+    assert!(told.contains("There are three."), "what it said is kept: {told}");
+}

@@ -36,7 +36,9 @@ pub(super) fn error(message: &str) -> CallToolResult {
 
 fn answer(agent: &str, run: &RunView) -> CallToolResult {
     let cost_usd = run.usage.cost.map(|cost| cost.microusd as f64 / 1e6);
-    let result = run.result.as_deref().unwrap_or_default();
+    // Where a shape was asked for, the value that was checked is the answer, without the words around it.
+    let value = run.structured.as_ref().map(ToString::to_string);
+    let result = value.as_deref().or(run.result.as_deref()).unwrap_or_default();
     both(&json!({ "agent": agent, "result": result, "duration_ms": run.duration_ms, "cost_usd": cost_usd }))
 }
 
