@@ -68,7 +68,7 @@ fn a_session_is_free_when_keeper_and_worker_were_killed() {
     has_begun(&stage, &first);
     let crew = crate::stage::crew(&stage.run_dir(&first));
     for member in [crew.keeper, crew.worker] {
-        member.unwrap().signal(rustix::process::Signal::KILL);
+        member.unwrap().kill();
     }
     fs::write(stage.path("go"), "").unwrap();
     let second = start(&stage, "one");

@@ -255,7 +255,7 @@ fn what_was_lost_with_keeper_and_worker_goes_on_when_somebody_says_so() {
     assert!(refused.stderr.contains("was not interrupted: running"), "{refused:?}");
     let crew = crate::stage::crew(&stage.run_dir(&id));
     for member in [crew.keeper, crew.worker] {
-        member.unwrap().signal(rustix::process::Signal::KILL);
+        member.unwrap().kill();
     }
     fs::write(stage.path("go"), "").unwrap();
     let resumed = stage.json(["resume", &id]);
@@ -277,7 +277,7 @@ fn what_had_begun_and_named_no_session_is_not_begun_again_by_hand_either() {
     stage.event(&id, "agent_started");
     let crew = crate::stage::crew(&stage.run_dir(&id));
     for member in [crew.keeper, crew.worker] {
-        member.unwrap().signal(rustix::process::Signal::KILL);
+        member.unwrap().kill();
     }
     let refused = stage.volery(["resume", &id]).exits(2);
     assert!(refused.stderr.contains("had begun and named no session to go on with"), "{refused:?}");

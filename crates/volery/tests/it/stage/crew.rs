@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 /// A process of a run's crew.
@@ -17,6 +18,14 @@ impl Member {
     /// Sends a signal; one who is gone already does not mind.
     pub(crate) fn signal(&self, signal: Signal) -> bool {
         pidfd_send_signal(&self.handle, signal).is_ok()
+    }
+
+    /// Kills it and waits until it is gone, and with it what it held: a lock is free only then.
+    pub(crate) fn kill(&self) {
+        self.signal(Signal::KILL);
+        let mut gone = [PollFd::new(&self.handle, PollFlags::IN)];
+        let patience = Timespec::try_from(super::PATIENCE).unwrap();
+        assert_eq!(poll(&mut gone, Some(&patience)), Ok(1), "{} does not die", self.pid);
     }
 }
 
