@@ -35,7 +35,7 @@ pub(crate) fn spec(backend: &str) -> RunSpec {
         told: Vec::new(),
         directory: "/p".to_owned(),
         project: "/p".to_owned(),
-        caller: Caller { door: Door::Shell, name: "main".to_owned() },
+        caller: Caller { door: Door::Shell, name: "main".to_owned(), token: None },
         parent: None,
         root: id,
         depth: 0,

@@ -84,7 +84,7 @@ fn build(directory: &Path, rows: u64, out: &mut impl Write) -> anyhow::Result<()
     }
     written(index.mark_complete())?;
     let took = started.elapsed();
-    let bytes = std::fs::metadata(directory.join("index-v1.db"))?.len();
+    let bytes = std::fs::metadata(directory.join("index-v2.db"))?.len();
     ensure!(index.count()? == rows, "the index holds {} runs", index.count()?);
     writeln!(out, "{rows} runs inserted in {:.1} s; the file has {} MiB\n", took.as_secs_f64(), bytes >> 20)?;
     Ok(())
@@ -133,6 +133,7 @@ fn run(number: u64) -> EndedRun {
         backend: "claude".parse().expect("a valid name"),
         project: project(random / 100_000),
         caller: "main".into(),
+        token: None,
         session: number
             .is_multiple_of(4)
             .then(|| format!("session-{}", number / 40).parse().expect("a valid name")),

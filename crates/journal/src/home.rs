@@ -155,6 +155,10 @@ impl Home {
         self.path.join("trust")
     }
 
+    pub fn tokens_dir(&self) -> PathBuf {
+        self.path.join("tokens")
+    }
+
     /// Returns the directory of what is being deleted.
     pub fn trash_dir(&self) -> PathBuf {
         self.path.join("trash")

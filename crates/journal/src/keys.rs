@@ -24,6 +24,8 @@ pub struct KeyScope {
     pub project: String,
     pub agent: AgentName,
     pub key: IdempotencyKey,
+    /// The token that the request came with: a key of one says nothing about the runs of another.
+    pub token: Option<String>,
 }
 
 /// Whose a key is.
@@ -45,12 +47,18 @@ impl KeyScope {
     /// Returns the key that a run was asked for with.
     pub fn of(spec: &RunSpec) -> Option<Self> {
         let idempotency = spec.idempotency.as_ref()?;
-        Some(Self { project: spec.project.clone(), agent: spec.agent.clone(), key: idempotency.key.clone() })
+        Some(Self {
+            project: spec.project.clone(),
+            agent: spec.agent.clone(),
+            key: idempotency.key.clone(),
+            token: spec.caller.token.clone(),
+        })
     }
 
     fn path(&self, home: &Home) -> PathBuf {
         let mut digest = Sha256::new();
-        for part in [self.project.as_str(), self.agent.as_str(), self.key.as_str()] {
+        let parts = [self.project.as_str(), self.agent.as_str(), self.key.as_str()];
+        for part in parts.into_iter().chain(self.token.as_deref()) {
             // With its length, so that no two scopes run together into the same bytes.
             digest.update((part.len() as u64).to_le_bytes());
             digest.update(part);

@@ -3,7 +3,7 @@
 use crate::tree::{File, Tree};
 
 /// The most packages in `Cargo.lock`. Raising it is allowed, deliberately: say in the commit what the new ones replace.
-pub const PACKAGES_MAX: usize = 265;
+pub const PACKAGES_MAX: usize = 280;
 
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
 

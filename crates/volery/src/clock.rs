@@ -21,6 +21,11 @@ pub fn new_run_id() -> RunId {
     RunId::from_parts(now(), random())
 }
 
+/// Returns what nobody guesses.
+pub fn new_secret() -> [u8; 32] {
+    random()
+}
+
 /// Tags are above any limit on locks that somebody may really have set.
 pub const TAG_MIN: u64 = 1 << 61;
 

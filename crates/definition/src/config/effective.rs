@@ -38,6 +38,8 @@ pub struct Config {
     pub dialects: Setting<Vec<DialectName>>,
     /// How many calls one caller may make a minute.
     pub calls_per_minute: Setting<u32>,
+    pub allowed_hosts: Setting<Vec<String>>,
+    pub allowed_origins: Setting<Vec<String>>,
     /// How long a synchronous call of a client with this name waits.
     pub client_wait_ms: BTreeMap<String, Setting<u64>>,
     pub containment: Setting<ContainmentDemand>,
@@ -92,6 +94,8 @@ impl Config {
             dialects.iter().map(|dialect| dialect.as_str()).collect::<Vec<_>>().join(" ")
         }));
         rows.push(row("serve.calls_per_minute", &self.calls_per_minute, u32::to_string));
+        rows.push(row("serve.allowed_hosts", &self.allowed_hosts, |hosts| hosts.join(", ")));
+        rows.push(row("serve.allowed_origins", &self.allowed_origins, |origins| origins.join(", ")));
         for (name, wait) in &self.client_wait_ms {
             rows.push(row(format!("clients.{name}.wait"), wait, time));
         }

@@ -49,6 +49,10 @@ pub struct Serve {
     pub disconnect_grace_ms: Option<u64>,
     pub dialects: Option<Vec<DialectName>>,
     pub calls_per_minute: Option<u32>,
+    /// Names of this machine, beside those of loopback, that clients over HTTP may know it by.
+    pub allowed_hosts: Option<Vec<String>>,
+    /// Origins of pages, beside those of loopback, that may speak to it.
+    pub allowed_origins: Option<Vec<String>>,
 }
 
 /// What happens to runs when their door goes away in good order; the grace is a setting of its own.

@@ -40,6 +40,8 @@ pub fn merge(layers: Vec<(Layer, String, ConfigLayer)>) -> Config {
         disconnect_grace_ms: sum.disconnect_grace_ms.expect(set),
         dialects: sum.dialects.expect(set),
         calls_per_minute: sum.calls_per_minute.expect(set),
+        allowed_hosts: sum.allowed_hosts.expect(set),
+        allowed_origins: sum.allowed_origins.expect(set),
         client_wait_ms: sum.client_wait_ms,
         containment: sum.containment.expect(set),
         prices: sum.prices,
@@ -79,6 +81,8 @@ struct Sum {
     disconnect_grace_ms: Option<Setting<u64>>,
     dialects: Option<Setting<Vec<domain::dialect::DialectName>>>,
     calls_per_minute: Option<Setting<u32>>,
+    allowed_hosts: Option<Setting<Vec<String>>>,
+    allowed_origins: Option<Setting<Vec<String>>>,
     client_wait_ms: std::collections::BTreeMap<String, Setting<u64>>,
     containment: Option<Setting<domain::run::ContainmentDemand>>,
     prices: std::collections::BTreeMap<String, Setting<domain::price::Price>>,
@@ -113,6 +117,8 @@ impl Sum {
         origin.put(&mut self.disconnect_grace_ms, serve.disconnect_grace_ms);
         origin.put(&mut self.dialects, serve.dialects);
         origin.put(&mut self.calls_per_minute, serve.calls_per_minute);
+        origin.put(&mut self.allowed_hosts, serve.allowed_hosts);
+        origin.put(&mut self.allowed_origins, serve.allowed_origins);
         for (name, client) in clients {
             if let Some(wait_ms) = client.wait_ms {
                 self.client_wait_ms.insert(name, origin.of(wait_ms));

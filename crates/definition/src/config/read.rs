@@ -12,7 +12,8 @@ use super::layer::{Client, ConfigLayer, DisconnectChoice, Retention, Run, Serve,
 use super::{Backend, backend, prices};
 use crate::agent::CONTAINMENT;
 use crate::text::{
-    Bounds, Entry, Fields, Findings, Node, Place, Shape, amount, choice, duration_ms, list, quoted, read_toml,
+    Bounds, Entry, Fields, Findings, Node, Place, Shape, amount, choice, duration_ms, list, quoted,
+    read_toml, text_or_list,
 };
 use crate::{FILE_BYTES_MAX, limits};
 
@@ -60,7 +61,7 @@ fn read_document(
     let slots = slots.and_then(|node| read_slots(node, findings));
     let retention = take_for_machine(&mut fields, "retention", layer, findings);
     let retention = retention.and_then(|node| read_retention(node, findings));
-    let serve = fields.take("serve").and_then(|node| read_serve(node, findings));
+    let serve = fields.take("serve").and_then(|node| read_serve(node, layer, findings));
     let clients = fields.take("clients").map(|node| read_clients(node, findings));
     let run = fields.take("run").and_then(|node| read_run(node, findings));
     let prices = take_for_machine(&mut fields, "prices", layer, findings);
@@ -167,7 +168,7 @@ fn read_retention(node: &Node, findings: &mut Findings<'_>) -> Option<Retention>
     Some(retention)
 }
 
-fn read_serve(node: &Node, findings: &mut Findings<'_>) -> Option<Serve> {
+fn read_serve(node: &Node, layer: Layer, findings: &mut Findings<'_>) -> Option<Serve> {
     let mut fields = Fields::open(node, "serve", findings)?;
     let wait_ms = take_time(&mut fields, "wait", findings);
     let choices = [("cancel", DisconnectChoice::Cancel), ("continue", DisconnectChoice::Continue)];
@@ -183,8 +184,22 @@ fn read_serve(node: &Node, findings: &mut Findings<'_>) -> Option<Serve> {
         let number = amount(node, "serve.calls_per_minute", Bounds::from(1).up_to(CALLS_MAX), findings)?;
         u32::try_from(number).ok()
     });
+    // Who reaches the server is not for a repository to say.
+    let mut names = |key| {
+        let node = take_for_machine(&mut fields, key, layer, findings)?;
+        Some(text_or_list(node, &fields.name(key), findings))
+    };
+    let (allowed_hosts, allowed_origins) = (names("allowed_hosts"), names("allowed_origins"));
     fields.close(findings);
-    Some(Serve { wait_ms, on_disconnect, disconnect_grace_ms, dialects, calls_per_minute })
+    Some(Serve {
+        wait_ms,
+        on_disconnect,
+        disconnect_grace_ms,
+        dialects,
+        calls_per_minute,
+        allowed_hosts,
+        allowed_origins,
+    })
 }
 
 fn read_clients(node: &Node, findings: &mut Findings<'_>) -> BTreeMap<String, Client> {

@@ -92,6 +92,8 @@ on_disconnect = \"continue\"
 disconnect_grace = 0
 dialects = [\"jarvis\", \"volery\"]
 calls_per_minute = 7
+allowed_hosts = \"box.example\"
+allowed_origins = [\"https://a.example\", \"https://b.example:8443\"]
 [clients.\"my client\"]
 wait = \"2m\"
 [run]
@@ -113,6 +115,8 @@ containment = \"plain\"
             disconnect_grace_ms: Some(0),
             dialects: Some(vec![DialectName::Jarvis, DialectName::Volery]),
             calls_per_minute: Some(7),
+            allowed_hosts: Some(strings(&["box.example"])),
+            allowed_origins: Some(strings(&["https://a.example", "https://b.example:8443"])),
         },
         clients: [("my client".to_owned(), Client { wait_ms: Some(120_000) })].into(),
         run: Run { containment: Some(ContainmentDemand::Plain) },
@@ -430,6 +434,8 @@ fn the_nearest_layer_wins_and_every_value_knows_its_origin() {
         default("serve.disconnect_grace", "30.0s"),
         default("serve.dialects", "volery"),
         default("serve.calls_per_minute", "1200"),
+        default("serve.allowed_hosts", ""),
+        default("serve.allowed_origins", ""),
         row("clients.c.wait", "9.0s", Layer::User, "u.toml"),
         default("run.containment", "auto"),
     ];

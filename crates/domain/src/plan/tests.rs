@@ -44,7 +44,7 @@ fn place(parent: Option<Parent>) -> Place {
         tag: 1,
         directory: "/w".to_owned(),
         project: "/w".to_owned(),
-        caller: Caller { door, name },
+        caller: Caller { door, name, token: None },
         backend: BackendSpec {
             name: "upper".parse().unwrap(),
             kind: "command".to_owned(),

@@ -111,8 +111,12 @@ pub struct Alternative {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Caller {
     pub door: Door,
-    /// The client's name at the MCP door, the parent's agent for a child run, else `main`.
+    /// The client's name at the MCP door, or that of its token over HTTP; the parent's agent for a child run, else
+    /// `main`.
     pub name: String,
+    /// The token that this run and all runs above it were asked for with: whoever shows it sees them, and no others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
 }
 
 /// A way in.

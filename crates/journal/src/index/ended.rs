@@ -16,7 +16,7 @@ const AMOUNT_MAX: u64 = 1 << 50;
 
 /// The columns in the order of [`EndedRun::from_row`] and [`EndedRun::values`].
 pub(super) const COLUMNS: &str = "id, agent, backend, project, caller, session, parent, root, outcome, created_at_ms, \
-     ended_at_ms, duration_ms, cost_microusd, input_tokens, output_tokens, prompt_head, error, ending";
+     ended_at_ms, duration_ms, cost_microusd, input_tokens, output_tokens, prompt_head, error, ending, token";
 
 /// What the index knows about an ended run. Times are kept to the millisecond.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +27,8 @@ pub struct EndedRun {
     pub project: String,
     /// The caller's name.
     pub caller: String,
+    /// The token that the tree of the run was asked for with.
+    pub token: Option<String>,
     pub session: Option<SessionId>,
     pub parent: Option<RunId>,
     pub root: RunId,
@@ -53,6 +55,7 @@ impl EndedRun {
             backend: ending.backend.clone().unwrap_or_else(|| spec.backend.name.clone()),
             project: spec.project.clone(),
             caller: spec.caller.name.clone(),
+            token: spec.caller.token.clone(),
             session: spec.continued().cloned(),
             parent: spec.parent,
             root: spec.root,
@@ -68,7 +71,7 @@ impl EndedRun {
         }
     }
 
-    pub(super) fn values(&self) -> [Box<dyn ToSql>; 18] {
+    pub(super) fn values(&self) -> [Box<dyn ToSql>; 19] {
         [
             Box::new(key::of(self.id)),
             Box::new(self.agent.as_str().to_owned()),
@@ -88,6 +91,7 @@ impl EndedRun {
             Box::new(one_line(&self.prompt_head, PROMPT_HEAD_CHARS_MAX)),
             Box::new(self.error.as_deref().map(|error| one_line(error, ERROR_CHARS_MAX))),
             Box::new(key::reversed(&self.id.hex())),
+            Box::new(self.token.clone()),
         ]
     }
 
@@ -110,6 +114,7 @@ impl EndedRun {
             output_tokens: amount_at(row, 14)?,
             prompt_head: row.get(15)?,
             error: row.get(16)?,
+            token: row.get(18)?,
         })
     }
 }

@@ -24,6 +24,8 @@ pub struct ListQuery<'a> {
     pub outcomes: &'a [OutcomeKind],
     pub root: Option<RunId>,
     pub parent: Option<RunId>,
+    /// Asked for with this token, they or the runs above them.
+    pub token: Option<&'a str>,
     /// Created at this moment or later.
     pub newer_than_ms: Option<i64>,
     /// Created before this run: the last one of the page before.
@@ -70,6 +72,7 @@ pub(super) fn walks(query: &ListQuery<'_>) -> Vec<Walk> {
         ("parent", query.parent.map(key)),
         ("root", query.root.map(key)),
         ("session", query.session.map(text)),
+        ("token", query.token.map(text)),
         ("project", query.project.map(text)),
         ("agent", query.agent.map(text)),
     ]
@@ -78,10 +81,11 @@ pub(super) fn walks(query: &ListQuery<'_>) -> Vec<Walk> {
     .collect();
     let names: Vec<&str> = terms.iter().map(|(column, _)| *column).collect();
     let along = match names.as_slice() {
-        // A tree or a session has few runs: whatever else is asked is checked row by row.
+        // A tree, a session or a token has few runs: whatever else is asked is checked row by row.
         ["parent", ..] => return vec![walk(query, "run_by_parent", terms, query.outcomes)],
         ["root", ..] => return vec![walk(query, "run_by_root", terms, query.outcomes)],
         ["session", ..] => return vec![walk(query, "run_by_session", terms, query.outcomes)],
+        ["token", ..] => return vec![walk(query, "run_by_token", terms, query.outcomes)],
         [] if query.outcomes.is_empty() => return vec![walk(query, "run_by_id", terms, &[])],
         ["project", "agent"] => "run_by_project_agent",
         ["project"] => "run_by_project",

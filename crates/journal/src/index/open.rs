@@ -11,10 +11,13 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 use rustix::fs::FlockOperation;
 
 /// The version in the file's name. Another shape is another file, so old and new programs do not meet.
-pub const INDEX_VERSION: u32 = 1;
+pub const INDEX_VERSION: u32 = 2;
 
-const MIGRATIONS: [&str; 2] =
-    [include_str!("migrations/0001_run.sql"), include_str!("migrations/0002_rollup.sql")];
+const MIGRATIONS: [&str; 3] = [
+    include_str!("migrations/0001_run.sql"),
+    include_str!("migrations/0002_rollup.sql"),
+    include_str!("migrations/0003_token.sql"),
+];
 /// What `user_version` says when all migrations have been applied.
 const SCHEMA: u32 = MIGRATIONS.len() as u32;
 

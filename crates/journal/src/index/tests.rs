@@ -46,6 +46,7 @@ fn run(sketch: &Sketch) -> EndedRun {
         backend: if sketch.number.is_multiple_of(2) { "command" } else { "claude" }.parse().unwrap(),
         project: PROJECTS[usize::from(sketch.project)].to_owned(),
         caller: "main".to_owned(),
+        token: sketch.number.is_multiple_of(2).then(|| format!("t{}", sketch.number % 4)),
         session: sketch.number.is_multiple_of(3).then(|| format!("s{}", sketch.number % 9).parse().unwrap()),
         parent: (sketch.number % 5 == 1).then(|| self::id(u64::from(sketch.number) - 1)),
         root: self::id(u64::from(sketch.number / 5 * 5)),
@@ -168,7 +169,7 @@ fn a_list_holds_the_runs_that_fit_all_that_is_asked() {
     let parent = runs.iter().find_map(|run| run.parent).unwrap();
     let mut checked = 0;
     // Every combination of the questions.
-    for bits in 0_u32..256 {
+    for bits in 0_u32..512 {
         let asked = |bit: u32| bits & (1 << bit) != 0;
         let query = ListQuery {
             project: asked(0).then_some(PROJECTS[2]),
@@ -179,6 +180,7 @@ fn a_list_holds_the_runs_that_fit_all_that_is_asked() {
             parent: asked(5).then_some(parent),
             newer_than_ms: asked(6).then(|| runs[80].created_at.as_millisecond()),
             before: asked(7).then_some(runs[5].id),
+            token: asked(8).then_some("t2"),
             limit: 7,
         };
         let fits = |run: &&EndedRun| {
@@ -190,6 +192,7 @@ fn a_list_holds_the_runs_that_fit_all_that_is_asked() {
                 && (query.outcomes.is_empty() || query.outcomes.contains(&run.outcome))
                 && query.root.is_none_or(|root| run.root == root)
                 && query.parent.is_none_or(|parent| run.parent == Some(parent))
+                && query.token.is_none_or(|token| run.token.as_deref() == Some(token))
                 && query.newer_than_ms.is_none_or(|ms| run.created_at.as_millisecond() >= ms)
                 && query.before.is_none_or(|before| run.id < before)
         };
@@ -336,7 +339,7 @@ fn files_of_older_versions_go_and_the_file_is_private() {
     old.iter().for_each(|path| std::fs::write(path, "old").unwrap());
     let (index, _) = filled(home.path());
     assert!(old.iter().all(|path| !path.exists()));
-    for name in ["index-v1.db", "index-v1.db-wal"] {
+    for name in ["index-v2.db", "index-v2.db-wal"] {
         let mode = std::fs::metadata(home.path().join(name)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{name}");
     }
@@ -346,7 +349,7 @@ fn files_of_older_versions_go_and_the_file_is_private() {
 #[test]
 fn a_damaged_file_is_moved_aside_and_replaced() {
     let home = tempfile::tempdir().unwrap();
-    let path = home.path().join("index-v1.db");
+    let path = home.path().join("index-v2.db");
     let noise = b"this is not a database, whatever its name says".repeat(200);
     for (damage, content) in [("empty", &b""[..]), ("noise", &noise), ("cut", &[])] {
         if damage == "cut" {
@@ -378,7 +381,7 @@ fn a_damaged_file_is_moved_aside_and_replaced() {
 #[test]
 fn damage_that_shows_later_is_named_and_can_be_recovered_from() {
     let home = tempfile::tempdir().unwrap();
-    let path = home.path().join("index-v1.db");
+    let path = home.path().join("index-v2.db");
     drop(filled(home.path()));
     let connection = rusqlite::Connection::open(&path).unwrap();
     connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
@@ -401,8 +404,8 @@ fn damage_that_shows_later_is_named_and_can_be_recovered_from() {
 fn a_log_of_a_deleted_file_is_not_replayed_into_the_next() {
     let home = tempfile::tempdir().unwrap();
     drop(filled(home.path()));
-    assert!(home.path().join("index-v1.db-wal").exists(), "the test needs a log");
-    std::fs::remove_file(home.path().join("index-v1.db")).unwrap();
+    assert!(home.path().join("index-v2.db-wal").exists(), "the test needs a log");
+    std::fs::remove_file(home.path().join("index-v2.db")).unwrap();
     let opened = Index::open(home.path()).unwrap();
     assert_eq!(opened.state, State::Fresh);
     assert_eq!(opened.index.count().unwrap(), 0);
@@ -412,7 +415,7 @@ fn a_log_of_a_deleted_file_is_not_replayed_into_the_next() {
 fn who_has_a_replaced_file_open_is_told() {
     let home = tempfile::tempdir().unwrap();
     let (mut index, runs) = filled(home.path());
-    std::fs::remove_file(home.path().join("index-v1.db")).unwrap();
+    std::fs::remove_file(home.path().join("index-v2.db")).unwrap();
     assert!(matches!(index.list(&everything(1)), Err(IndexError::Replaced { .. })));
     let mut other = open(home.path());
     assert!(matches!(index.insert(&runs), Written::NotDone(IndexError::Replaced { .. })));
@@ -484,7 +487,7 @@ fn writers_from_many_processes_never_see_each_other_as_an_error() {
 #[test]
 fn many_who_find_the_same_damage_replace_it_once() {
     let home = tempfile::tempdir().unwrap();
-    std::fs::write(home.path().join("index-v1.db"), b"noise".repeat(999)).unwrap();
+    std::fs::write(home.path().join("index-v2.db"), b"noise".repeat(999)).unwrap();
     let states: Vec<State> = std::thread::scope(|scope| {
         let threads: Vec<_> =
             (0..8).map(|_| scope.spawn(|| Index::open(home.path()).unwrap().state)).collect();
@@ -499,7 +502,7 @@ fn a_writer_that_is_blocked_for_good_is_a_value() {
     let home = tempfile::tempdir().unwrap();
     let (mut index, runs) = filled(home.path());
     index.connection.busy_timeout(std::time::Duration::ZERO).unwrap();
-    let blocker = rusqlite::Connection::open(home.path().join("index-v1.db")).unwrap();
+    let blocker = rusqlite::Connection::open(home.path().join("index-v2.db")).unwrap();
     blocker.execute_batch("BEGIN IMMEDIATE").unwrap();
     let ids: Vec<RunId> = runs.iter().map(|run| run.id).collect();
     index.patience = std::time::Duration::from_millis(50);
@@ -583,6 +586,7 @@ fn every_question_is_answered_from_an_index() {
     let few = [
         (ListQuery { session: Some("s"), ..base.clone() }, "run_by_session (session=? AND id>? AND id<?)"),
         (ListQuery { root: Some(runs[0].id), ..base.clone() }, "run_by_root (root=? AND id>? AND id<?)"),
+        (ListQuery { token: Some("t"), ..base.clone() }, "run_by_token (token=? AND id>? AND id<?)"),
         (ListQuery { parent: Some(runs[0].id), ..base }, "run_by_parent (parent=? AND id>? AND id<?)"),
     ];
     for (query, along) in few {

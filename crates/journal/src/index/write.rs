@@ -39,7 +39,7 @@ impl Index {
     pub fn insert(&mut self, runs: &[EndedRun]) -> Written {
         let sql = format!(
             "INSERT INTO run ({COLUMNS}) VALUES ({}) ON CONFLICT (id) DO NOTHING",
-            vec!["?"; 18].join(", ")
+            vec!["?"; 19].join(", ")
         );
         self.write("add runs", |transaction| {
             let mut statement = transaction.prepare(&sql)?;

@@ -5,13 +5,14 @@ use std::sync::Barrier;
 
 use domain::run::Idempotency;
 
-use super::{Claim, KeyScope, claim, release};
+use super::{Claim, KeyScope, claim, known, release};
 use crate::durable::Faults;
 use crate::sample::{TestHome, run_id, spec};
 use crate::store_error::StoreError;
 
 fn scope(project: &str, agent: &str, key: &str) -> KeyScope {
-    KeyScope { project: project.to_owned(), agent: agent.parse().unwrap(), key: key.parse().unwrap() }
+    let (agent, key) = (agent.parse().unwrap(), key.parse().unwrap());
+    KeyScope { project: project.to_owned(), agent, key, token: None }
 }
 
 #[test]
@@ -96,4 +97,15 @@ fn a_run_knows_its_key() {
     assert_eq!(KeyScope::of(&asked), None);
     asked.idempotency = Some(Idempotency { key: "k".parse().unwrap(), fingerprint: "f".to_owned() });
     assert_eq!(KeyScope::of(&asked), Some(scope("/p", "reviewer", "k")));
+}
+
+#[test]
+fn a_key_of_one_token_is_not_that_of_another() {
+    let test = TestHome::new();
+    let (one, other) = (run_id(1), run_id(2));
+    let with = |token: Option<&str>| KeyScope { token: token.map(str::to_owned), ..scope("/p", "a", "k") };
+    assert_eq!(claim(&test.home, &with(None), one, "f").unwrap(), Claim::New);
+    assert_eq!(claim(&test.home, &with(Some("ci")), other, "f").unwrap(), Claim::New);
+    assert_eq!(known(&test.home, &with(Some("ci"))).unwrap(), Some((other, "f".to_owned())));
+    assert_eq!(known(&test.home, &with(Some("ann"))).unwrap(), None);
 }

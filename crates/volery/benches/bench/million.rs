@@ -127,6 +127,7 @@ fn run(number: u64, own: &Path) -> EndedRun {
         backend: "claude".parse().expect("a valid name"),
         project,
         caller: "main".into(),
+        token: None,
         session: None,
         parent: None,
         root: id,

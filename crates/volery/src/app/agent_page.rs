@@ -10,7 +10,7 @@ use backend::user::User;
 use domain::agent::{Agent, Callers, Format};
 use domain::mcp_server::{Transport, VariableText};
 use domain::plan::{Order, Place, plan};
-use domain::run::{BackendSpec, Caller, RunSpec};
+use domain::run::{BackendSpec, RunSpec};
 use domain::secret::Redactor;
 use serde_json::Value;
 
@@ -158,7 +158,7 @@ impl Engine {
             tag: 0,
             directory,
             project: catalogue.project.clone(),
-            caller: Caller { door: self.door, name: self.caller() },
+            caller: self.caller(),
             backend,
             alternatives: Vec::new(),
             prices: catalogue.config.prices(),

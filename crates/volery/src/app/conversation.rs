@@ -8,7 +8,7 @@ use journal::RunLock;
 use journal::session_names::{self, Named, SessionName};
 use journal::sessions::{self, Kept, Session};
 
-use super::engine::{Engine, store_error};
+use super::engine::{Engine, Scope, store_error};
 use super::honour;
 use super::{AppError, Before, NamedSession};
 use crate::clock;
@@ -40,6 +40,11 @@ impl Engine {
         directory: &str,
     ) -> Result<Option<SessionId>, AppError> {
         let Wanted { session, fork } = wanted;
+        if let Some(named) = &session
+            && !self.may_continue(named, honour::chooses_sessions(backend))?
+        {
+            return Err(unknown(named));
+        }
         if honour::chooses_sessions(backend) {
             return match fork {
                 true => Err(AppError::usage(format!(
@@ -53,16 +58,19 @@ impl Engine {
             if fork {
                 return Err(AppError::usage("only a session that is named can be copied"));
             }
-            let last = || sessions::last_of(&self.home, &agent.name, directory).map_err(store_error);
-            return if agent.setup.keeps_session { last() } else { Ok(None) };
-        };
-        let unknown = || {
-            let hint = "a session has the id that an earlier run of the agent tells; begin without one";
-            AppError::not_found(format!("there is no session {session}")).hint(hint)
+            if !agent.setup.keeps_session {
+                return Ok(None);
+            }
+            let last = sessions::last_of(&self.home, &agent.name, directory).map_err(store_error)?;
+            // One that others began is not this caller's to go on with.
+            return match last {
+                Some(last) if self.may_continue(&last, false)? => Ok(Some(last)),
+                Some(_) | None => Ok(None),
+            };
         };
         let known = match sessions::read(&self.home, &session).map_err(store_error)? {
             Some(known) => known,
-            None => self.begun_by_run(&session)?.ok_or_else(unknown)?,
+            None => self.begun_by_run(&session)?.ok_or_else(|| unknown(&session))?,
         };
         let wrong = [
             (known.agent != agent.name, format!("agent {}", known.agent)),
@@ -115,9 +123,17 @@ impl Engine {
         let chosen: SessionId =
             name.parse().map_err(|error: domain::id::IdError| AppError::usage(error.to_string()))?;
         if honour::chooses_sessions(backend) {
-            return Ok(Conversation { session: Some(chosen), ..Conversation::default() });
+            return match self.may_continue(&chosen, true)? {
+                true => Ok(Conversation { session: Some(chosen), ..Conversation::default() }),
+                false => Err(unknown(&chosen)),
+            };
         }
-        let name = SessionName { within, agent: &agent.name, name: chosen.as_str() };
+        // A name of one token is not that of another, and what was said before there were tokens is nobody's.
+        let (within, before) = match self.token() {
+            Some(token) => (format!("{within} of {token}"), Before::Nothing),
+            None => (within.to_owned(), before),
+        };
+        let name = SessionName { within: &within, agent: &agent.name, name: chosen.as_str() };
         let held = Some(session_names::hold(&self.home, &name).map_err(store_error)?);
         let now = clock::now();
         let known = session_names::find(&self.home, &name, now).map_err(store_error)?;
@@ -155,6 +171,16 @@ impl Engine {
         Ok(Conversation { session: Some(own), told, held })
     }
 
+    /// Tells whether a conversation is this caller's, shown by the last run in it. For a token one that is not known to
+    /// be its own is not, unless nobody has used that name and callers `choose` them.
+    fn may_continue(&self, session: &SessionId, choose: bool) -> Result<bool, AppError> {
+        let Scope::Token(_) = &self.scope else { return Ok(true) };
+        let Some(known) = sessions::known(&self.home, session).map_err(store_error)? else {
+            return Ok(choose);
+        };
+        Ok(known.runs.last().is_some_and(|run| self.may_see(&self.home.run_dir(*run))))
+    }
+
     /// Returns the session that a run of a backend without sessions has begun: it has the run's id.
     fn begun_by_run(&self, session: &SessionId) -> Result<Option<sessions::Session>, AppError> {
         let Ok(run) = session.as_str().parse::<RunId>() else { return Ok(None) };
@@ -172,4 +198,9 @@ impl Engine {
         }
         sessions::known(&self.home, session).map_err(store_error)
     }
+}
+
+fn unknown(session: &SessionId) -> AppError {
+    let hint = "a session has the id that an earlier run of the agent tells; begin without one";
+    AppError::not_found(format!("there is no session {session}")).hint(hint)
 }

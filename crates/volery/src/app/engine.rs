@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use domain::run::{Door, RunSpec};
+use definition::config::Config;
+use domain::agent::Layer;
+use domain::run::{Caller, Door, OnDisconnect, RunSpec};
 use journal::{Home, HomeError, Unwritable};
 
 use super::leashes::Leashes;
@@ -26,6 +28,8 @@ pub(super) enum Scope {
     Everything,
     /// Only the descendants of this run.
     Within(Box<RunSpec>),
+    /// Only what was asked for with the token of this name.
+    Token(String),
 }
 
 pub struct Engine {
@@ -34,7 +38,7 @@ pub struct Engine {
     caller: Mutex<String>,
     pub(super) directory: PathBuf,
     pub(super) scope: Scope,
-    pub(super) leashes: Leashes,
+    pub(super) leashes: Arc<Leashes>,
 }
 
 impl Engine {
@@ -54,7 +58,7 @@ impl Engine {
         let home = Home::open(&path).map_err(home_error)?;
         let AppContext { door, caller, directory } = context;
         let scope = Scope::Everything;
-        let leashes = Leashes::default();
+        let leashes = Arc::default();
         Ok(Arc::new(Self { home, door, caller: Mutex::new(caller), directory, scope, leashes }))
     }
 
@@ -66,16 +70,48 @@ impl Engine {
             caller: Mutex::new(spec.agent.to_string()),
             directory: PathBuf::from(&spec.directory),
             scope: Scope::Within(Box::new(spec.clone())),
-            leashes: Leashes::default(),
+            leashes: Arc::default(),
         })
     }
 
-    pub(super) fn caller(&self) -> String {
-        self.caller.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// Returns the engine as those see it who show a token: the same leashes, and only the token's runs.
+    pub(super) fn for_token(&self, name: &str) -> Arc<Self> {
+        Arc::new(Self {
+            home: self.home.clone(),
+            door: self.door,
+            caller: Mutex::new(name.to_owned()),
+            directory: self.directory.clone(),
+            scope: Scope::Token(name.to_owned()),
+            leashes: Arc::clone(&self.leashes),
+        })
+    }
+
+    /// Returns who asks, for the record of a run.
+    pub(super) fn caller(&self) -> Caller {
+        let name = self.caller.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let token = match &self.scope {
+            Scope::Everything => None,
+            Scope::Within(parent) => parent.caller.token.clone(),
+            Scope::Token(name) => Some(name.clone()),
+        };
+        Caller { door: self.door, name, token }
     }
 
     pub(super) fn set_caller(&self, name: &str) {
+        if let Scope::Token(_) = &self.scope {
+            // A client says of itself what it likes; its token was given to it.
+            return;
+        }
         *self.caller.lock().unwrap_or_else(PoisonError::into_inner) = name.to_owned();
+    }
+
+    /// Returns what happens to a run whose door leaves, where neither call nor agent says it. Clients of a server that
+    /// many share come and go, and so does the server: their runs go on unless somebody has configured otherwise.
+    pub(super) fn on_disconnect(&self, config: &Config) -> OnDisconnect {
+        match &self.scope {
+            Scope::Token(_) if config.on_disconnect.layer == Layer::Default => OnDisconnect::Continue,
+            Scope::Token(_) | Scope::Everything | Scope::Within(_) => config.on_disconnect(),
+        }
     }
 
     /// Answers any request but a start, which is planned where the tree's allowance is known.
@@ -123,7 +159,7 @@ impl Engine {
         let found = registry::find_project(directory);
         match &self.scope {
             Scope::Within(spec) if found == registry::find_project(&spec.directory) => spec.project.clone(),
-            Scope::Within(_) | Scope::Everything => found,
+            Scope::Within(_) | Scope::Everything | Scope::Token(_) => found,
         }
     }
 

@@ -61,12 +61,13 @@ impl Engine {
                 outcomes: &outcomes,
                 root: None,
                 parent: None,
+                token: self.token(),
                 newer_than_ms,
                 before,
                 limit: limit + 1,
             };
             let ended = match &self.scope {
-                Scope::Everything => self.indexed(|index| index.list(&query))?,
+                Scope::Everything | Scope::Token(_) => self.indexed(|index| index.list(&query))?,
                 Scope::Within(own) => self.ended_below(own.id, &query),
             };
             lines.extend(ended.iter().map(line_of_ended));
@@ -96,12 +97,28 @@ impl Engine {
                 .collect();
             let waiting =
                 open.iter().filter(|run| matches!(run.state.phase, Phase::Waiting(_))).count() as u64;
-            let sums = engine.indexed(|index| index.health(project.as_deref()))?;
+            let sums = engine.ended_sums(project.as_deref())?;
             let agents = sum_by_agent(sums.rows);
             let running = open.len() as u64 - waiting;
             Ok(HealthReport { running, waiting, slots, agents, left_out: sums.left_out })
         })
         .await
+    }
+
+    /// Returns how many runs are at work, and how many wait.
+    pub(super) fn going(&self) -> Result<(u64, u64), AppError> {
+        let open = self.open_now()?;
+        let going: Vec<_> = open.iter().filter(|run| run.state.ending().is_none()).collect();
+        let waits = |run: &&&OpenRun| matches!(run.state.phase, Phase::Waiting(_));
+        let waiting = going.iter().filter(waits).count() as u64;
+        Ok((going.len() as u64 - waiting, waiting))
+    }
+
+    pub(super) fn token(&self) -> Option<&str> {
+        match &self.scope {
+            Scope::Token(name) => Some(name),
+            Scope::Everything | Scope::Within(_) => None,
+        }
     }
 
     fn project_of(&self, directory: Option<&str>, scope: ListScope) -> Result<Option<String>, AppError> {
@@ -178,7 +195,7 @@ impl Engine {
             }
         }
         // A worker never writes the index: hundreds of them would stand in each other's way.
-        let writes = matches!(self.scope, Scope::Everything) && !ended.is_empty();
+        let writes = !matches!(self.scope, Scope::Within(_)) && !ended.is_empty();
         if writes && self.with_index(|index| Ok(index.insert(&ended).is_done())).unwrap_or(false) {
             for run in &ended {
                 // A marker that stays only means that the run is inserted again, which changes nothing.

@@ -24,7 +24,14 @@ impl Engine {
 
     /// Tells whether a run is within the scope of this door.
     pub(super) fn may_see(&self, dir: &RunDir) -> bool {
-        let Scope::Within(own) = &self.scope else { return true };
+        let own = match &self.scope {
+            Scope::Everything => return true,
+            Scope::Token(name) => {
+                let spec = dir.read_spec().ok();
+                return spec.is_some_and(|spec| spec.caller.token.as_ref() == Some(name));
+            }
+            Scope::Within(own) => own,
+        };
         let mut above = dir.read_spec().ok().and_then(|spec| spec.parent);
         while let Some(id) = above {
             if id == own.id {

@@ -21,6 +21,8 @@ mod request;
 mod resume;
 mod runs;
 mod start;
+mod sums;
+mod tokens;
 mod upkeep;
 mod view;
 mod wait;
@@ -39,6 +41,8 @@ pub use look::order_cancel;
 pub use machine::*;
 pub use request::*;
 pub use start::StartedChild;
+pub use sums::{AgentSums, Sums};
+pub use tokens::*;
 pub use upkeep::*;
 pub use view::*;
 

@@ -123,7 +123,7 @@ impl App {
         Policy { output_ms: config.retention_output_ms.value, record_ms: config.retention_record_ms.value }
     }
 
-    fn owned(&self) -> Result<&Arc<Engine>, AppError> {
+    pub(super) fn owned(&self) -> Result<&Arc<Engine>, AppError> {
         match &self.way {
             Way::Own(engine) => Ok(engine),
             Way::Relayed(_) => {

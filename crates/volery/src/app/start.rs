@@ -97,22 +97,23 @@ impl Engine {
         let told_before = resumes.map(|_| Agent { inputs: Vec::new(), ..agent.clone() });
         let agent = told_before.as_ref().unwrap_or(agent);
         let order = order_of(ask, fingerprint)?;
+        let caller = self.caller_of(resumes);
         let place = Place {
             id: clock::new_run_id(),
             now: clock::now(),
             tag: clock::new_tag(),
             directory,
             project: catalogue.project.clone(),
-            caller: Caller { door: self.door, name: self.caller() },
+            caller,
             backend,
             alternatives,
             prices: catalogue.config.prices(),
             configured_limits: vec![catalogue.config.limits.asked()],
-            on_disconnect: catalogue.config.on_disconnect(),
+            on_disconnect: self.on_disconnect(&catalogue.config),
             parent,
         };
         // Before the plan: a request that was accepted once is not weighed against what is left to spend again.
-        if let Some(known) = self.known_run(&catalogue.project, agent, order.idempotency.as_ref())? {
+        if let Some(known) = self.known_run(agent, &place, order.idempotency.as_ref())? {
             return Ok(known);
         }
         let mut order = order;
@@ -152,15 +153,27 @@ impl Engine {
         launched
     }
 
+    /// Returns who asks. A run that goes on with another belongs to whom that one belonged to.
+    fn caller_of(&self, resumes: Option<RunId>) -> Caller {
+        let caller = self.caller();
+        let before = resumes.and_then(|run| self.home.run_dir(run).read_spec().ok());
+        Caller { token: caller.token.clone().or(before.and_then(|spec| spec.caller.token)), ..caller }
+    }
+
     /// Returns the run that this request already made, if its key is known.
     fn known_run(
         &self,
-        project: &str,
         agent: &Agent,
+        place: &Place,
         idempotency: Option<&Idempotency>,
     ) -> Result<Option<Started>, AppError> {
         let Some(idempotency) = idempotency else { return Ok(None) };
-        let scope = key_scope(project, &agent.name, idempotency);
+        let scope = KeyScope {
+            project: place.project.clone(),
+            agent: agent.name.clone(),
+            key: idempotency.key.clone(),
+            token: place.caller.token.clone(),
+        };
         let Some((run, fingerprint)) = keys::known(&self.home, &scope).map_err(store_error)? else {
             return Ok(None);
         };
@@ -190,8 +203,7 @@ impl Engine {
     ) -> Result<Started, AppError> {
         let new_run = self.home.create_run(&spec).map_err(not_recorded)?;
         point::reach("door_wrote_spec");
-        if let Some(idempotency) = &spec.idempotency {
-            let scope = key_scope(&spec.project, &spec.agent, idempotency);
+        if let (Some(idempotency), Some(scope)) = (&spec.idempotency, KeyScope::of(&spec)) {
             // The key points to a record that must be there after a crash.
             new_run.make_durable().map_err(store_error)?;
             let claim = keys::claim(&self.home, &scope, spec.id, &idempotency.fingerprint);
@@ -452,10 +464,6 @@ fn fingerprint(ask: &Start, directory: &str) -> String {
     };
     let digest = Sha256::digest(request.to_string().as_bytes());
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn key_scope(project: &str, agent: &AgentName, idempotency: &Idempotency) -> KeyScope {
-    KeyScope { project: project.to_owned(), agent: agent.clone(), key: idempotency.key.clone() }
 }
 
 fn same_request(idempotency: &Idempotency, run: RunId, fingerprint: &str) -> Result<Started, AppError> {

@@ -27,7 +27,7 @@ pub(crate) use run_page::{damage, run_page, summary};
 pub(crate) use run_table::{run_table, runs_in_order, view_table};
 pub(crate) use table::{Cell, Column, Table};
 pub(crate) use text::{neutralise, one_line};
-pub(crate) use upkeep::{cleaned, reindexed, trust_list, trust_page};
+pub(crate) use upkeep::{cleaned, reindexed, token_list, trust_list, trust_page};
 
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,7 @@ use super::figures::{age, count, span};
 use super::look::{Look, Tone};
 use super::table::{Cell, Column, Table};
 use super::text::one_line;
-use crate::app::{Cleaned, Reindexed, TrustList, TrustState, TrustView};
+use crate::app::{Cleaned, MadeBy, Reindexed, TokenList, TrustList, TrustState, TrustView};
 
 /// Returns what a project's files would execute, and whether that is trusted.
 pub(crate) fn trust_page(view: &TrustView, look: &Look) -> String {
@@ -32,6 +32,23 @@ pub(crate) fn trust_list(list: &TrustList, look: &Look) -> String {
         let (state, tone) = trust_words(project.state);
         let since = format!("{} ago", age(look.now, &project.trusted_at));
         table.push(vec![Cell::toned(state, tone), Cell::new(&since), Cell::new(&project.project)]);
+    }
+    table.render(look)
+}
+
+/// Returns the table of tokens.
+pub(crate) fn token_list(list: &TokenList, look: &Look) -> String {
+    let columns =
+        [Column::flexible("NAME"), Column::right("MADE"), Column::left("BY"), Column::left("METRICS OF")];
+    let mut table = Table::new(&columns);
+    for token in &list.tokens {
+        let since = format!("{} ago", age(look.now, &token.created_at));
+        let by = match token.made_by {
+            MadeBy::User => "you",
+            MadeBy::Server => "volery serve",
+        };
+        let metrics = if token.all_metrics { "all runs" } else { "its runs" };
+        table.push(vec![Cell::new(&token.name), Cell::new(&since), Cell::new(by), Cell::new(metrics)]);
     }
     table.render(look)
 }

@@ -111,7 +111,7 @@ fn check_index(spoil: impl Fn(&Stage, PathBuf)) {
         ]
     };
     let before = ask(&stage);
-    spoil(&stage, stage.path("state").join("index-v1.db"));
+    spoil(&stage, stage.path("state").join("index-v2.db"));
     assert_eq!(ask(&stage), before);
 }
 

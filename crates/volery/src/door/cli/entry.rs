@@ -13,7 +13,7 @@ use super::exit::Exit;
 use super::out::{Format, Out};
 use super::{
     agents, answer, approve, cancel, clean, completions, demo, deny, doctor, health, logs, ps, reindex,
-    resume, run, serve, show, trust, wait,
+    resume, run, serve, show, token, trust, wait,
 };
 use crate::app::AppError;
 use crate::report::{neutralise, one_line};
@@ -71,6 +71,7 @@ pub(crate) enum Command {
     Reindex(reindex::Args),
     Demo(demo::Args),
     Serve(serve::Args),
+    Token(token::Args),
     Completions(completions::Args),
 }
 
@@ -145,7 +146,8 @@ async fn dispatch(command: Command, context: &Context, out: &mut Out) -> Result<
         Command::Clean(args) => clean::run(args, context, out).await,
         Command::Reindex(args) => reindex::run(args, context, out).await,
         Command::Demo(args) => demo::run(args, out).await,
-        Command::Serve(args) => serve::run(args, context).await,
+        Command::Serve(args) => serve::run(args, context, out).await,
+        Command::Token(args) => token::run(args, context, out).await,
         Command::Completions(args) => completions::run(args, &mut Cli::command(), out),
     }
 }

@@ -19,6 +19,7 @@ mod resume;
 mod run;
 mod serve;
 mod show;
+mod token;
 mod trust;
 mod wait;
 

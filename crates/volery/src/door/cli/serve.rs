@@ -1,5 +1,8 @@
 //! `volery serve`: the MCP door.
 
+use std::net::SocketAddr;
+use std::sync::Arc;
+
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use domain::dialect::DialectName;
 use domain::run::Door;
@@ -7,18 +10,23 @@ use domain::run::Door;
 use super::context::Context;
 use super::error::CommandError;
 use super::exit::Exit;
-use crate::app::AppError;
-use crate::door::mcp::{NativeTools, Options, open, serve};
+use super::out::Out;
+use crate::app::{App, AppError, MadeBy};
+use crate::door::mcp::{NativeTools, Options, http, open, serve};
 
-/// Serve MCP clients over standard input and output
+/// Serve MCP clients over standard input and output, or over HTTP
 ///
 /// Add this command to an MCP client, and its agent can delegate to any agent
 /// that `volery agents` lists. The client starts and ends it; runs that were
 /// begun outlive it as their on_disconnect says.
 ///
+/// With --http one server is there for many clients, each with a token: the
+/// first start makes one and prints it, `volery token` makes more.
+///
 /// Examples:
 ///   claude mcp add volery -- volery serve
 ///   codex mcp add volery -- volery serve
+///   volery serve --http 127.0.0.1:7337
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
@@ -31,6 +39,10 @@ pub(crate) struct Args {
     /// Also offer one tool for each agent of this directory's project
     #[arg(long, value_name = "WHICH", value_enum, default_value_t)]
     tools: NativeTools,
+
+    /// Serve HTTP at this address instead; port 0 takes any that is free
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    http: Option<SocketAddr>,
 }
 
 fn dialect_parser() -> impl TypedValueParser<Value = DialectName> {
@@ -38,16 +50,60 @@ fn dialect_parser() -> impl TypedValueParser<Value = DialectName> {
     names.map(|name| DialectName::parse(&name).expect("one of these names"))
 }
 
-pub(crate) async fn run(args: Args, context: &Context) -> Result<Exit, CommandError> {
+pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<Exit, CommandError> {
     let app = context.open_as(Door::Mcp)?;
-    app.keep_house();
     // However the client ends it, leaving in good order is no failure.
     let configured = &app.config().dialects.value;
     let dialects = if args.dialects.is_empty() { configured } else { &args.dialects };
     let surface = open(dialects, args.tools, &app).await?;
     let options = Options::new(app.config(), surface);
-    serve(app, options).await.map_err(|error| {
-        AppError::internal(format!("could not serve on standard input and output: {error}"))
-    })?;
+    match args.http {
+        Some(address) => serve_http(app, options, address, out).await?,
+        None => {
+            app.keep_house();
+            serve(app, options).await.map_err(|error| {
+                AppError::internal(format!("could not serve on standard input and output: {error}"))
+            })?;
+        }
+    }
     Ok(Exit::Done)
+}
+
+async fn serve_http(
+    app: Arc<App>,
+    options: Options,
+    address: SocketAddr,
+    out: &mut Out,
+) -> Result<(), AppError> {
+    let config = app.config();
+    let allowed = http::Allowed::new(&config.allowed_hosts.value, &config.allowed_origins.value);
+    let allowed = allowed.map_err(|entry| {
+        AppError::usage(format!("{entry:?} in [serve] allowed_hosts or allowed_origins is neither"))
+            .hint("a host is name or name:port, an origin is https://name or https://name:port")
+    })?;
+    if !http::is_loopback(&address) {
+        check_open_to_others(&app).await?;
+    }
+    let made = app.first_token().await?;
+    let listening = http::Listening::bind(address)
+        .await
+        .map_err(|error| AppError::usage(format!("could not listen at {address}: {error}")))?;
+    app.keep_house();
+    if let Some(made) = made {
+        out.note(&format!("the token of {} is printed this once: {}", made.name, made.token));
+    }
+    out.note(&format!("listening at http://{}/mcp", listening.address));
+    let served = http::serve(listening, app, options, allowed).await;
+    served.map(|_| ()).map_err(|error| AppError::internal(format!("could not serve over HTTP: {error}")))
+}
+
+/// Whoever opens a server to other machines has made a token for somebody: the one that a first start prints is in the
+/// logs of whatever started it.
+async fn check_open_to_others(app: &App) -> Result<(), AppError> {
+    let tokens = app.list_tokens().await?.tokens;
+    if tokens.iter().any(|token| token.made_by == MadeBy::User) {
+        return Ok(());
+    }
+    let message = "other machines could connect to this address, and nobody has made a token for one";
+    Err(AppError::denied(message).hint("volery token new NAME, or serve at 127.0.0.1"))
 }

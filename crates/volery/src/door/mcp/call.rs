@@ -26,6 +26,8 @@ pub(super) struct Call<'a> {
 impl<'a> Call<'a> {
     pub(super) fn new(door: &'a Handler, context: RequestContext<RoleServer>) -> Self {
         let client = door.client_of(&context);
+        let over_http = context.extensions.get::<::http::request::Parts>().is_some();
+        let client = if over_http { client.over_http() } else { client };
         let ticket = context.extensions.get::<Ticket>().cloned();
         Self { door, client, ticket, context, resumed: None, unasked: false, begun_at: Instant::now() }
     }

@@ -23,6 +23,8 @@ pub(super) struct Client {
     /// Whether a progress notification makes its clock start again.
     pub(super) resets: bool,
     pub(super) result_bytes: usize,
+    /// When it gives up over HTTP, if that is sooner.
+    pub(super) http_limit: Option<Duration>,
 }
 
 struct Known {
@@ -32,16 +34,25 @@ struct Known {
     limit_s: u64,
     resets: bool,
     result_bytes: usize,
+    http_limit_s: Option<u64>,
 }
 
 const fn known(prefix: &'static str, wait_s: u64, limit_s: u64) -> Known {
-    Known { prefix, wait_s, wait_with_progress_s: wait_s, limit_s, resets: false, result_bytes: RESULT_BYTES }
+    Known {
+        prefix,
+        wait_s,
+        wait_with_progress_s: wait_s,
+        limit_s,
+        resets: false,
+        result_bytes: RESULT_BYTES,
+        http_limit_s: None,
+    }
 }
 
 /// By the beginning of `clientInfo.name` in lower case. The first that fits counts.
 const KNOWN: &[Known] = &[
-    // Its limit is 30 minutes without progress; a model that waits longer than this had better look around.
-    Known { resets: true, ..known("claude-code", 600, 1_800) },
+    // Its limit is 30 minutes without progress, over HTTP 5; a model that waits longer than this had better look around.
+    Known { resets: true, http_limit_s: Some(300), ..known("claude-code", 600, 1_800) },
     // Keeps about 10 kB of an answer, the head and the tail.
     Known { result_bytes: 8 << 10, ..known("codex", 240, 300) },
     known("gemini", 540, 600),
@@ -71,11 +82,21 @@ impl Client {
         if let Some((_, wait)) = set {
             client.wait = *wait;
             client.wait_with_progress = *wait;
+            client.http_limit = None;
         }
         // Whoever raises a wait has raised the client's own limit too.
         client.limit = client.limit.max(client.wait);
         client.name = name.to_owned();
         client
+    }
+
+    /// Returns what is known about the client when it comes over HTTP.
+    pub(super) fn over_http(mut self) -> Self {
+        if let Some(limit) = self.http_limit {
+            self.limit = limit;
+            self.wait = self.wait.min(limit.mul_f64(0.8));
+        }
+        self
     }
 
     fn unknown(wait: Duration) -> Self {
@@ -86,6 +107,7 @@ impl Client {
             limit: Duration::from_secs(SDK_LIMIT_S),
             resets: false,
             result_bytes: RESULT_BYTES,
+            http_limit: None,
         }
     }
 
@@ -120,6 +142,7 @@ impl From<&Known> for Client {
             limit: Duration::from_secs(known.limit_s),
             resets: known.resets,
             result_bytes: known.result_bytes,
+            http_limit: known.http_limit_s.map(Duration::from_secs),
         }
     }
 }

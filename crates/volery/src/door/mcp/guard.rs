@@ -15,7 +15,16 @@ use rmcp::service::{NotificationContext, RequestContext, RoleServer, Service};
 use super::in_flight::{Admission, IN_FLIGHT_MAX, Ticket};
 
 /// What JSON-RPC leaves to servers for errors of their own.
-const BUSY: ErrorCode = ErrorCode(-32000);
+pub(super) const BUSY: ErrorCode = ErrorCode(-32000);
+
+/// What is said of a call that panicked. The panic itself has been written to stderr by the panic hook.
+pub(super) const PANICKED: &str = "a defect in volery: this call panicked, and the server goes on. Runs are not affected; \
+     list_runs shows whether one was started. The details are in the server's stderr";
+
+/// What is said of a request beyond the bound.
+pub(super) fn busy(at_most: usize) -> String {
+    format!("{at_most} requests are already being worked on; wait for some of them, then try again")
+}
 
 /// A handler, guarded.
 #[derive(Debug)]
@@ -62,21 +71,13 @@ impl<H: ServerHandler> Service<RoleServer> for Guard<H> {
         // Kept to the end, whatever becomes of the context: the id is in use until the handler is done.
         let ticket = context.extensions.get::<Ticket>().cloned();
         if ticket.as_ref().is_some_and(|ticket| ticket.admission() == Admission::OverLimit) {
-            let message = format!(
-                "{IN_FLIGHT_MAX} requests are already being worked on; wait for some of them, then try again"
-            );
-            return refusal.because(BUSY, message);
+            return refusal.because(BUSY, busy(IN_FLIGHT_MAX));
         }
         self.check_lifecycle(&request, &context)?;
         let handling = AssertUnwindSafe(Service::handle_request(&self.handler, request, context));
         let result = handling.catch_unwind().await;
         drop(ticket);
-        // The panic itself has been written to stderr by the panic hook.
-        result.unwrap_or_else(|_| {
-            let message = "a defect in volery: this call panicked, and the server goes on. Runs are not affected; \
-                           list_runs shows whether one was started. The details are in the server's stderr";
-            refusal.because(ErrorCode::INTERNAL_ERROR, message.to_owned())
-        })
+        result.unwrap_or_else(|_| refusal.because(ErrorCode::INTERNAL_ERROR, PANICKED.to_owned()))
     }
 
     async fn handle_notification(

@@ -122,7 +122,8 @@ impl ServerHandler for Handler {
     ) -> Result<CallToolResponse, ErrorData> {
         let arguments = request.arguments.unwrap_or_default();
         let mut call = Call::new(self, context);
-        if let Err(wait) = self.options.rate.take(&call.client.name, Instant::now()) {
+        let caller = self.options.caller.as_deref().unwrap_or(&call.client.name);
+        if let Err(wait) = self.options.rate.take(caller, Instant::now()) {
             return Ok(too_many(self.options.rate.per_minute(), wait).into());
         }
         if let Some(state) = &request.request_state {

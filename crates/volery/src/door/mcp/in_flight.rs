@@ -20,6 +20,17 @@ const UNWRITTEN_MAX: usize = 2 * IN_FLIGHT_MAX;
 pub(super) struct InFlight {
     state: Mutex<State>,
     changed: Notify,
+    memory: Memory,
+}
+
+/// How long a request is known that its handler is done with.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Memory {
+    /// Until its answer is under way.
+    #[default]
+    Answer,
+    /// Not at all: the answer goes another way, and may never be fetched.
+    Handler,
 }
 
 #[derive(Debug, Default)]
@@ -88,6 +99,11 @@ impl Drop for TicketState {
 }
 
 impl InFlight {
+    /// Returns one for answers that nobody reports.
+    pub(super) fn forgetful() -> Self {
+        Self { memory: Memory::Handler, ..Self::default() }
+    }
+
     /// Takes a request in, unless one with its id is in flight.
     pub(super) fn register(self: &Arc<Self>, id: &RequestId) -> Option<Ticket> {
         let mut inside = self.lock();
@@ -166,7 +182,7 @@ impl InFlight {
         let entry = inside.entries.get_mut(&state.id);
         if let Some(entry) = entry.filter(|entry| std::ptr::eq(entry.ticket.as_ptr(), state)) {
             entry.finished = true;
-            if entry.cancelled {
+            if entry.cancelled || self.memory == Memory::Handler {
                 inside.entries.remove(&state.id);
             }
         }

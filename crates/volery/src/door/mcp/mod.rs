@@ -1,4 +1,4 @@
-//! The MCP door: one client over standard input and output, in both generations of the protocol.
+//! The MCP door: one client over standard input and output, or many over HTTP, in both generations of the protocol.
 //!
 //! Bytes become lines (`stdio`), lines become messages or are refused (`line`, `id_scan`), messages go through the
 //! library (`transport`, `in_flight`, `guard`) to the `handler`, which asks the app
@@ -15,6 +15,8 @@ mod stdio;
 mod guard;
 mod in_flight;
 mod transport;
+
+pub(crate) mod http;
 
 mod call;
 mod call_rate;

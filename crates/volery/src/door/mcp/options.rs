@@ -21,6 +21,8 @@ pub(crate) struct Options {
     pub(crate) pace: Pace,
     /// Shared by all connections of a server.
     pub(crate) rate: Arc<CallRate>,
+    /// Who calls, where a token says so and not the client itself.
+    pub(crate) caller: Option<String>,
 }
 
 /// The rhythm of the door.
@@ -64,6 +66,7 @@ impl Options {
             retention_ms: config.retention_record_ms.value,
             pace: Pace::default(),
             rate: Arc::new(CallRate::new(config.calls_per_minute.value)),
+            caller: None,
         }
     }
 }

@@ -31,15 +31,20 @@ pub(crate) enum Left {
 /// be waiting: drop the runtime with `shutdown_background`.
 pub(crate) async fn serve(app: Arc<dyn Front>, options: Options) -> io::Result<Left> {
     // First of all, so that a signal during the start is not lost.
+    let stop = stop_signals()?;
+    serve_on(app, options, (io::stdin(), io::stdout()), stop).await
+}
+
+/// Returns what ends when somebody wants the server to. Signals are caught from here on.
+pub(super) fn stop_signals() -> io::Result<impl Future<Output = Left>> {
     let mut interrupts = signal(SignalKind::interrupt())?;
     let mut terminations = signal(SignalKind::terminate())?;
-    let stop = async move {
+    Ok(async move {
         tokio::select! {
             _ = interrupts.recv() => Left::Interrupted,
             _ = terminations.recv() => Left::Terminated,
         }
-    };
-    serve_on(app, options, (io::stdin(), io::stdout()), stop).await
+    })
 }
 
 /// Serves on any pair of streams, until they close or somebody wants it to stop.

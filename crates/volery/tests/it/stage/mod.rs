@@ -4,6 +4,7 @@ mod client;
 mod crew;
 mod mount;
 mod process;
+mod web;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ pub(crate) use mount::{SmallDisk, skip};
 pub(crate) use process::{
     Guarded, control_groups, kill, peak_memory, tagged, tagged_with_any, with_argument,
 };
+pub(crate) use web::{WebServer, post_of, read_to_end, request_of};
 
 /// How long a test waits for something that must happen.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);

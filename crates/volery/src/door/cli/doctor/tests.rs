@@ -94,7 +94,7 @@ fn a_machine_without_the_parts_of_a_sandbox_is_told_what_to_install() {
 fn report() -> StateReport {
     StateReport {
         home: "/home/a/.local/state/volery".into(),
-        index: IndexView { path: "index-v1.db".into(), runs: 1_234, problem: None },
+        index: IndexView { path: "index-v2.db".into(), runs: 1_234, problem: None },
         slots: SlotsView { total: 8, taken: 2, queued: 0 },
         config: vec![ConfigFileView {
             path: "/src/api/.volery/config.toml".into(),

@@ -1,7 +1,7 @@
 //! The door against a scripted engine, line by line as a client sees it. Each file is named for what it shows.
 
-mod scripted;
-mod session;
+pub(super) mod scripted;
+pub(super) mod session;
 
 mod answers_every_line;
 mod cancels_wait_or_run;

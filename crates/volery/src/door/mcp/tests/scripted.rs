@@ -20,7 +20,7 @@ use crate::app::{
 };
 
 #[derive(Debug, Default)]
-pub(super) struct Scripted {
+pub(in crate::door::mcp) struct Scripted {
     state: Mutex<State>,
     changed: Notify,
 }
@@ -35,16 +35,16 @@ struct State {
 
 impl Scripted {
     /// What was asked of the engine, in order, that is not a question.
-    pub(super) fn log(&self) -> Vec<String> {
+    pub(in crate::door::mcp) fn log(&self) -> Vec<String> {
         self.lock().log.clone()
     }
 
-    pub(super) fn starts(&self) -> Vec<Start> {
+    pub(in crate::door::mcp) fn starts(&self) -> Vec<Start> {
         self.lock().starts.clone()
     }
 
     /// Waits until something was logged, and returns it.
-    pub(super) async fn logged(&self, what: &str) -> String {
+    pub(in crate::door::mcp) async fn logged(&self, what: &str) -> String {
         let found = async {
             loop {
                 let changed = self.changed.notified();
@@ -58,12 +58,12 @@ impl Scripted {
         found.unwrap_or_else(|_| panic!("{what:?} was not logged: {:?}", self.log()))
     }
 
-    pub(super) fn run_ids(&self) -> Vec<RunId> {
+    pub(in crate::door::mcp) fn run_ids(&self) -> Vec<RunId> {
         self.lock().runs.keys().copied().collect()
     }
 
     /// Ends a run.
-    pub(super) fn end(&self, run: RunId, status: &str, result: &str) {
+    pub(in crate::door::mcp) fn end(&self, run: RunId, status: &str, result: &str) {
         let mut state = self.lock();
         let view = state.runs.get_mut(&run).expect("the run was started");
         view.status = status.into();

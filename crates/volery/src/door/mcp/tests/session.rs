@@ -49,7 +49,7 @@ pub(super) struct Session {
 }
 
 /// Options that make a test quick: progress ten times a second.
-pub(super) fn brisk() -> Options {
+pub(in crate::door::mcp) fn brisk() -> Options {
     let pace = Pace {
         progress: Duration::from_millis(100),
         task_after: Duration::from_millis(50),
@@ -61,12 +61,13 @@ pub(super) fn brisk() -> Options {
         disconnect_grace_ms: 30_000,
         retention_ms: 604_800_000,
         rate: Arc::new(CallRate::new(10_000)),
+        caller: None,
         pace,
     }
 }
 
 /// The waits as they are when nobody has set them.
-pub(super) fn waits() -> Waits {
+pub(in crate::door::mcp) fn waits() -> Waits {
     Waits { unknown: Duration::from_secs(45), by_client: BTreeMap::new() }
 }
 
