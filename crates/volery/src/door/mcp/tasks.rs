@@ -38,12 +38,17 @@ pub(super) async fn get(call: &Call<'_>, task_id: &str) -> Result<GetTaskResult,
 /// Answers `tasks/update`: hands answers on to the run that asked.
 pub(super) async fn update(call: &Call<'_>, request: UpdateTaskParams) -> Result<(), ErrorData> {
     let run = parse(&request.task_id)?;
-    view(call, run).await.map_err(|error| protocol_error(&error))?;
+    let view = view(call, run).await.map_err(|error| protocol_error(&error))?;
+    let Some(WaitingView::Answer { question: open, .. }) = view.waiting else { return Ok(()) };
     for (question, response) in request.input_responses {
+        if question != open {
+            // Answered in the meantime, or never asked: the protocol wants such keys ignored, whatever they hold.
+            continue;
+        }
         let answer = read_answer(call, run, question, response)?;
         match call.door.app.answer(answer).await {
             Ok(_) => {}
-            // Answered in the meantime, or never asked: the protocol wants such keys ignored.
+            // Answered since it was looked at.
             Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::Usage) => {}
             Err(error) => return Err(protocol_error(&error)),
         }
