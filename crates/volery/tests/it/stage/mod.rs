@@ -4,6 +4,7 @@ mod client;
 mod crew;
 mod mount;
 mod process;
+mod suite;
 mod web;
 
 use std::ffi::OsStr;
@@ -19,6 +20,7 @@ pub(crate) use mount::{SmallDisk, skip};
 pub(crate) use process::{
     Guarded, control_groups, kill, peak_memory, tagged, tagged_with_any, with_argument,
 };
+pub(crate) use suite::conformance;
 pub(crate) use web::{WebServer, post_of, read_to_end, request_of};
 
 /// How long a test waits for something that must happen.

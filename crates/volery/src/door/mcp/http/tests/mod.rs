@@ -3,6 +3,7 @@
 mod stage;
 
 mod begins_early;
+mod conformance;
 mod keeps_callers_apart;
 mod keeps_its_bounds;
 mod leaves_in_good_order;
