@@ -58,7 +58,7 @@ fn python(test: &str, mode: &str) {
         "wrong": [true, true],
         "resources": ["volery://agents", "volery://agents/asker", "volery://agents/greeter", "volery://agents/slow"],
         "read": "succeeded",
-        "templates": ["volery://agents/{name}", "volery://runs/{id}", "volery://runs/{id}/events{?from}"],
+        "templates": ["volery://agents/{name}", "volery://runs/{id}", "volery://runs/{id}/events{?from}", "volery://runs/{id}/result{?offset}"],
     });
     assert_eq!(seen, wanted);
 }
@@ -105,7 +105,7 @@ fn inspect_everything(era: &str) {
     let resources = method(&["resources/list"]).unwrap();
     assert_eq!(resources["result"]["resources"].as_array().map(Vec::len), Some(4), "{resources}");
     let templates = method(&["resources/templates/list"]).unwrap();
-    assert_eq!(templates["result"]["resourceTemplates"].as_array().map(Vec::len), Some(3), "{templates}");
+    assert_eq!(templates["result"]["resourceTemplates"].as_array().map(Vec::len), Some(4), "{templates}");
     let read = method(&["resources/read", "--uri", "volery://agents/greeter"]).unwrap();
     assert!(read["result"]["contents"][0]["text"].as_str().unwrap().contains("greeter"), "{read}");
 
