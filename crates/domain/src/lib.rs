@@ -8,6 +8,7 @@ pub mod budget;
 pub mod diagnostic;
 pub mod dialect;
 pub mod duration;
+pub mod go_duration;
 pub mod harmless;
 pub mod id;
 pub mod inputs;
