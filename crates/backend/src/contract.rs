@@ -60,6 +60,8 @@ pub struct Capabilities {
     pub temperature: bool,
     /// Each use of a tool is told, so that none told means none made.
     pub tells_tools: bool,
+    /// The program can run in a container.
+    pub containers: bool,
 }
 
 /// Where the price of a model is looked up.

@@ -8,6 +8,7 @@ pub mod claude;
 pub mod codex;
 pub mod combined_prompt;
 pub mod command;
+pub mod container;
 pub mod contract;
 pub mod copilot;
 pub mod cumulative;

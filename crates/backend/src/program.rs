@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use domain::launch::Launch;
 use serde::{Deserialize, Serialize};
 
 use crate::process;
@@ -40,6 +41,17 @@ impl Program {
     pub fn find(&self, path: &OsStr) -> Option<Found> {
         let named = self.names.iter().find_map(|name| process::find_program(OsStr::new(name), path))?;
         Some(self.resolve(&named, path))
+    }
+
+    /// Finds what a run starts: the program that it names or the vendor's own, or what makes its container.
+    pub fn find_as(&self, launch: &Launch, path: &OsStr) -> Option<Found> {
+        match (&launch.container, &launch.program) {
+            (Some(container), _) => Some(Found { argv: vec![container.engine.clone()], version: None }),
+            (None, Some(named)) => {
+                process::find_program(OsStr::new(named), path).map(|found| self.resolve(&found, path))
+            }
+            (None, None) => self.find(path),
+        }
     }
 
     /// Finds what a file on the search path really starts.

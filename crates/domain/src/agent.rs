@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::budget::AskedLimits;
 use crate::id::{AgentName, BackendName};
+use crate::launch::Launch;
 use crate::run::{Caller, ContainmentDemand, Door, OnDisconnect, OnInterrupt};
 use crate::setup::Setup;
 
@@ -48,6 +49,9 @@ pub struct Agent {
     pub setup: Setup,
     /// Commands that the vendor's program runs by itself because its file says so.
     pub hooks: Vec<String>,
+    /// What is unusual about the start of its program; never from its file.
+    #[serde(skip)]
+    pub launch: Launch,
     pub source: Source,
 }
 
@@ -75,6 +79,7 @@ impl Agent {
             script: None,
             setup: Setup::default(),
             hooks: Vec::new(),
+            launch: Launch::default(),
             source,
         }
     }

@@ -12,6 +12,7 @@ pub mod go_duration;
 pub mod harmless;
 pub mod id;
 pub mod inputs;
+pub mod launch;
 pub mod mcp_server;
 pub mod nearest;
 pub mod permission;

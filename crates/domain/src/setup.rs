@@ -66,6 +66,9 @@ pub struct Setup {
     /// The agent may not write files, and answers by a tool of ours.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub submit_result: Option<SubmitResult>,
+    /// Whether a run is tried once more whose time was up or whose program broke.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry: Option<Retry>,
 }
 
 impl Setup {
@@ -93,6 +96,12 @@ impl Temperature {
     pub fn degrees(self) -> f64 {
         f64::from(self.0) / 1_000.0
     }
+}
+
+/// A second try of a run that was cut short. Each has the run's whole time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Retry {
+    pub after_ms: u64,
 }
 
 /// Where an agent's answer comes from.

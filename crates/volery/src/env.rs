@@ -134,6 +134,12 @@ fn from_xdg(own: &str, xdg: &str, below_home: &str) -> Option<PathBuf> {
         .or_else(|| home().map(|path| path.join(below_home).join("volery")))
 }
 
+/// Returns the environment of a command that makes containers.
+pub fn for_containers() -> Vec<(OsString, OsString)> {
+    let names: Vec<String> = backend::container::VARIABLES.iter().map(|name| (*name).to_owned()).collect();
+    for_agent(&names)
+}
+
 /// Returns the environment of an agent: the base list and the named variables, as far as they are set.
 pub fn for_agent(named: &[String]) -> Vec<(OsString, OsString)> {
     let wanted = |name: &str| {

@@ -4,10 +4,12 @@ use domain::run::RunSpec;
 use domain::setup::Context;
 use serde_json::json;
 
-use crate::contract::{Place, SECRET_PREFIX, WorkFile};
+use super::HOME_VARIABLE;
+use crate::contract::{Place, SECRET_PREFIX, Setting, WorkFile};
 use crate::mcp_config;
 
 pub(super) const NAME: &str = "volery";
+const HOME: &str = "kiro";
 
 /// What Kiro reads by itself in a directory that it works in.
 const INSTRUCTIONS: [&str; 2] = ["AGENTS.md", ".kiro/steering/**/*.md"];
@@ -19,8 +21,21 @@ pub(super) fn folder(spec: &RunSpec, name: &str) -> String {
     format!("{prefix}{name}")
 }
 
-/// Returns the agent's file. Its servers are all it has: those of the user are left out.
+/// Returns the agent's file, for a run that works in a folder of its own.
 pub(super) fn file(spec: &RunSpec, place: &Place<'_>, folder: &str) -> WorkFile {
+    written(spec, place, &format!("{folder}/.kiro"))
+}
+
+/// Returns the agent's file as one of the user's, and the variable that leads there: for a run that works elsewhere.
+pub(super) fn as_user(spec: &RunSpec, place: &Place<'_>) -> (WorkFile, (String, Setting)) {
+    let file = written(spec, place, HOME);
+    let folder = file.name.split('/').next().unwrap_or(HOME);
+    let variable = (HOME_VARIABLE.to_owned(), Setting::Plain(place.file(folder)));
+    (file, variable)
+}
+
+/// Its servers are all that the agent has: those of the user are left out.
+fn written(spec: &RunSpec, place: &Place<'_>, folder: &str) -> WorkFile {
     let loads = spec.setup.context != Context::None;
     let resources: Vec<String> = INSTRUCTIONS
         .iter()
@@ -36,6 +51,6 @@ pub(super) fn file(spec: &RunSpec, place: &Place<'_>, folder: &str) -> WorkFile 
         "includeMcpJson": false,
         "resources": resources,
     });
-    let name = format!("{folder}/.kiro/agents/{NAME}.json");
+    let name = format!("{folder}/agents/{NAME}.json");
     WorkFile::with_variables(&name, agent.to_string(), mcp_config::variables(spec))
 }

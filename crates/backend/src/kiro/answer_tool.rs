@@ -6,6 +6,7 @@ use std::path::Path;
 use domain::run::RunSpec;
 use serde_json::{Map, Value, json};
 
+use super::HOME_VARIABLE;
 use crate::contract::{Place, Setting, WorkFile};
 use crate::mcp_config::{self, SUBMIT_COMMAND};
 
@@ -15,8 +16,6 @@ const SERVER: &str = "volery_answer";
 pub(super) const TRUSTED: &str = "@volery_answer/submit_result";
 /// Put after the prompt.
 const INSTRUCTION: &str = include_str!("answer_tool.md");
-/// Where Kiro finds its user's agents, since version 2.3; logins are elsewhere.
-const HOME_VARIABLE: &str = "KIRO_HOME";
 const FOLDER: &str = "kiro";
 
 /// What a run needs for the tool.

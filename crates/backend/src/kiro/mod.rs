@@ -1,16 +1,20 @@
 //! Kiro's program, after its documentation: it could not be installed where this was written, and is stood in for in
-//! the tests. It writes a transcript for people and names no session, so that a later run cannot continue a
-//! conversation by it. It finds its last conversation, its agents and its MCP servers by the directory it works in: a
-//! run gets one of its own, with an agent in it that has what the run's agent has, and nothing of the project's. Only
-//! an agent that the project defines for Kiro itself works in the project.
+//! the tests. It writes a transcript for people and names no session. It finds its last conversation, its agents and
+//! its MCP servers by the directory it works in: a run gets one of its own, with an agent in it that has what the
+//! run's agent has, and nothing of the project's. Only an agent that the project defines for Kiro itself works in the
+//! project. So a later run cannot continue a conversation by it, unless whoever starts it gives it a folder for
+//! sessions: then each has a directory there, which is its name.
 
 mod agent_file;
 mod answer_tool;
+mod container;
 mod reader;
 
 use std::path::PathBuf;
 
 use domain::agent::Delegates;
+use domain::id::SessionId;
+use domain::launch::Launch;
 use domain::permission::{Level, Permission, Rule, ToolKind};
 use domain::run::RunSpec;
 use serde_json::Value;
@@ -29,6 +33,8 @@ const RESPONSE_FILE: &str = "response.txt";
 const SESSION_FOLDER: &str = "session";
 /// Where Kiro itself finds agents, below a project or a home.
 const OWN_AGENTS: &str = "/.kiro/agents/";
+/// Where Kiro finds its user's agents, since version 2.3; logins are elsewhere.
+const HOME_VARIABLE: &str = "KIRO_HOME";
 
 /// No version was tried.
 pub(crate) static PROGRAM: Program = Program { names: &["kiro-cli"], natives: &[], tried: ("0", "9999") };
@@ -60,8 +66,13 @@ impl Backend for Kiro {
         Some(&PROGRAM)
     }
 
-    fn capabilities(&self, _options: &Value) -> Capabilities {
+    fn capabilities(&self, options: &Value) -> Capabilities {
+        let launch = Launch::of(options);
+        let sessions = launch.sessions.is_some() || launch.container.is_some();
         Capabilities {
+            session: sessions,
+            names_sessions: sessions,
+            containers: true,
             system_prompt: true,
             model: true,
             process: true,
@@ -96,92 +107,172 @@ impl Backend for Kiro {
     }
 
     fn works_in(&self, spec: &RunSpec, place: &Place<'_>) -> Option<PathBuf> {
+        let launch = Launch::of(&spec.backend.options);
+        if launch.container.is_some() {
+            return Some(place.work.join(SESSION_FOLDER));
+        }
+        if let Some(sessions) = &launch.sessions {
+            return Some(PathBuf::from(sessions).join(conversation(spec).as_str()));
+        }
         if !own_agent(spec) {
             return Some(place.work.join(agent_file::folder(spec, SESSION_FOLDER)));
         }
         asks_again(spec).then(|| place.work.join(SESSION_FOLDER))
     }
 
+    fn stale_session(&self, spec: &RunSpec, _place: &Place<'_>) -> Option<String> {
+        let launch = Launch::of(&spec.backend.options);
+        let sessions = launch.sessions.filter(|_| launch.container.is_none())?;
+        let folder = PathBuf::from(sessions).join(conversation(spec).as_str());
+        (!folder.is_dir()).then(|| format!("its folder {} is gone", folder.display()))
+    }
+
     fn prepare(&self, spec: &RunSpec, place: &Place<'_>) -> Result<Drive, PrepareError> {
         let wrong = |reason: String| PrepareError { kind: KIND, reason };
         let found = place.found.ok_or_else(|| wrong("kiro-cli was not found on the PATH".to_owned()))?;
         let setup = &spec.setup;
-        let mut argv = found.argv.clone();
-        argv.extend(["chat", "--no-interactive", "--wrap", "never"].map(ToOwned::to_owned));
-        // Only an attempt that asks the same conversation once more has one.
-        let once_more = spec.session.is_some();
-        argv.extend(once_more.then(|| "--resume".to_owned()));
-        let own_agent = own_agent(spec);
-        let tool = own_agent.then(|| answer_tool::prepare(spec, place)).flatten();
-        let name = match &tool {
-            Some(tool) => tool.agent.as_str(),
-            None if own_agent => spec.agent.as_str(),
-            None => agent_file::NAME,
-        };
-        argv.extend(["--agent".to_owned(), name.to_owned()]);
+        let launch = Launch::of(&spec.backend.options);
+        let given = Given::to(spec, place, &launch);
+        let mut words: Vec<String> =
+            ["chat", "--no-interactive", "--wrap", "never"].map(ToOwned::to_owned).to_vec();
+        words.extend(spec.session.is_some().then(|| "--resume".to_owned()));
+        words.extend(["--agent".to_owned(), given.agent.clone()]);
         if let Some(model) = &spec.model {
-            argv.extend(["--model".to_owned(), model.clone()]);
+            words.extend(["--model".to_owned(), model.clone()]);
         }
-        match trusted(&setup.permission) {
-            None => argv.push("--trust-all-tools".to_owned()),
-            Some(mut tools) => {
-                let delegates = !own_agent && spec.delegates != Delegates::Nobody;
-                tools.extend(delegates.then(|| format!("@{}", mcp_config::OWN_SERVER)));
-                tools.extend(tool.iter().map(|_| answer_tool::TRUSTED.to_owned()));
-                argv.push(format!("--trust-tools={}", tools.join(",")));
-            }
-        }
-        argv.extend(permitted_args(&setup.extra_args, EXTRA_ARGS).map_err(wrong)?);
-        let response_file = place.work.join(RESPONSE_FILE);
-        let mut prompt = worded_schema::prompt(spec);
-        let mut files = Vec::new();
-        if !own_agent {
-            files.push(agent_file::file(spec, place, SESSION_FOLDER));
-            if setup.response_file.is_none() {
-                prompt = format!("In directory {}, {prompt}", spec.directory);
-            }
-        }
-        if let Some(protocol) = &setup.response_file {
-            let filled = |template: &str| {
-                template
-                    .replace("{{RESPONSE_FILE}}", &response_file.display().to_string())
-                    .replace("{{WORKING_DIRECTORY}}", &spec.directory)
-            };
-            prompt = match once_more {
-                true => filled(&spec.prompt),
-                false => {
-                    format!("In directory {}, {prompt}\n\n{}", spec.directory, filled(&protocol.template))
-                }
-            };
-            // What an earlier attempt left there is no answer of this one.
-            files.push(WorkFile::plain(RESPONSE_FILE, ""));
-        } else if tool.is_some() {
-            prompt = answer_tool::prompt(spec, &prompt);
-        }
-        files.extend(tool.iter().map(|tool| tool.file.clone()));
+        words.push(trust(spec, &given));
+        words.extend(permitted_args(&setup.extra_args, EXTRA_ARGS).map_err(wrong)?);
+        let prompt = prompt(spec, place, &launch, &given);
         // Only newer versions read their prompt from a pipe.
-        let feed = if prompt.len() > ARGUMENT_BYTES_MAX {
+        let piped = prompt.len() > ARGUMENT_BYTES_MAX;
+        let mut argv = found.argv.clone();
+        if let Some(container) = &launch.container {
+            argv.extend(container::words(container, spec, place, piped).map_err(wrong)?);
+            argv.push(launch.program.clone().unwrap_or_else(|| PROGRAM.names[0].to_owned()));
+        }
+        argv.extend(words);
+        let feed = if piped {
             Feed::Whole(prompt.into_bytes())
         } else {
             argv.push(combined_prompt::argument(&prompt));
             Feed::Nothing
         };
+        let mut files = given.files;
+        let response_file = setup.response_file.as_ref().map(|_| response_name(&launch));
+        // What an earlier attempt left there is no answer of this one.
+        files.extend(response_file.as_ref().map(|name| WorkFile::plain(name, "")));
+        let of_engine = launch.container.iter().flat_map(|_| crate::container::VARIABLES);
         Ok(Drive::Process(ProcessDrive {
             argv,
             env: Vec::new(),
-            known_env: VARIABLES.iter().map(|name| (*name).to_owned()).collect(),
+            known_env: VARIABLES.iter().chain(of_engine).map(|name| (*name).to_owned()).collect(),
             set: [("NO_COLOR".to_owned(), Setting::Plain("1".to_owned()))]
                 .into_iter()
-                .chain(tool.iter().map(|tool| tool.variable.clone()))
+                .chain(given.variable)
                 .collect(),
             feed,
             files,
-            reader: Box::new(reader::Transcript::new(
-                setup.output_schema.is_some(),
-                setup.response_file.as_ref().map(|_| response_file),
-                asks_again(spec),
-            )),
+            reader: Box::new(reader::Transcript::new(reader::Expected {
+                structured: setup.output_schema.is_some(),
+                response_file: response_file.map(|name| place.work.join(name)),
+                asked_again: asks_again(spec),
+                session: keeps(&launch).then(|| conversation(spec).to_string()),
+            })),
         }))
+    }
+}
+
+/// What Kiro is given so that it knows the run's agent.
+struct Given {
+    agent: String,
+    /// It answers by our tool.
+    answer_tool: bool,
+    files: Vec<WorkFile>,
+    variable: Option<(String, Setting)>,
+}
+
+impl Given {
+    fn to(spec: &RunSpec, place: &Place<'_>, launch: &Launch) -> Self {
+        let by_name = |agent: &str| Self {
+            agent: agent.to_owned(),
+            answer_tool: false,
+            files: Vec::new(),
+            variable: None,
+        };
+        let own_name = spec.setup.vendor_agent.as_deref().unwrap_or(spec.agent.as_str());
+        if launch.container.is_some() {
+            // Our own program is not in there, so that its answer is what it writes.
+            return by_name(own_name);
+        }
+        if !own_agent(spec) && launch.sessions.is_some() {
+            let (file, variable) = agent_file::as_user(spec, place);
+            return Self { files: vec![file], variable: Some(variable), ..by_name(agent_file::NAME) };
+        }
+        if !own_agent(spec) {
+            let file = agent_file::file(spec, place, SESSION_FOLDER);
+            return Self { files: vec![file], ..by_name(agent_file::NAME) };
+        }
+        match answer_tool::prepare(spec, place) {
+            None => by_name(own_name),
+            Some(tool) => Self {
+                agent: tool.agent,
+                answer_tool: true,
+                files: vec![tool.file],
+                variable: Some(tool.variable),
+            },
+        }
+    }
+}
+
+/// Returns the argument that says which tools need no question.
+fn trust(spec: &RunSpec, given: &Given) -> String {
+    match trusted(&spec.setup.permission) {
+        None => "--trust-all-tools".to_owned(),
+        Some(mut tools) => {
+            let delegates = !own_agent(spec) && spec.delegates != Delegates::Nobody;
+            tools.extend(delegates.then(|| format!("@{}", mcp_config::OWN_SERVER)));
+            tools.extend(given.answer_tool.then(|| answer_tool::TRUSTED.to_owned()));
+            format!("--trust-tools={}", tools.join(","))
+        }
+    }
+}
+
+/// Returns what is asked: where to work, what to do, and where to put the answer.
+fn prompt(spec: &RunSpec, place: &Place<'_>, launch: &Launch, given: &Given) -> String {
+    let contained = launch.container.is_some();
+    let directory = if contained { container::WORKSPACE } else { &spec.directory };
+    let response_file = match contained {
+        true => container::response_file(),
+        false => place.file(RESPONSE_FILE),
+    };
+    let filled = |template: &str| {
+        template.replace("{{RESPONSE_FILE}}", &response_file).replace("{{WORKING_DIRECTORY}}", directory)
+    };
+    let prompt = worded_schema::prompt(spec);
+    match &spec.setup.response_file {
+        // It was asked before, in the same conversation, and is asked for a summary.
+        Some(protocol) if protocol.summary_template.as_ref() == Some(&spec.prompt) => filled(&spec.prompt),
+        Some(protocol) => format!("In directory {directory}, {prompt}\n\n{}", filled(&protocol.template)),
+        None if given.answer_tool => answer_tool::prompt(spec, &prompt),
+        None if own_agent(spec) && !contained && launch.sessions.is_none() => prompt,
+        None => format!("In directory {directory}, {prompt}"),
+    }
+}
+
+/// Returns the name of the conversation: the directory that it has, where there is a folder for them.
+fn conversation(spec: &RunSpec) -> SessionId {
+    spec.session.clone().unwrap_or_else(|| spec.own_session())
+}
+
+/// Tells whether a conversation can be found again by its name.
+fn keeps(launch: &Launch) -> bool {
+    launch.sessions.is_some() || launch.container.is_some()
+}
+
+fn response_name(launch: &Launch) -> String {
+    match launch.container {
+        Some(_) => format!("{}/{RESPONSE_FILE}", container::ANSWER_FOLDER),
+        None => RESPONSE_FILE.to_owned(),
     }
 }
 
@@ -190,12 +281,14 @@ fn asks_again(spec: &RunSpec) -> bool {
     let asks = spec.setup.response_file.as_ref().is_some_and(|file| file.summary_template.is_some());
     // It looks for a project's own agents below the directory it works in.
     let at_home = !own_agent(spec) || !spec.source.starts_with(&spec.project);
-    asks && at_home
+    asks && (at_home || keeps(&Launch::of(&spec.backend.options)))
 }
 
 /// Tells whether Kiro knows the agent from its own file.
 fn own_agent(spec: &RunSpec) -> bool {
-    spec.source.contains(OWN_AGENTS) && spec.source.ends_with(".json")
+    let there = spec.source.contains(OWN_AGENTS) && spec.source.ends_with(".json");
+    // In a directory of a session's own, it knows only what whoever started it says that it knows.
+    there && (spec.setup.vendor_agent.is_some() || !keeps(&Launch::of(&spec.backend.options)))
 }
 
 /// Returns the tools that need no question; `None` stands for all. What is not among them is refused.

@@ -32,12 +32,21 @@ const LOGIN: [&str; 7] = [
 const NO_SERVER: i32 = 3;
 const NO_AGENT: i32 = 4;
 
-/// The output of one run.
-pub(super) struct Transcript {
-    structured: bool,
-    response_file: Option<PathBuf>,
+/// What is expected of a run.
+#[derive(Debug, Default)]
+pub(super) struct Expected {
+    pub(super) structured: bool,
+    pub(super) response_file: Option<PathBuf>,
     /// The conversation can be asked once more.
-    asked_again: bool,
+    pub(super) asked_again: bool,
+    /// The name of the conversation, where it can be continued by one.
+    pub(super) session: Option<String>,
+}
+
+/// The output of one run.
+#[derive(Default)]
+pub(super) struct Transcript {
+    expected: Expected,
     held: Vec<u8>,
     tail: Vec<u8>,
     kept: Kept,
@@ -45,22 +54,14 @@ pub(super) struct Transcript {
 }
 
 impl Transcript {
-    pub(super) fn new(structured: bool, response_file: Option<PathBuf>, asked_again: bool) -> Self {
-        Self {
-            structured,
-            response_file,
-            asked_again,
-            held: Vec::new(),
-            tail: Vec::new(),
-            kept: Kept::default(),
-            asked_to_log_in: false,
-        }
+    pub(super) fn new(expected: Expected) -> Self {
+        Self { expected, ..Self::default() }
     }
 
     /// Returns what the agent wrote into its file.
     fn response(&self) -> Option<String> {
         let mut text = String::new();
-        let file = std::fs::File::open(self.response_file.as_ref()?).ok()?;
+        let file = std::fs::File::open(self.expected.response_file.as_ref()?).ok()?;
         file.take(TEXT_BYTES_MAX as u64).read_to_string(&mut text).ok()?;
         Some(text.trim().to_owned()).filter(|text| !text.is_empty())
     }
@@ -83,9 +84,14 @@ impl Transcript {
         LOGIN.iter().any(|words| text.contains(words))
     }
 
+    /// Tells whether a model answered.
+    fn is_proven(&self) -> bool {
+        kept::plain(&String::from_utf8_lossy(&self.tail)).contains(CREDITS)
+    }
+
     fn end(&self, exit: Exit, answered: bool) -> AgentEnd {
         let stderr = self.kept.stderr();
-        let proven = kept::plain(&String::from_utf8_lossy(&self.tail)).contains(CREDITS);
+        let proven = self.is_proven();
         let told = |otherwise: &str| {
             let message = if stderr.is_empty() { otherwise.to_owned() } else { kept::message(&stderr) };
             Failure::Agent { message }
@@ -96,7 +102,7 @@ impl Transcript {
             }
             Exit::Signal(signal) => Failure::Signal { signal },
             Exit::Code(0) if proven && answered => return AgentEnd::Done,
-            Exit::Code(0) if proven && self.asked_again => return AgentEnd::Unanswered,
+            Exit::Code(0) if proven && self.expected.asked_again => return AgentEnd::Unanswered,
             Exit::Code(0) if proven => Failure::Output { reason: "there is no answer".to_owned() },
             Exit::Code(0) => Failure::Output { reason: "nothing shows that a model answered".to_owned() },
             Exit::Code(NO_SERVER) => told("an MCP server did not start"),
@@ -136,7 +142,9 @@ impl Reader for Transcript {
         let end = self.end(exit, !answer.is_empty());
         let answer = if answer.is_empty() { Answer::Nothing } else { Answer::Text(answer) };
         let mut conclusion = Conclusion::new(end, answer);
-        if self.structured {
+        // Where no model answered, there is no conversation.
+        conclusion.session = self.expected.session.clone().filter(|_| self.is_proven());
+        if self.expected.structured {
             worded_schema::read_value(&mut conclusion);
         }
         conclusion

@@ -6,7 +6,7 @@ use domain::run::{AgentEnd, Failure, ModelError, Stream as Pipe};
 use domain::setup::ResponseFile;
 use proptest::prelude::*;
 
-use super::reader::Transcript;
+use super::reader::{Expected, Transcript};
 use super::*;
 use crate::contract::{Answer, Conclusion, Exit, Reader, Report};
 use crate::program::Found;
@@ -15,7 +15,7 @@ use crate::sample;
 const CREDITS: &str = "\x1b[0m\n \u{25b8} Credits: 0.39 \u{2022} Time: 15s\n";
 
 fn read(stdout: &str, stderr: &str, exit: Exit) -> Conclusion {
-    let mut reader = Transcript::new(false, None, false);
+    let mut reader = Transcript::default();
     reader.feed(Pipe::Stdout, stdout.as_bytes());
     reader.feed(Pipe::Stderr, stderr.as_bytes());
     reader.conclude(exit)
@@ -58,7 +58,7 @@ fn codes_have_their_meaning_and_text_is_kept() {
 
 #[test]
 fn a_login_that_is_waited_for_ends_the_run() {
-    let mut reader = Transcript::new(false, None, false);
+    let mut reader = Transcript::default();
     assert_eq!(
         reader.feed(Pipe::Stderr, b"Open this URL: https://example.invalid/device\n"),
         [Report::Finished]
@@ -76,7 +76,8 @@ fn an_answer_in_its_file_counts_first() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("response.txt");
     let conclude = || {
-        let mut reader = Transcript::new(false, Some(file.clone()), false);
+        let mut reader =
+            Transcript::new(Expected { response_file: Some(file.clone()), ..Expected::default() });
         reader.feed(Pipe::Stdout, b"> I wrote it.");
         reader.feed(Pipe::Stderr, CREDITS.as_bytes());
         reader.conclude(Exit::Code(0)).answer
@@ -193,7 +194,7 @@ fn an_attempt_that_asks_once_more_resumes_in_a_directory_of_its_own() {
 #[test]
 fn silence_can_be_asked_again_and_a_trailer_is_no_answer() {
     for stdout in ["", "\x1b[0m\n \u{25b8} Credits: 0.39 \u{2022} Time: 15s\n"] {
-        let mut reader = Transcript::new(false, None, true);
+        let mut reader = Transcript::new(Expected { asked_again: true, ..Expected::default() });
         reader.feed(Pipe::Stdout, stdout.as_bytes());
         reader.feed(Pipe::Stderr, CREDITS.as_bytes());
         let conclusion = reader.conclude(Exit::Code(0));
@@ -232,9 +233,58 @@ fn what_it_cannot_limit_is_named() {
 proptest! {
     #[test]
     fn no_bytes_make_it_panic_or_succeed(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        let mut reader = Transcript::new(true, None, false);
+        let mut reader = Transcript::new(Expected { structured: true, ..Expected::default() });
         reader.feed(Pipe::Stdout, &bytes);
         reader.feed(Pipe::Stderr, &bytes);
         prop_assert!(matches!(reader.conclude(Exit::Code(0)).end, AgentEnd::Failed(_)));
+    }
+}
+
+fn launched(spec: &mut domain::run::RunSpec, launch: &Launch) {
+    spec.source = "/home/ann/.kiro/agents/test.json".to_owned();
+    spec.setup.vendor_agent = Some("Test Agent".to_owned());
+    spec.backend.options = serde_json::to_value(launch).unwrap();
+}
+
+fn place_of(work: &Path) -> Place<'_> {
+    Place { work, own_program: Path::new("/bin/volery"), found: None, session_used: None }
+}
+
+#[test]
+fn a_session_has_a_directory_where_there_is_a_folder_for_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let launch = Launch { sessions: Some(folder.path().display().to_string()), ..Launch::default() };
+    let options = serde_json::to_value(&launch).unwrap();
+    let can = |options: &Value| {
+        let can = Kiro.capabilities(options);
+        (can.session, can.names_sessions)
+    };
+    assert_eq!((can(&options), can(&Value::Null)), ((true, true), (false, false)));
+    let mut spec = sample::spec("kiro");
+    launched(&mut spec, &launch);
+    let place = place_of(Path::new("/w"));
+    assert_eq!(Kiro.works_in(&spec, &place), Some(folder.path().join(spec.id.to_string())));
+    let argv = drive(|spec| launched(spec, &launch)).argv;
+    assert!(argv.windows(2).any(|words| words == ["--agent", "Test Agent"]), "{argv:?}");
+    assert_eq!(argv.last().unwrap(), "In directory /p, do it", "it works elsewhere");
+    spec.session = Some("kept".parse().unwrap());
+    assert_eq!(Kiro.works_in(&spec, &place), Some(folder.path().join("kept")));
+    assert!(Kiro.stale_session(&spec, &place).unwrap().contains("is gone"));
+    std::fs::create_dir(folder.path().join("kept")).unwrap();
+    assert_eq!(Kiro.stale_session(&spec, &place), None);
+    let resumed = drive(|spec| {
+        launched(spec, &launch);
+        spec.session = Some("kept".parse().unwrap());
+    });
+    assert!(resumed.argv.contains(&"--resume".to_owned()));
+}
+
+#[test]
+fn a_conversation_has_a_name_only_where_a_model_answered() {
+    for (stderr, session) in [(CREDITS, Some("s1".to_owned())), ("", None)] {
+        let mut reader = Transcript::new(Expected { session: Some("s1".to_owned()), ..Expected::default() });
+        reader.feed(Pipe::Stdout, b"> Hello");
+        reader.feed(Pipe::Stderr, stderr.as_bytes());
+        assert_eq!(reader.conclude(Exit::Code(0)).session, session);
     }
 }

@@ -201,6 +201,7 @@ fn full_setup() -> Setup {
         max_turns: Some(12),
         vendor_agent: None,
         vendor_settings: None,
+        retry: None,
         response_file: Some(ResponseFile {
             template: "Write to {{RESPONSE_FILE}}.".to_owned(),
             summary_template: Some("Say it again.".to_owned()),

@@ -56,6 +56,8 @@ pub enum Asked {
     Summary,
     /// To answer again in the form that was asked for, told what was wrong.
     Correct,
+    /// To do it after all: the attempt before ran out of time, or its program broke.
+    Again,
 }
 
 /// A backend and model that the run may use.
@@ -93,6 +95,8 @@ pub struct Circumstances {
     pub past: Past,
     /// An agent that answers nothing is asked for a summary.
     pub summary: bool,
+    /// One attempt that was cut short is made again.
+    pub retry: bool,
 }
 
 /// An attempt that was made, and its traces.
@@ -144,6 +148,48 @@ pub fn next(circumstances: &Circumstances, tried: &[Tried], end: &AgentEnd) -> N
     again.map_or(Next::Finish, Next::Again)
 }
 
+/// Returns the second try of a run whose last attempt ran out of time. There is never a third.
+pub fn after_time_out(circumstances: &Circumstances, tried: &[Tried]) -> Option<Attempt> {
+    let last = tried.last().filter(|_| circumstances.retry && tried.len() < ATTEMPTS_MAX)?;
+    let used = tried.iter().any(|tried| tried.asked == Asked::Again);
+    if used || last.asked == Asked::Summary {
+        return None;
+    }
+    let choice = circumstances.choices.get(last.choice)?;
+    let thread = match (&last.native, last.conversation) {
+        (Some(native), _) if choice.sessions => Thread::Continue(native.clone()),
+        (_, Conversation::Replayed) => Thread::Replay,
+        (_, Conversation::New | Conversation::Continued | Conversation::Forked) => {
+            thread_of(circumstances, last.choice)
+        }
+    };
+    Some(Attempt { choice: last.choice, thread, asked: Asked::Again })
+}
+
+/// The same for an attempt whose program ended as it should not.
+pub fn after_crash(circumstances: &Circumstances, tried: &[Tried], end: &AgentEnd) -> Option<Attempt> {
+    let crashed = match end {
+        AgentEnd::Failed(Failure::Exit { .. } | Failure::Signal { .. } | Failure::Agent { .. }) => true,
+        AgentEnd::Failed(
+            Failure::Spawn { .. }
+            | Failure::Output { .. }
+            | Failure::Model { .. }
+            | Failure::Session { .. }
+            | Failure::Schema { .. }
+            | Failure::Acceptance { .. }
+            | Failure::Limit { .. }
+            | Failure::Storage { .. }
+            | Failure::Bug { .. },
+        )
+        | AgentEnd::Done
+        | AgentEnd::Unanswered
+        | AgentEnd::OverBudget(_)
+        | AgentEnd::Refused(_)
+        | AgentEnd::Lost => false,
+    };
+    after_time_out(circumstances, tried).filter(|_| crashed)
+}
+
 /// Returns how a run goes on whose worker was lost; nothing if that could repeat what was done.
 pub fn resume(circumstances: &Circumstances, tried: &[Tried]) -> Option<Attempt> {
     let Some(last) = tried.last() else {
@@ -167,7 +213,9 @@ fn fall_back(circumstances: &Circumstances, last: &Tried) -> Option<Attempt> {
         let asked = last.asked;
         let thread = match asked {
             // What it was asked makes sense only where the attempts before it are known.
-            Asked::GoOn | Asked::Resume | Asked::Summary | Asked::Correct => continued(before, choice, last),
+            Asked::GoOn | Asked::Resume | Asked::Summary | Asked::Correct | Asked::Again => {
+                continued(before, choice, last)
+            }
             Asked::Prompt => thread_of(circumstances, number),
         };
         return Some(Attempt { choice: number, thread, asked });

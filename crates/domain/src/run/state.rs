@@ -315,6 +315,10 @@ impl State {
                 }
                 self.acceptance.clear();
                 self.model = None;
+                if self.phase == Phase::Stopping {
+                    // It was the attempt before that was stopped.
+                    self.phase = Phase::Running;
+                }
                 if !because.is_empty() {
                     self.warn(because);
                 }

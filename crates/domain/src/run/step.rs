@@ -56,6 +56,8 @@ pub enum Input {
     Started,
     /// Another attempt of the same run: its time goes on.
     StartedAgain,
+    /// The run shall be tried once more, with all of its time.
+    TriedAgain,
     Output(Stream),
     Ended(AgentEnd),
     Cancel(CancelOrder),
@@ -132,6 +134,11 @@ impl Supervision {
         self.stage == Stage::Going
     }
 
+    /// Tells whether the run is stopping because its time was up, and for nothing else.
+    pub fn is_out_of_time(&self) -> bool {
+        matches!(self.stage, Stage::Stopping { outcome: Outcome::TimedOut { .. }, .. })
+    }
+
     /// Returns when the machine wants its next `Tick`.
     pub fn next_deadline(&self) -> Option<u64> {
         match &self.stage {
@@ -178,6 +185,13 @@ impl Supervision {
             }
             Input::StartedAgain | Input::Output(_) => {
                 self.idle_at = self.limits.idle_timeout_ms.map(|idle| now.saturating_add(idle));
+                Vec::new()
+            }
+            Input::TriedAgain => {
+                if self.is_out_of_time() {
+                    self.stage = Stage::Going;
+                }
+                self.restart_clocks(now);
                 Vec::new()
             }
             Input::Ended(end) => {

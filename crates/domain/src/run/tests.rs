@@ -285,16 +285,19 @@ fn what_an_interrupted_try_of_a_call_said_and_used_does_not_count_twice() {
     assert_eq!((state.said.as_str(), state.usage.output_tokens), ("one\ntwo\n", 4));
 }
 
-#[test]
-fn an_answer_is_that_of_its_own_attempt_and_usage_is_that_of_all() {
-    let began = |choice, asked| Event::AttemptBegan {
+fn began(choice: u32, asked: super::Asked) -> Event {
+    Event::AttemptBegan {
         choice,
         backend: "b".to_owned(),
         model: None,
         conversation: super::Conversation::New,
         asked,
         because: "no room".to_owned(),
-    };
+    }
+}
+
+#[test]
+fn an_answer_is_that_of_its_own_attempt_and_usage_is_that_of_all() {
     let said = |text: &str| Event::Said { text: text.to_owned() };
     let used = || Event::Used {
         usage: Usage { input_tokens: 2, output_tokens: 1, ..Usage::default() },
@@ -367,4 +370,39 @@ fn a_success_is_verified_only_by_all_of_its_commands() {
     let hung = [started(0), end(timed_out.clone().with_output(true))];
     assert_eq!(judged(&accept, &hung), Some(Claimed));
     assert_eq!(judged(&accept, &[end(timed_out)]), None);
+}
+
+#[test]
+fn a_second_try_has_all_of_the_time_again_and_is_for_those_whose_time_was_up() {
+    let mut machine = started();
+    assert_eq!(stops(&machine.step(1_000, Input::Tick)), vec![StopHow::Ask]);
+    assert!(machine.is_out_of_time() && !machine.is_going());
+    assert_eq!(machine.step(1_010, Input::TriedAgain), Vec::new());
+    assert!(machine.is_going());
+    assert_eq!(machine.remaining_ms(1_010), LIMITS.timeout_ms);
+    assert_eq!(
+        machine.step(1_020, Input::Ended(AgentEnd::Done)),
+        vec![Effect::Finish(Outcome::Succeeded)],
+        "what stopped the attempt before is not its outcome"
+    );
+    let mut machine = started();
+    machine.step(5, order(false));
+    assert!(!machine.is_out_of_time());
+    machine.step(6, Input::TriedAgain);
+    assert!(!machine.is_going(), "what somebody cancelled is not begun again");
+}
+
+#[test]
+fn a_run_that_is_tried_again_is_not_stopping_any_more() {
+    let events = [
+        began(0, super::Asked::Prompt),
+        Event::StopAsked { how: StopHow::Ask, because: "time".to_owned() },
+        began(0, super::Asked::Again),
+    ];
+    let mut state = State::default();
+    for (seq, event) in events.into_iter().enumerate() {
+        let at = Timestamp::from_second(seq as i64).unwrap();
+        state.apply(&Envelope { seq: seq as u64, epoch: 1, at, event });
+    }
+    assert_eq!((&state.phase, state.attempts.len()), (&Phase::Running, 2));
 }

@@ -120,8 +120,10 @@ impl Engine {
         (run, directory): (RunId, &str),
     ) -> Result<Conversation, AppError> {
         let NamedSession { name, within, keep_ms, before } = named;
-        let chosen: SessionId =
-            name.parse().map_err(|error: domain::id::IdError| AppError::usage(error.to_string()))?;
+        let chosen: SessionId = name
+            .unwrap_or_else(|| run.to_string())
+            .parse()
+            .map_err(|error: domain::id::IdError| AppError::usage(error.to_string()))?;
         if honour::chooses_sessions(backend) {
             return match self.may_continue(&chosen, true)? {
                 true => Ok(Conversation { session: Some(chosen), ..Conversation::default() }),

@@ -4,6 +4,7 @@
 use backend::contract::Capabilities;
 use definition::answer::Schema;
 use domain::agent::Agent;
+use domain::launch::Launch;
 use domain::mcp_server::McpServer;
 use domain::permission::{Permission, Unenforceable};
 use domain::run::{BackendSpec, OnInterrupt, RunSpec};
@@ -83,8 +84,12 @@ pub(super) fn unhonoured(wishes: &Wishes<'_>, spec: &BackendSpec) -> Vec<String>
     ];
     let mut sentences: Vec<String> = sentences.into_iter().flatten().collect();
     if let Some(program) = backend.program() {
-        let found = program.find(&crate::env::get("PATH").unwrap_or_default());
+        let launch = Launch::of(&spec.options);
+        let found = program.find_as(&launch, &crate::env::get("PATH").unwrap_or_default());
         sentences.extend(program.doubt(found.and_then(|found| found.version).as_deref()));
+    }
+    if !can.session && Launch::of(&spec.options).sessions.is_some() {
+        sentences.push(format!("the folder of sessions is not honoured by {name}"));
     }
     sentences.extend(unhonoured_setup(wishes.setup, can, name.as_str()));
     if wishes.setup.unenforceable == Unenforceable::Warn {
@@ -92,6 +97,11 @@ pub(super) fn unhonoured(wishes: &Wishes<'_>, spec: &BackendSpec) -> Vec<String>
         sentences.extend(gaps.into_iter().map(|gap| format!("{gap} is not enforced by {name}")));
     }
     sentences
+}
+
+/// Tells whether the backend's program can run in a container.
+pub(super) fn takes_containers(spec: &BackendSpec) -> bool {
+    capabilities(spec).containers
 }
 
 /// Returns the parts of a permission that the backend cannot express.

@@ -287,6 +287,8 @@ impl Engine {
             status,
             ended: state.ending().is_some(),
             created_at: spec.created_at.to_string(),
+            ended_at: None,
+            error: None,
             duration_ms: state.ending().map_or(u64::try_from(so_far).unwrap_or(0), |end| end.duration_ms),
             cost_microusd: state.usage.cost.map(|cost| cost.microusd),
             session: spec.continued().map(ToString::to_string),
@@ -306,6 +308,8 @@ fn line_of_ended(run: &EndedRun) -> RunLine {
         status: run.outcome.to_string(),
         ended: true,
         created_at: run.created_at.to_string(),
+        ended_at: Some(run.ended_at.to_string()),
+        error: run.error.clone(),
         duration_ms: run.duration_ms,
         cost_microusd: run.cost_microusd,
         session: run.session.as_ref().map(ToString::to_string),
@@ -330,11 +334,17 @@ fn sum_by_agent(rows: Vec<HealthRow>) -> Vec<HealthLine> {
             + of(OutcomeKind::TimedOut)
             + of(OutcomeKind::OverBudget)
             + of(OutcomeKind::Interrupted);
+        line.timed_out += of(OutcomeKind::TimedOut);
         *duration_sum += row.duration_sum_ms;
         line.max_ms = line.max_ms.max(row.duration_max_ms);
         let ended_at = row.last_ended_at.to_string();
         line.last_ended_at = line.last_ended_at.take().max(Some(ended_at));
-        line.last_error = row.last_error.map(|error| error.text).or(line.last_error.take());
+        if let Some(error) = row.last_error {
+            let at = Some(error.at.to_string());
+            if at > line.last_error_at {
+                (line.last_error, line.last_error_at) = (Some(error.text), at);
+            }
+        }
         if row.cost_runs > 0 {
             line.cost_microusd = Some(line.cost_microusd.unwrap_or(0) + row.cost_sum_microusd);
         }
@@ -351,11 +361,13 @@ fn blank(key: (String, String)) -> HealthLine {
         succeeded: 0,
         partial: 0,
         failed: 0,
+        timed_out: 0,
         success_rate: None,
         mean_ms: None,
         max_ms: 0,
         last_ended_at: None,
         last_error: None,
+        last_error_at: None,
         cost_microusd: None,
     }
 }

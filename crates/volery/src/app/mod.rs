@@ -31,7 +31,7 @@ use std::sync::Arc;
 
 use domain::id::RunId;
 
-pub use crate::registry::Folder;
+pub use crate::registry::{Folder, Prompts};
 
 pub use contract::{Contract, LoginFound, try_contracts};
 pub use engine::{AppContext, Engine};

@@ -104,7 +104,8 @@ pub struct Start {
 /// agent works.
 #[derive(Debug, Clone)]
 pub struct NamedSession {
-    pub name: String,
+    /// `None`: a new one, which is named by the id of its first run.
+    pub name: Option<String>,
     /// Whose callers chose it.
     pub within: &'static str,
     /// How long it is kept after its last use.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use domain::id::QuestionId;
-use domain::run::{Acceptance, CommandExit, Ending, Phase, RunSpec, State, Stream, WaitReason};
+use domain::run::{Acceptance, Asked, CommandExit, Ending, Phase, RunSpec, State, Stream, WaitReason};
 use journal::inbox::{self, InboxAnswer, Letter, Posted};
 use journal::result::read_result;
 use journal::{RunDir, SpoolReader};
@@ -101,10 +101,10 @@ impl Engine {
             model: state.model.clone(),
             structured: state.ending().and_then(|ending| ending.structured.clone()),
             repaired: state.ending().is_some_and(|ending| ending.repaired),
-            attempts: state.attempts.len() as u64,
             verification: state.verification(&spec.setup.accept),
             acceptance: state.acceptance.iter().map(|command| acceptance(command, state)).collect(),
             session: session_of(spec, state),
+            attempts: attempts_of(state),
             parent: spec.parent,
             children: state.children.iter().map(child).collect(),
             warnings: spec.warnings.iter().chain(&state.warnings).cloned().collect(),
@@ -243,6 +243,11 @@ fn backend_of(spec: &RunSpec, state: &State) -> String {
 pub(super) fn session_of(spec: &RunSpec, state: &State) -> Option<String> {
     let named = state.session.as_ref().or(spec.continued()).map(ToString::to_string);
     named.or_else(|| (!honour::keeps_sessions(&spec.backend)).then(|| spec.id.to_string()))
+}
+
+/// Counts how often the task was put to the agent; who is asked for a summary has done it.
+fn attempts_of(state: &State) -> u64 {
+    state.attempts.iter().filter(|attempt| attempt.asked != Asked::Summary).count() as u64
 }
 
 fn add_ending(view: &mut RunView, dir: &RunDir, ending: &Ending, page: (u64, u64)) -> Result<(), AppError> {

@@ -326,8 +326,12 @@ impl Engine {
                 Some(ScriptSource::Inline(script)) => script.clone(),
                 Some(ScriptSource::File(_)) | None => domain::agent::Script::default(),
             };
-            let options = json!(script);
-            return Ok(BackendSpec { name: agent.backend.clone(), kind: name.to_owned(), options });
+            let options = if agent.launch.is_usual() { json!(script) } else { json!(agent.launch) };
+            let spec = BackendSpec { name: agent.backend.clone(), kind: name.to_owned(), options };
+            return match agent.launch.container.is_some() && !honour::takes_containers(&spec) {
+                true => Err(AppError::denied(format!("the program of {name} cannot be run in a container"))),
+                false => Ok(spec),
+            };
         }
         let Some(configured) = catalogue.config.backends.get(&agent.backend) else {
             let known = catalogue.config.backends.keys().map(|name| name.as_str());
@@ -377,10 +381,10 @@ pub(super) fn check_installed(agent: &Agent) -> Result<(), AppError> {
         return Ok(());
     };
     let path = crate::env::get("PATH").unwrap_or_default();
-    if program.find(&path).is_some() {
+    if program.find_as(&agent.launch, &path).is_some() {
         return Ok(());
     }
-    let wanted = program.names.join(" or ");
+    let wanted = agent.launch.program.clone().unwrap_or_else(|| program.names.join(" or "));
     let message = format!("agent {} needs {wanted}, which is not on the PATH", agent.name);
     Err(AppError::usage(message).hint(format!("install {wanted}, or give the agent another backend")))
 }

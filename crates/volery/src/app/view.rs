@@ -167,7 +167,7 @@ pub struct RunView {
     /// The value was not quite JSON as the agent wrote it, and its spelling was mended.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub repaired: bool,
-    /// How often the agent was started; 0 before it was.
+    /// How often the task was put to the agent; 0 before it was.
     #[serde(default)]
     pub attempts: u64,
     /// Of a success: whether its acceptance commands confirm it, or only the agent claims it.
@@ -247,7 +247,12 @@ pub struct RunLine {
     pub status: String,
     pub ended: bool,
     pub created_at: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<String>,
     pub duration_ms: u64,
+    /// What went wrong, if anything did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_microusd: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -315,6 +320,9 @@ pub struct HealthLine {
     pub succeeded: u64,
     pub partial: u64,
     pub failed: u64,
+    /// Those among the failed whose time was up.
+    #[serde(default)]
+    pub timed_out: u64,
     /// Between 0 and 1, of the runs that ended by themselves: a cancelled run counts for nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub success_rate: Option<f64>,
@@ -325,6 +333,8 @@ pub struct HealthLine {
     pub last_ended_at: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error_at: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_microusd: Option<u64>,
 }

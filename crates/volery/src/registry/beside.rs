@@ -7,6 +7,7 @@ use domain::agent::Agent;
 use domain::diagnostic::Diagnostic;
 use domain::id::AgentName;
 
+use super::folders::Prompts;
 use super::text::{leaves_folder, read_text};
 
 /// The most skills of one agent.
@@ -44,11 +45,11 @@ fn skill_files(folder: &Path, diagnostics: &mut Vec<Diagnostic>) -> Vec<PathBuf>
 /// Reads an agent of Kiro with its prompt file and the templates.
 pub(super) fn read_kiro(
     agent_file: AgentFile<'_>,
-    prompts: &[PathBuf],
+    prompts: &Prompts,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<Agent> {
     let mut nearest = |name: &str| {
-        prompts.iter().find_map(|folder| {
+        prompts.folders.iter().find_map(|folder| {
             let path = folder.join(name);
             read_within(&path, folder, diagnostics).map(|text| (text, path.display().to_string()))
         })
@@ -57,10 +58,14 @@ pub(super) fn read_kiro(
     let name: Option<AgentName> = kiro::name_of(agent_file.text, agent_file.stem).parse().ok();
     let prompt = name.and_then(|name| nearest(&format!("{name}.md")));
     let (system, summary) = (nearest("_system.md"), nearest("_context-summary.md"));
+    // A file that somebody named is theirs, wherever it leads.
+    let mut named = |file: &Option<PathBuf>| file.as_ref().map(|path| read_text(path, diagnostics));
+    let system = named(&prompts.system).unwrap_or(system.map(|(text, _)| text));
+    let summary = named(&prompts.summary).unwrap_or(summary.map(|(text, _)| text));
     let beside = kiro::Beside {
         prompt: prompt.as_ref().map(|(text, file)| (text.as_str(), file.as_str())),
-        system_template: system.as_ref().map(|(text, _)| text.as_str()),
-        summary_template: summary.as_ref().map(|(text, _)| text.as_str()),
+        system_template: system.as_deref(),
+        summary_template: summary.as_deref(),
     };
     let (agent, found) = kiro::read(agent_file, beside);
     diagnostics.extend(found);

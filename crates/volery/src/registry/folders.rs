@@ -15,8 +15,18 @@ pub struct Folder {
     pub layer: Layer,
     /// The directory that the folder must not leave: a project's folders stay in the project.
     pub within: Option<PathBuf>,
-    /// The folders of Kiro's prompt files and templates, the nearest first.
-    pub prompts: Vec<PathBuf>,
+    pub prompts: Prompts,
+}
+
+/// What stands beside Kiro's agents.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Prompts {
+    /// The folders of prompt files and templates, the nearest first.
+    pub folders: Vec<PathBuf>,
+    /// The template for answers, if it is not in one of these folders.
+    pub system: Option<PathBuf>,
+    /// The same for the template that asks for a summary.
+    pub summary: Option<PathBuf>,
 }
 
 /// Formats and their folders below a project. If a name is defined in several, the last one is used.
@@ -51,6 +61,7 @@ pub(super) fn folders(project: &Path) -> Vec<Folder> {
     let prompts = |base: Option<&Path>| base.map(|base| base.join(KIRO_PROMPTS));
     let user_prompts: Vec<PathBuf> = prompts(home.as_deref()).into_iter().collect();
     let own_prompts: Vec<PathBuf> = prompts(Some(project)).into_iter().chain(user_prompts.clone()).collect();
+    let of = |folders: &[PathBuf]| Prompts { folders: folders.to_vec(), ..Prompts::default() };
     let in_project: Vec<Folder> = IN_PROJECT
         .iter()
         .map(|(format, below)| Folder {
@@ -58,7 +69,7 @@ pub(super) fn folders(project: &Path) -> Vec<Folder> {
             format: *format,
             layer: Layer::Project,
             within: Some(project.to_owned()),
-            prompts: own_prompts.clone(),
+            prompts: of(&own_prompts),
         })
         .collect();
     let of_user = user_folders(home.as_deref()).into_iter().map(|(format, path)| Folder {
@@ -66,7 +77,7 @@ pub(super) fn folders(project: &Path) -> Vec<Folder> {
         format,
         layer: Layer::User,
         within: None,
-        prompts: user_prompts.clone(),
+        prompts: of(&user_prompts),
     });
     // A project that is the user's home has the same folders twice.
     let mut all: Vec<Folder> =
@@ -104,7 +115,7 @@ fn named_folders() -> Vec<Folder> {
     let named = [(Format::DotAgents, env::SUB_AGENTS_DIR), (Format::Plain, env::AGENTS_DIR)];
     let folders = named.into_iter().filter_map(|(format, variable)| {
         let path = env::directory(variable)?;
-        Some(Folder { path, format, layer: Layer::Environment, within: None, prompts: Vec::new() })
+        Some(Folder { path, format, layer: Layer::Environment, within: None, prompts: Prompts::default() })
     });
     folders.collect()
 }

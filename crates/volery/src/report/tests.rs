@@ -28,6 +28,8 @@ fn line(number: u8, status: &str, ended: bool) -> RunLine {
         status: status.into(),
         ended,
         created_at: "2026-11-15T11:57:30Z".into(),
+        ended_at: None,
+        error: None,
         duration_ms: 2_345,
         cost_microusd: Some(12_345),
         session: None,
@@ -71,6 +73,7 @@ fn view() -> RunView {
         caller: "main".into(),
         session: Some("nightly".into()),
         parent: None,
+        attempts: 1,
         children: vec![ChildView {
             run_id: line(9, "", true).run_id,
             agent: "scout".into(),
@@ -88,7 +91,6 @@ fn view() -> RunView {
         model: None,
         structured: None,
         repaired: false,
-        attempts: 1,
         verification: None,
         acceptance: Vec::new(),
         changes: None,
@@ -366,11 +368,13 @@ fn health_shows_rates_and_the_last_error() {
         succeeded: 1_150,
         partial: 10,
         failed: 40,
+        timed_out: 0,
         success_rate: Some(0.958),
         mean_ms: Some(12_345),
         max_ms: 300_000,
         last_ended_at: Some("2026-11-15T11:00:00Z".into()),
         last_error: Some("failed: the agent exited with code 7".into()),
+        last_error_at: None,
         cost_microusd: Some(4_560_000),
     };
     let unused = HealthLine {

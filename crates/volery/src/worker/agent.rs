@@ -24,7 +24,7 @@ pub(super) fn start(
     directory: PathBuf,
 ) -> Result<Started, SpawnError> {
     write_files(dir, drive)?;
-    if directory.starts_with(dir.work_dir()) {
+    if directory != Path::new(&spec.directory) {
         private_folder(&directory)?;
     }
     let names = reaching(spec, drive);

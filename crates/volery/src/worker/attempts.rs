@@ -14,6 +14,15 @@ use super::desk::{Desk, Driven};
 use crate::clock;
 use crate::point;
 
+/// An attempt that is made after a pause.
+pub(super) struct PutOff {
+    attempt: Attempt,
+    because: String,
+    /// How the attempt before ended, should there be no other after all.
+    end: AgentEnd,
+    pub(super) until_ms: u64,
+}
+
 impl Desk {
     /// Begins the run.
     pub(super) async fn begin_first(&mut self) -> Result<(), StoreError> {
@@ -78,6 +87,9 @@ impl Desk {
         if let Some(session) = session {
             self.name_session(&session)?;
         }
+        if let Some((attempt, because)) = self.second_try(&end) {
+            return self.put_off(PutOff { attempt, because, end, until_ms: 0 }).await;
+        }
         if let Some((attempt, because)) = self.another(&end) {
             self.leave_attempt().await?;
             if self.finished {
@@ -97,16 +109,68 @@ impl Desk {
         self.perform(effects, answer).await
     }
 
-    /// Returns the next attempt, if there is one, and why.
-    fn another(&self, end: &AgentEnd) -> Option<(Attempt, String)> {
+    /// Returns the second try of a run that was cut short, if its agent wants one, and why.
+    fn second_try(&self, end: &AgentEnd) -> Option<(Attempt, String)> {
+        if self.has_last_word() || !matches!(self.driven, Driven::Process { .. }) {
+            return None;
+        }
+        let (circumstances, tried) = (self.circumstances(), tried(self.log.state()));
+        let name = named(&self.attempt.backend, self.attempt.model.as_deref());
+        if self.machine.is_out_of_time() {
+            let attempt = attempt::after_time_out(&circumstances, &tried)?;
+            return Some((attempt, format!("{name}: its time was up")));
+        }
+        let attempt = self.machine.is_going().then(|| attempt::after_crash(&circumstances, &tried, end));
+        let reason = match end {
+            AgentEnd::Failed(failure) => failure.to_string(),
+            AgentEnd::Done
+            | AgentEnd::Unanswered
+            | AgentEnd::OverBudget(_)
+            | AgentEnd::Refused(_)
+            | AgentEnd::Lost => String::new(),
+        };
+        Some((attempt.flatten()?, format!("{name}: {reason}")))
+    }
+
+    /// Leaves an attempt, and lets some time pass before the next.
+    async fn put_off(&mut self, put_off: PutOff) -> Result<(), StoreError> {
+        let pause_ms = self.spec.setup.retry.map_or(0, |retry| retry.after_ms);
+        let until_ms = clock::monotonic_ms().saturating_add(pause_ms);
+        self.machine.step(clock::monotonic_ms(), Input::TriedAgain);
+        // The pause is nobody's time.
+        self.machine.step(clock::monotonic_ms(), Input::WaitBegan);
+        // First: whoever cancels from here on finds a run that waits, and not one that is stopping.
+        self.put_off = Some(PutOff { until_ms, ..put_off });
+        self.leave_attempt().await
+    }
+
+    /// Begins the attempt that was put off when its time has come, or ends the run if that is wanted meanwhile.
+    pub(super) async fn begin_put_off(&mut self) -> Result<(), StoreError> {
+        let is_due =
+            |put_off: &mut PutOff| !self.machine.is_going() || put_off.until_ms <= clock::monotonic_ms();
+        let Some(PutOff { attempt, because, end, .. }) = self.put_off.take_if(is_due) else { return Ok(()) };
+        self.machine.step(clock::monotonic_ms(), Input::WaitEnded);
+        match self.machine.is_going() {
+            true => self.begin_attempt(attempt, because).await,
+            false => self.step(Input::Ended(end)).await,
+        }
+    }
+
+    /// Tells whether nobody is asked for anything more: what was handed in is the answer.
+    fn has_last_word(&self) -> bool {
         let waits = match &self.driven {
             Driven::Loop { question, .. } | Driven::Process { question, .. } => question.is_some(),
             Driven::Nothing => false,
         };
+        let handed_in = self.log.state().submitted.is_some();
+        waits || handed_in
+    }
+
+    /// Returns the next attempt, if there is one, and why.
+    fn another(&self, end: &AgentEnd) -> Option<(Attempt, String)> {
         // What was handed in is the answer: nobody is asked for another, unless it does not have the right shape.
-        let handed_in =
-            self.log.state().submitted.is_some() && !matches!(end, AgentEnd::Failed(Failure::Schema { .. }));
-        if waits || !self.machine.is_going() || handed_in {
+        let unfit = matches!(end, AgentEnd::Failed(Failure::Schema { .. }));
+        if (self.has_last_word() && !unfit) || !self.machine.is_going() {
             return None;
         }
         let tried = tried(self.log.state());
@@ -131,6 +195,7 @@ impl Desk {
         self.sweep()?;
         self.driven = Driven::Nothing;
         (self.leave_by, self.next_sample) = (None, None);
+        self.leave_container();
         super::agent::remove_secrets(&self.dir);
         point::reach("worker_between_attempts");
         if let Letter::Valid(order) = inbox::read_cancel(&self.dir) {
@@ -202,7 +267,10 @@ impl Desk {
                 spec.fork = true;
                 Some(session.clone())
             }
-            Thread::Last => Some(self.spec.own_session()),
+            Thread::Last => {
+                let natives = self.log.state().attempts.iter().rev().find_map(|tried| tried.native.clone());
+                Some(natives.unwrap_or_else(|| self.spec.own_session()))
+            }
         };
         let summary = self.spec.setup.response_file.as_ref().and_then(|file| file.summary_template.clone());
         let errors = self.unfit.as_ref().map_or(&[][..], |unfit| &unfit.errors);
@@ -210,7 +278,7 @@ impl Desk {
             Asked::Prompt if self.is_asked_for_any_json(backend) => replay::as_json(&spec.prompt),
             Asked::Correct => replay::correct(errors),
             Asked::Prompt => spec.prompt,
-            Asked::GoOn => replay::go_on(&spec.prompt, because),
+            Asked::GoOn | Asked::Again => replay::go_on(&spec.prompt, because),
             Asked::Resume => replay::resume(&spec.prompt),
             Asked::Summary => summary.unwrap_or_default(),
         };
@@ -282,6 +350,7 @@ impl Desk {
             choices: choices.collect(),
             past: self.past.get_or_init(|| self.find_past()).clone(),
             summary,
+            retry: self.spec.setup.retry.is_some(),
         }
     }
 

@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 use backend::contract::{Conclusion, Drive, Feed, Place, ProcessDrive, Reader};
 use backend::process::{SpawnError, Started};
 use backend::user::User;
-use domain::run::{AgentEnd, Event, Failure, Input, RunSpec, Stream, Usage};
+use domain::launch::Launch;
+use domain::run::{AgentEnd, Asked, Event, Failure, Input, RunSpec, Stream, Usage};
 use domain::secret::Redactor;
 use journal::{RunDir, SpoolWriter, StoreError};
 use tokio::sync::mpsc;
@@ -72,12 +73,15 @@ impl Desk {
         Box::pin(self.answer_with(conclusion)).await
     }
 
-    /// The run's time begins with its first attempt, and is not renewed by the next.
+    /// The run's time begins with its first attempt, and is renewed only by a second try.
     async fn tell_started(&mut self) -> Result<(), StoreError> {
         match self.attempts_here {
             1 => {
                 self.started_ms = clock::monotonic_ms();
                 self.step(Input::Started).await
+            }
+            _ if self.log.state().attempts.last().is_some_and(|attempt| attempt.asked == Asked::Again) => {
+                self.step(Input::TriedAgain).await
             }
             _ => self.step(Input::StartedAgain).await,
         }
@@ -170,7 +174,8 @@ impl Desk {
 pub(super) fn prepare(dir: &RunDir, attempt: &RunSpec, session_used: Option<Usage>) -> Result<Drive, String> {
     let backend = backend_of(attempt)?;
     let own_program = crate::own_program::path().map_err(|error| error.to_string())?;
-    let found = backend.program().and_then(|program| program.find(&crate::env::get("PATH")?));
+    let launch = Launch::of(&attempt.backend.options);
+    let found = backend.program().and_then(|program| program.find_as(&launch, &crate::env::get("PATH")?));
     let place =
         Place { work: &dir.work_dir(), own_program: &own_program, found: found.as_ref(), session_used };
     let mut prepared = backend.prepare(attempt, &place).map_err(|error| error.to_string())?;

@@ -117,6 +117,7 @@ pub fn end_lost(
         return Ok(());
     }
     remove_group(spec, log.state());
+    super::contained::remove(spec);
     super::agent::remove_secrets(dir);
     super::temporary::remove(dir, spec);
     super::leftovers::remove(dir);

@@ -19,6 +19,7 @@ use journal::{LogWriter, RunDir, RunLock, StoreError};
 use tokio::sync::{mpsc, oneshot};
 
 use super::acceptance::Accepting;
+use super::attempts::PutOff;
 use super::audience::Audience;
 use super::output::{Heard, Output};
 use super::questions::OpenQuestion;
@@ -133,6 +134,7 @@ pub(super) struct Desk {
     pub(super) attempt: RunSpec,
     /// What was said before the run, as it was when somebody first asked.
     pub(super) past: std::cell::OnceCell<Past>,
+    pub(super) put_off: Option<PutOff>,
     /// How many attempts this worker has begun.
     pub(super) attempts_here: usize,
     /// What is masked, of all attempts.
@@ -216,6 +218,7 @@ impl Desk {
             next_sample: None,
             attempt: spec.clone(),
             past: std::cell::OnceCell::new(),
+            put_off: None,
             attempts_here: 0,
             secrets,
             before: None,
@@ -292,6 +295,7 @@ impl Desk {
             self.audience.next_tell(),
             Some(self.next_look),
             self.leave_by,
+            self.put_off.as_ref().map(|put_off| put_off.until_ms),
         ];
         times.into_iter().flatten().min().unwrap_or(u64::MAX)
     }
@@ -315,6 +319,9 @@ impl Desk {
         }
         if !self.finished {
             self.conclude_if_drained().await?;
+        }
+        if !self.finished {
+            self.begin_put_off().await?;
         }
         Ok(())
     }

@@ -10,6 +10,7 @@ mod begin;
 mod calls;
 mod changes;
 mod conclude;
+mod contained;
 mod desk;
 mod isolation;
 mod leftovers;

@@ -204,6 +204,7 @@ impl Desk {
     pub(super) async fn finish(&mut self, outcome: Outcome, answer: Answer) -> Result<(), StoreError> {
         self.tell_deadline();
         self.sweep()?;
+        self.leave_container();
         super::agent::remove_secrets(&self.dir);
         super::temporary::remove(&self.dir, &self.spec);
         super::leftovers::remove(&self.dir);

@@ -20,7 +20,12 @@ fn session(id: &str) -> SessionId {
 }
 
 fn circumstances(backends: &[&str], past: Past) -> Circumstances {
-    Circumstances { choices: backends.iter().map(|name| choice(name)).collect(), past, summary: false }
+    Circumstances {
+        choices: backends.iter().map(|name| choice(name)).collect(),
+        past,
+        summary: false,
+        retry: false,
+    }
 }
 
 fn known(backend: &str, fork: bool) -> Past {
@@ -225,7 +230,7 @@ proptest! {
         summary in any::<bool>(),
         ends in proptest::collection::vec((any_end(), any::<bool>(), any::<bool>()), 40),
     ) {
-        let circumstances = Circumstances { choices, past, summary };
+        let circumstances = Circumstances { choices, past, summary, retry: false };
         let (mut attempt, mut all, mut acted_before) = (first(&circumstances), Vec::<Tried>::new(), false);
         for (end, acted, named) in ends {
             let choice = &circumstances.choices[attempt.choice];
@@ -259,4 +264,47 @@ proptest! {
         }
         prop_assert!(false, "it never ends");
     }
+}
+
+#[test]
+fn a_run_that_was_cut_short_is_tried_once_more_if_that_is_wanted() {
+    let mut all = circumstances(&["a"], Past::Nothing);
+    assert_eq!(after_time_out(&all, &[tried(0)]), None, "nobody wanted it");
+    all.retry = true;
+    let second = Attempt { choice: 0, thread: Thread::New, asked: Asked::Again };
+    assert_eq!(after_time_out(&all, &[tried(0)]), Some(second.clone()));
+    let failed = |failure: Failure| after_crash(&all, &[tried(0)], &AgentEnd::Failed(failure));
+    for crash in [
+        Failure::Exit { code: 1 },
+        Failure::Signal { signal: 11 },
+        Failure::Agent { message: "it broke".to_owned() },
+    ] {
+        assert_eq!(failed(crash), Some(second.clone()));
+    }
+    for other in [
+        Failure::Spawn { reason: String::new() },
+        Failure::Output { reason: String::new() },
+        Failure::Model { error: ModelError::Denied, message: String::new() },
+        Failure::Limit { limit: LimitName::Memory },
+    ] {
+        assert_eq!(failed(other), None);
+    }
+    assert_eq!(after_crash(&all, &[tried(0)], &AgentEnd::Done), None);
+    let again = Tried { asked: Asked::Again, ..tried(0) };
+    assert_eq!(after_time_out(&all, &[tried(0), again]), None, "there is no third");
+    let summary = Tried { asked: Asked::Summary, ..tried(0) };
+    assert_eq!(after_time_out(&all, &[tried(0), summary]), None);
+}
+
+#[test]
+fn a_second_try_stays_in_the_conversation() {
+    let with = |past: Past, last: Tried| {
+        let all = Circumstances { retry: true, ..circumstances(&["a"], past) };
+        after_time_out(&all, &[last]).unwrap().thread
+    };
+    let named = Tried { native: Some(session("own")), ..tried(0) };
+    assert_eq!(with(Past::Nothing, named), Thread::Continue(session("own")));
+    assert_eq!(with(known("a", false), tried(0)), Thread::Continue(session("native")));
+    let replayed = Tried { conversation: Conversation::Replayed, ..tried(0) };
+    assert_eq!(with(known("a", false), replayed), Thread::Replay);
 }

@@ -317,6 +317,22 @@ fn a_client_without_patience_gets_the_answer_by_asking_again() {
 }
 
 #[test]
+fn who_asks_again_is_told_the_session_that_goes_on() {
+    let stage = place();
+    stage.configure("[serve]\nwait = \"1s\"\n");
+    let mut client = serve(&stage, SESSIONS);
+    let first = run(&mut client, ask(&stage, "reviewer", "gate"));
+    fs::write(stage.path("go"), "").unwrap();
+    let second = run(&mut client, ask(&stage, "reviewer", "gate"));
+    assert_eq!(second["structuredContent"]["result"], json!("through"));
+    assert_eq!(second["_meta"]["session_id"], first["_meta"]["session_id"]);
+    let mut third = ask(&stage, "reviewer", "what did you say?");
+    third["session_id"] = second["_meta"]["session_id"].clone();
+    let told = run(&mut client, third);
+    assert!(told["structuredContent"]["result"].as_str().unwrap().contains("through"), "{told}");
+}
+
+#[test]
 fn a_cancelled_call_ends_the_agent_and_all_it_started() {
     let stage = place();
     let mut client = serve(&stage, &[]);

@@ -28,9 +28,18 @@ pub(super) enum Delegated {
     /// It goes on, and the client would not wait any longer. The same call finds it again.
     Going(Box<RunView>),
     /// It asks something, and the client's user is asked first.
-    Asks(Box<InputRequiredResult>),
+    Asks(RunId, Box<InputRequiredResult>),
     /// The client gave up or cancelled, or the server leaves: nobody hears what is answered.
     Unheard(RunId),
+}
+
+impl Delegated {
+    pub(super) fn run_id(&self) -> RunId {
+        match self {
+            Self::Ended(view) | Self::Going(view) => view.run_id,
+            Self::Asks(run, _) | Self::Unheard(run) => *run,
+        }
+    }
 }
 
 /// The runs that go on and whose callers have not heard of their end, by what was asked.
@@ -94,7 +103,7 @@ pub(super) async fn delegate(
             unanswered.remember(words, run);
             call.door.app.detach(run);
             Ok(match elicit::input_required(call, &view) {
-                Some(ask) => Delegated::Asks(Box::new(ask)),
+                Some(ask) => Delegated::Asks(run, Box::new(ask)),
                 None => Delegated::Going(view),
             })
         }

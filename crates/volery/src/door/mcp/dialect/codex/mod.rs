@@ -48,7 +48,7 @@ impl Codex {
         Ok(match delegate(call, &self.unanswered, words, start).await.map_err(told)? {
             Delegated::Ended(view) => ended(&view).into(),
             Delegated::Going(view) => going(&view).into(),
-            Delegated::Asks(ask) => CallToolResponse::InputRequired(*ask),
+            Delegated::Asks(_, ask) => CallToolResponse::InputRequired(*ask),
             Delegated::Unheard(run) => error(&format!("nobody waits for the run {run} any more")).into(),
         })
     }

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use super::super::call::Call;
 use super::delegate::Words;
 use super::{Delegated, Dialect, Unanswered, delegate};
-use crate::app::{App, AppError, Before, Folder, FoundAgent, NamedSession, Start};
+use crate::app::{App, AppError, Before, Folder, FoundAgent, NamedSession, Prompts, Start};
 use crate::env;
 
 const TOOL: &str = "run_subagent";
@@ -52,7 +52,7 @@ pub(super) async fn open(app: &App) -> Result<Jarvis, AppError> {
         // A place that somebody named is theirs; the one that the server happens to stand in is a project like any.
         layer: if named.is_some() { Layer::Environment } else { Layer::Project },
         within: named.is_none().then(|| home.clone()),
-        prompts: Vec::new(),
+        prompts: Prompts::default(),
     };
     let found = app.read_agents(folder.clone()).await?;
     super::complain(&found.diagnostics);
@@ -97,7 +97,7 @@ impl Jarvis {
         Ok(match delegated {
             Delegated::Ended(view) => reply::ended(name, timeout_ms, &view),
             Delegated::Going(view) => reply::going(name, &view),
-            Delegated::Asks(ask) => return Ok(CallToolResponse::InputRequired(*ask)),
+            Delegated::Asks(_, ask) => return Ok(CallToolResponse::InputRequired(*ask)),
             Delegated::Unheard(run) => reply::error(&format!("nobody waits for the run {run} any more")),
         }
         .into())
@@ -107,7 +107,7 @@ impl Jarvis {
         // What its rules do not allow, nobody is asked about.
         agent.setup.permission.level.get_or_insert(Level::ReadOnly);
         let named = agent.setup.keeps_session.then(|| NamedSession {
-            name: agent.name.to_string(),
+            name: Some(agent.name.to_string()),
             within: WITHIN,
             keep_ms: KEEP_MS,
             before: kept::session(&self.home, agent.name.as_str()).map_or(Before::Nothing, Before::Vendor),

@@ -24,12 +24,11 @@ use serde_json::json;
 use super::super::call::Call;
 use super::delegate::Words;
 use super::{Delegated, Dialect, Resources, Unanswered, delegate};
-use crate::app::{AppError, Before, Folder, FoundAgents, NamedSession, Start};
-use crate::clock;
+use crate::app::{AppError, Before, Folder, FoundAgents, NamedSession, Prompts, Start};
 use arguments::Arguments;
 use log::{Log, Severity};
 use reply::Reply;
-use settings::Settings;
+use settings::{Sessions, Settings};
 
 const TOOL: &str = "run_agent";
 const DESCRIPTION: &str = include_str!("run_agent.md");
@@ -82,13 +81,12 @@ impl SubAgents {
             return Ok(reply::error(&format!("Agent '{}' not found", arguments.agent), Some(&names)).into());
         };
         let agent = agent.agent.clone();
-        let session = match &self.settings.sessions {
-            Some(_) => Some(arguments.session_id.clone().unwrap_or_else(|| clock::new_run_id().to_string())),
-            None => arguments.session_id.clone(),
-        };
-        let start = self.start(agent, &arguments, session.as_deref());
+        let start = self.start(agent, &arguments);
         self.log.write(Severity::Info, "Agent execution started", &json!({ "agent": arguments.agent }));
         let delegated = delegate(call, &self.unanswered, words, start).await?;
+        // One that was not named has the id of its first run, also for who asks again.
+        let begun = self.settings.sessions.as_ref().map(|_| delegated.run_id().to_string());
+        let session = arguments.session_id.clone().or(begun);
         let reply = Reply { agent: &arguments.agent, session: session.as_deref() };
         let ignored = arguments.session_id.is_some() && self.settings.sessions.is_none();
         let result = match delegated {
@@ -98,7 +96,7 @@ impl SubAgents {
                 reply.ended(*view)
             }
             Delegated::Going(view) => reply.going(*view),
-            Delegated::Asks(ask) => return Ok(CallToolResponse::InputRequired(*ask)),
+            Delegated::Asks(_, ask) => return Ok(CallToolResponse::InputRequired(*ask)),
             Delegated::Unheard(run) => {
                 reply::error(&format!("nobody waits for the run {run} any more"), None)
             }
@@ -106,7 +104,7 @@ impl SubAgents {
         Ok(if ignored { reply::with_note(result, SESSIONS_ARE_OFF) } else { result }.into())
     }
 
-    fn start(&self, mut agent: Agent, arguments: &Arguments, session: Option<&str>) -> Start {
+    fn start(&self, mut agent: Agent, arguments: &Arguments) -> Start {
         if agent.setup.permission.level.is_none() {
             // Nobody has demanded it, so a program that cannot be held to it is warned about.
             agent.setup.permission.level = Some(Level::SafeEdit);
@@ -114,19 +112,12 @@ impl SubAgents {
         }
         agent.setup.extra_args.extend(arguments.extra_args.iter().cloned());
         agent.setup.vendor_settings.clone_from(&self.settings.settings_path);
-        let named = self.settings.sessions.as_ref().zip(session).map(|(sessions, name)| NamedSession {
-            name: name.to_owned(),
+        let name = arguments.session_id.clone();
+        let named = self.settings.sessions.as_ref().map(|sessions| NamedSession {
+            before: name.as_ref().map_or(Before::Nothing, |name| self.before(sessions, name, &agent)),
+            name,
             within: WITHIN,
             keep_ms: sessions.keep_ms,
-            before: match history::read(&sessions.folder, name, agent.name.as_str()) {
-                Ok(told) if told.is_empty() => Before::Nothing,
-                Ok(told) => Before::Told(told),
-                Err(error) => {
-                    let fields = json!({ "session": name, "error": error.to_string() });
-                    self.log.write(Severity::Warn, "Failed to load session history", &fields);
-                    Before::Nothing
-                }
-            },
         });
         Start {
             agent: agent.name.to_string(),
@@ -143,6 +134,19 @@ impl SubAgents {
         }
     }
 
+    /// Returns what sub-agents-mcp itself has kept of a session.
+    fn before(&self, sessions: &Sessions, name: &str, agent: &Agent) -> Before {
+        match history::read(&sessions.folder, name, agent.name.as_str()) {
+            Ok(told) if told.is_empty() => Before::Nothing,
+            Ok(told) => Before::Told(told),
+            Err(error) => {
+                let fields = json!({ "session": name, "error": error.to_string() });
+                self.log.write(Severity::Warn, "Failed to load session history", &fields);
+                Before::Nothing
+            }
+        }
+    }
+
     /// Reads the files afresh: a change is picked up by the next call.
     async fn agents(&self, call: &Call<'_>) -> Result<FoundAgents, AppError> {
         let folder = Folder {
@@ -150,7 +154,7 @@ impl SubAgents {
             format: Format::Plain,
             layer: Layer::Environment,
             within: None,
-            prompts: Vec::new(),
+            prompts: Prompts::default(),
         };
         let found = call.door.app.read_agents(folder).await?;
         for diagnostic in &found.diagnostics {
