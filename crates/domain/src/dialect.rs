@@ -11,10 +11,12 @@ pub enum DialectName {
     Jarvis,
     /// `codex` and `codex-reply`, as Codex itself once had them.
     Codex,
+    /// One tool for each agent of Kiro, as budgie has them.
+    Budgie,
 }
 
 impl DialectName {
-    pub const ALL: [Self; 4] = [Self::Volery, Self::SubAgentsMcp, Self::Jarvis, Self::Codex];
+    pub const ALL: [Self; 5] = [Self::Volery, Self::SubAgentsMcp, Self::Jarvis, Self::Codex, Self::Budgie];
 
     /// Returns the name as people write it.
     pub fn as_str(self) -> &'static str {
@@ -23,6 +25,7 @@ impl DialectName {
             Self::SubAgentsMcp => "sub-agents-mcp",
             Self::Jarvis => "jarvis",
             Self::Codex => "codex",
+            Self::Budgie => "budgie",
         }
     }
 

@@ -3,6 +3,7 @@
 
 mod agent_page;
 mod agents;
+mod container;
 mod contract;
 mod conversation;
 mod engine;
@@ -33,6 +34,7 @@ use domain::id::RunId;
 
 pub use crate::registry::{Folder, Prompts};
 
+pub use container::find_container_engine;
 pub use contract::{Contract, LoginFound, try_contracts};
 pub use engine::{AppContext, Engine};
 pub use error::{AppError, ErrorKind};

@@ -13,7 +13,7 @@ use super::exit::Exit;
 use super::out::{Format, Out};
 use super::{
     agents, answer, approve, cancel, clean, completions, demo, deny, doctor, health, logs, ps, reindex,
-    resume, run, serve, show, token, trust, wait,
+    resume, run, serve, serve_budgie, show, token, trust, wait,
 };
 use crate::app::AppError;
 use crate::report::{neutralise, one_line};
@@ -89,7 +89,7 @@ pub(crate) fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 /// Parses and carries out one command line.
 pub(crate) fn parse_and_run(args: Vec<OsString>, out: &mut Out) -> Exit {
-    let done = match Cli::try_parse_from(args) {
+    let done = match Cli::try_parse_from(serve_budgie::from_go(args)) {
         Ok(Cli { command: Some(command), .. }) => carry_out(command, out),
         Ok(Cli { command: None, .. }) => print_start_page(out),
         Err(error) => explain_parse(&error, out),

@@ -18,6 +18,7 @@ mod reindex;
 mod resume;
 mod run;
 mod serve;
+mod serve_budgie;
 mod show;
 mod token;
 mod trust;

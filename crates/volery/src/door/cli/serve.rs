@@ -6,13 +6,16 @@ use std::sync::Arc;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use domain::dialect::DialectName;
 use domain::run::Door;
+use rmcp::model::Tool;
 
 use super::context::Context;
 use super::error::CommandError;
 use super::exit::Exit;
-use super::out::Out;
+use super::out::{Format, Out};
+use super::serve_budgie;
 use crate::app::{App, AppError, MadeBy};
-use crate::door::mcp::{NativeTools, Options, http, open, serve};
+use crate::door::mcp::{BudgieFlags, NativeTools, Options, http, open, serve};
+use crate::report::neutralise;
 
 /// Serve MCP clients over standard input and output, or over HTTP
 ///
@@ -43,6 +46,9 @@ pub(crate) struct Args {
     /// Serve HTTP at this address instead; port 0 takes any that is free
     #[arg(long, value_name = "ADDRESS:PORT")]
     http: Option<SocketAddr>,
+
+    #[command(flatten)]
+    budgie: serve_budgie::Args,
 }
 
 fn dialect_parser() -> impl TypedValueParser<Value = DialectName> {
@@ -50,12 +56,53 @@ fn dialect_parser() -> impl TypedValueParser<Value = DialectName> {
     names.map(|name| DialectName::parse(&name).expect("one of these names"))
 }
 
+fn flags(typed: serve_budgie::Args) -> BudgieFlags {
+    BudgieFlags {
+        agents_dir: typed.agents_dir,
+        sessions_dir: typed.sessions_dir,
+        prompts_dir: typed.prompts_dir,
+        system_prompt: typed.system_prompt,
+        context_summary_prompt: typed.context_summary_prompt,
+        kiro_binary: typed.kiro_binary,
+        tool_prefix: typed.tool_prefix,
+        agent_timeout: typed.agent_timeout,
+        safe_names: typed.safe_names,
+        no_retry: typed.no_retry,
+        verbose: typed.verbose,
+        sandbox: typed.sandbox,
+        sandbox_image: typed.sandbox_image,
+    }
+}
+
+fn print_tools(tools: &[Tool], out: &mut Out) -> Result<Exit, CommandError> {
+    match out.format() {
+        Format::Json => out.json(&serde_json::json!({ "tools": tools }))?,
+        Format::Text => {
+            let described = |tool: &Tool| {
+                let lines = tool.description.as_deref().unwrap_or_default().lines();
+                let indented = lines.map(|line| format!("  {line}").trim_end().to_owned());
+                std::iter::once(tool.name.to_string()).chain(indented).collect::<Vec<_>>().join("\n")
+            };
+            let all: Vec<String> = tools.iter().map(described).collect();
+            out.page(&neutralise(&format!("{}\n", all.join("\n\n"))))?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
 pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<Exit, CommandError> {
     let app = context.open_as(Door::Mcp)?;
     // However the client ends it, leaving in good order is no failure.
     let configured = &app.config().dialects.value;
     let dialects = if args.dialects.is_empty() { configured } else { &args.dialects };
-    let surface = open(dialects, args.tools, &app).await?;
+    if !dialects.contains(&DialectName::Budgie) {
+        args.budgie.check_unused()?;
+    }
+    let lists_tools = args.budgie.list_tools;
+    let surface = open(dialects, args.tools, &app, &flags(args.budgie)).await?;
+    if lists_tools {
+        return print_tools(&surface.tools(), out);
+    }
     let options = Options::new(app.config(), surface);
     match args.http {
         Some(address) => serve_http(app, options, address, out).await?,

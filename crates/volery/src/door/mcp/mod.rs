@@ -32,7 +32,7 @@ mod tasks;
 mod tools;
 mod waiting;
 
-pub(crate) use dialect::{NativeTools, open};
+pub(crate) use dialect::{BudgieFlags, NativeTools, open};
 pub(crate) use options::Options;
 pub(crate) use serve::serve;
 pub(crate) use submit::submit;

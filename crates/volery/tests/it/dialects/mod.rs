@@ -1,4 +1,5 @@
 //! Servers that stand in for other systems: their tools, their answers, and their defects, which are not there.
 
+mod budgie;
 mod per_agent;
 mod sub_agents_mcp;

@@ -1,6 +1,7 @@
 //! The dialects: each has the tool names and shapes of one system that this server can stand in for, and translates them
 //! to requests of the app and its answers back. What they have in common is here; none has logic of its own.
 
+mod budgie;
 mod codex;
 mod contract;
 mod delegate;
@@ -10,6 +11,7 @@ mod sub_agents;
 mod surface;
 mod volery;
 
+pub(crate) use budgie::Flags as BudgieFlags;
 pub(crate) use surface::{NativeTools, Surface, open};
 
 use std::io::Write;

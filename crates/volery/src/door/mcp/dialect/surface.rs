@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::super::call::Call;
 use super::super::clean;
-use super::{Dialect, codex, jarvis, per_agent, sub_agents, volery};
+use super::{BudgieFlags, Dialect, budgie, codex, jarvis, per_agent, sub_agents, volery};
 use crate::app::{App, AppError};
 
 /// Everything that a server offers. Cheap to clone.
@@ -42,6 +42,7 @@ pub(crate) async fn open(
     names: &[DialectName],
     native_tools: NativeTools,
     app: &App,
+    flags: &BudgieFlags,
 ) -> Result<Surface, AppError> {
     let foreign = names.iter().any(|name| *name != DialectName::Volery);
     if foreign && app.is_inside_run() {
@@ -56,6 +57,7 @@ pub(crate) async fn open(
             DialectName::SubAgentsMcp => Box::new(sub_agents::open(app.config())?),
             DialectName::Codex => Box::new(codex::Codex::default()),
             DialectName::Jarvis => Box::new(jarvis::open(app).await?),
+            DialectName::Budgie => Box::new(budgie::open(app, flags).await?),
         });
     }
     match (native_tools, names.contains(&DialectName::Volery)) {
@@ -118,7 +120,7 @@ impl Surface {
         self.0.dialects.iter().any(|dialect| dialect.resources().is_some())
     }
 
-    pub(in super::super) fn tools(&self) -> Vec<Tool> {
+    pub(crate) fn tools(&self) -> Vec<Tool> {
         self.0.tools.clone()
     }
 

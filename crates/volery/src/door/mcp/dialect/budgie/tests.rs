@@ -1,0 +1,68 @@
+//! Names of tools and the numbers of health.
+
+use domain::id::AgentName;
+
+use super::health::rate;
+use super::names::{Meaning, Names};
+
+fn named(prefix: &str, safe: bool, agents: &[&str]) -> Result<Names, String> {
+    let slugs: Vec<AgentName> =
+        (0..agents.len()).map(|number| format!("agent-{number}").parse().unwrap()).collect();
+    let agents = slugs.iter().zip(agents.iter().copied());
+    Names::new(prefix, safe, agents).map_err(|error| error.to_string())
+}
+
+fn listed(names: &Names) -> Vec<&str> {
+    names.listed.iter().map(|(name, _)| name.as_str()).collect()
+}
+
+fn agent(number: usize) -> Option<Meaning> {
+    Some(Meaning::Agent(format!("agent-{number}").parse().unwrap()))
+}
+
+#[test]
+fn names_are_written_as_budgie_writes_them() {
+    let names = named("kiro-subagents.", false, &["test-agent", "My Agent", "Ünder_score", "a.b"]).unwrap();
+    let expected = [
+        "kiro-subagents.test-agent",
+        "kiro-subagents.my-agent",
+        "kiro-subagents.-nder_score",
+        "kiro-subagents.a.b",
+        "kiro-subagents.health-check",
+    ];
+    assert_eq!(listed(&names), expected);
+}
+
+#[test]
+fn both_spellings_are_understood_whatever_is_listed() {
+    for safe in [false, true] {
+        let names = named("kiro-subagents.", safe, &["test-agent"]).unwrap();
+        for name in ["kiro-subagents.test-agent", "kiro-subagents_test-agent"] {
+            assert_eq!(names.find(name).cloned(), agent(0), "{name}");
+        }
+        for name in ["kiro-subagents.health-check", "kiro-subagents_health-check"] {
+            assert_eq!(names.find(name), Some(&Meaning::Health), "{name}");
+        }
+        assert_eq!(names.find("kiro-subagents-test-agent"), None);
+        assert_eq!(names.others().len(), 2);
+    }
+    assert_eq!(listed(&named("p.", true, &["a.b"]).unwrap()), ["p_a_b", "p_health-check"]);
+    assert_eq!(named("", false, &["x"]).unwrap().others(), Vec::<String>::new());
+}
+
+#[test]
+fn a_name_that_could_mean_two_agents_means_neither_and_is_not_listed() {
+    let names = named("p.", false, &["a.b", "a_b"]).unwrap();
+    assert_eq!((names.find("p.a.b").cloned(), names.find("p.a_b").cloned()), (agent(0), agent(1)));
+    assert_eq!(names.find("p_a_b"), None);
+    for (safe, agents) in [(true, ["a.b", "a_b"]), (false, ["Test", "test"]), (false, ["x", "health-check"])]
+    {
+        let error = named("p.", safe, &agents).unwrap_err();
+        assert!(error.contains("two agents would both be the tool p"), "{error}");
+    }
+}
+
+#[test]
+fn a_rate_has_one_digit_behind_the_point() {
+    assert_eq!((rate(38, 42), rate(9, 10), rate(0, 0)), ("90.5%".into(), "90.0%".into(), "0.0%".into()));
+}

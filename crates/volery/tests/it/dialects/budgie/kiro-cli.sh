@@ -1,0 +1,19 @@
+#!/bin/sh
+# Stands in for `kiro-cli chat`: notes how it was called, and does what its prompt says. `once` means the first time.
+for prompt; do :; done
+{
+    printf 'cwd=%s\n' "$PWD"
+    for word; do printf 'arg=%s\n' "$word"; done
+    [ -z "$KIRO_HOME" ] || cat "$KIRO_HOME"/agents/*.json
+    printf '\n--\n'
+} >>"$HOME/calls"
+first() { mkdir "$HOME/$1-once" 2>/dev/null; }
+case $prompt in
+*crash-once*) if first crash; then echo 'it broke' >&2; exit 7; fi ;;
+*crash*) echo 'half an answer'; echo 'it broke' >&2; exit 7 ;;
+*hang-once*) if first hang; then exec sleep 600; fi ;;
+*hang*) echo 'half an answer'; exec sleep 600 ;;
+*gate*) while [ ! -e "$HOME/go" ]; do sleep 0.02; done ;;
+esac
+printf '\033[38;5;141m> \033[0mdone: %s\n' "$prompt"
+printf '\342\226\270 Credits: 0.04\n' >&2

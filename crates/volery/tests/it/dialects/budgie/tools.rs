@@ -1,0 +1,230 @@
+//! The tools, their answers and their errors.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use super::place::{Place, answered, call, refused, same_in_both};
+use crate::stage::Client;
+
+const TOOL: &str = "kiro-subagents.test-agent";
+const PROMPT_FILE: &str = "---\nname: test-agent\ndescription: Validation and testing specialist for MCP server functionality\n\
+    capabilities:\n  - Tool validation\n  - Session management testing\nuse_when:\n  - Need to validate MCP tools\n\
+    avoid_when:\n  - Deployment tasks\ntools:\n  - fs_read\nmodel: claude-3-5-sonnet-20241022\ntags:\n  - testing\n---\n\n# Test Agent\n";
+
+#[test]
+fn the_tools_are_the_ones_that_were_reviewed() {
+    let place = Place::new();
+    place.prompt("test-agent.md", PROMPT_FILE);
+    let mut client = Client::start(place.command(&[]));
+    let hello = client.request(
+        "initialize",
+        json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}),
+    );
+    assert_eq!(hello["serverInfo"]["name"], json!("kiro-subagents"));
+    assert_eq!(hello["capabilities"], json!({"tools": {}}));
+    let tools = client.request("tools/list", json!({}));
+    insta::assert_snapshot!("budgie", serde_json::to_string_pretty(&tools["tools"]).unwrap());
+}
+
+#[test]
+fn a_call_runs_kiro_in_a_directory_of_the_session_and_answers_as_documented() {
+    let place = Place::new();
+    let said = answered(&mut place.serve(&[]), place.ask("count the herons"));
+    let keys: Vec<&String> = said.as_object().unwrap().keys().collect();
+    assert_eq!(keys, ["response", "sessionId"]);
+    let session = said["sessionId"].as_str().unwrap();
+    assert_eq!(session, place.stage.only_run(), "it is a UUID");
+    let directory = place.stage.project().display().to_string();
+    assert_eq!(said["response"], json!(format!("done: In directory {directory}, count the herons")));
+    let folder = place.home(".kiro/sub-agents/sessions").join(session).display().to_string();
+    let expected = [
+        &format!("cwd={folder}"),
+        "arg=chat",
+        "arg=--no-interactive",
+        "arg=--wrap",
+        "arg=never",
+        "arg=--agent",
+        "arg=test-agent",
+        "arg=--trust-tools=fs_read,fs_write",
+        &format!("arg=In directory {directory}, count the herons"),
+    ];
+    assert_eq!(place.calls(), [expected.join("\n")]);
+    assert_eq!(fs::read_dir(place.stage.project()).unwrap().count(), 1, "nothing is written where it works");
+    let run = place.stage.json(["show", &place.stage.only_run()]);
+    assert_eq!((&run["agent"], &run["backend"]), (&json!("test-agent"), &json!("kiro")));
+    assert_eq!(place.stage.spec(&place.stage.only_run())["limits"]["timeout_ms"], json!(600_000));
+}
+
+#[test]
+fn an_agent_goes_by_its_own_name_and_its_tool_by_a_normalised_one() {
+    let place = Place::new();
+    let result = call(&mut place.serve(&[]), "kiro-subagents.code-writer", place.ask("x"));
+    assert_ne!(result["isError"], json!(true), "{result}");
+    assert!(place.calls()[0].contains("\narg=--agent\narg=Code Writer\n"), "{:?}", place.calls());
+}
+
+#[test]
+fn what_is_missing_or_wrong_is_said_in_the_documented_words_and_nothing_runs() {
+    let place = Place::new();
+    let mut client = place.serve(&[]);
+    let directory = place.stage.project().display().to_string();
+    fs::write(place.stage.path("file"), "").unwrap();
+    for (arguments, message) in [
+        (json!({"directory": directory}), "prompt is required"),
+        (json!({"prompt": " ", "directory": directory}), "prompt is required"),
+        (json!({"prompt": "x"}), "directory is required"),
+        (json!({"prompt": "x", "directory": ""}), "directory is required"),
+        (json!({"prompt": "x", "directory": 7}), "directory must be a string"),
+        (json!({"prompt": ["x"], "directory": directory}), "prompt must be a string"),
+        (json!({"prompt": "x", "directory": directory, "sessionId": 7}), "sessionId must be a string"),
+        (
+            json!({"prompt": "x", "directory": "here"}),
+            "directory must be an absolute path, and \"here\" is not",
+        ),
+    ] {
+        assert_eq!(refused(&call(&mut client, TOOL, arguments)), message);
+    }
+    for directory in ["/does/not/exist", place.stage.path("file").to_str().unwrap()] {
+        let result = call(&mut client, TOOL, json!({"prompt": "x", "directory": directory}));
+        assert!(refused(&result).contains(directory), "{result}");
+    }
+    let long = call(&mut client, TOOL, json!({"prompt": "x".repeat((1 << 20) + 1), "directory": directory}));
+    assert!(refused(&long).contains("1048577 bytes"), "{long}");
+    assert_eq!(place.stage.runs(), Vec::<String>::new());
+}
+
+#[test]
+fn an_answer_is_taken_from_the_file_of_the_template_which_is_read_for_each_call() {
+    let place = Place::new();
+    let mut client = place.serve(&["--no-retry"]);
+    answered(&mut client, place.ask("x"));
+    // Its stand-in writes no file, so that the template shows in the answer.
+    place.prompt(
+        "_system.md",
+        "Write your response to: {{RESPONSE_FILE}}\nWorking directory: {{WORKING_DIRECTORY}}\n",
+    );
+    let said = answered(&mut client, place.ask("x"));
+    let run = place.stage.run_dir(&place.stage.runs()[1]);
+    let (directory, file) = (place.stage.project(), run.join("work/response.txt"));
+    let expected = format!(
+        "done: In directory {0}, x\n\nWrite your response to: {1}\nWorking directory: {0}",
+        directory.display(),
+        file.display()
+    );
+    assert_eq!(said["response"], json!(expected));
+    assert!(!file.starts_with(&directory), "it is not in the working directory");
+}
+
+#[test]
+fn agents_are_read_at_each_call_and_the_list_stays_as_it_was() {
+    let place = Place::new();
+    let mut client = place.serve(&[]);
+    let before = client.request("tools/list", json!({}));
+    place.agent(json!({"name": "late", "description": "sub-agent: came later"}));
+    place.agent(json!({
+        "name": "test-agent", "description": "sub-agent: changed", "model": "another",
+        "allowedTools": ["fs_read", "fs_write"],
+    }));
+    answered(&mut client, place.ask("x"));
+    assert!(place.calls()[0].contains("arg=--model\narg=another\n"), "{:?}", place.calls());
+    assert_eq!(client.request("tools/list", json!({})), before);
+    fs::remove_file(place.home(".kiro/agents/test-agent.json")).unwrap();
+    let gone = call(&mut client, TOOL, place.ask("x"));
+    assert!(refused(&gone).contains("the agent test-agent is not in"), "{gone}");
+}
+
+#[test]
+fn both_spellings_of_a_tool_are_understood() {
+    let place = Place::new();
+    for (flags, listed) in
+        [(&[][..], "kiro-subagents.test-agent"), (&["--safe-names"][..], "kiro-subagents_test-agent")]
+    {
+        let mut client = place.serve(flags);
+        let tools = client.request("tools/list", json!({}));
+        let names: Vec<&str> =
+            tools["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+        assert_eq!(names.len(), 3);
+        assert!(names.contains(&listed), "{names:?}");
+        for tool in ["kiro-subagents.test-agent", "kiro-subagents_test-agent"] {
+            assert_ne!(call(&mut client, tool, place.ask("x"))["isError"], json!(true));
+        }
+        for tool in ["kiro-subagents.health-check", "kiro-subagents_health-check"] {
+            assert_ne!(call(&mut client, tool, json!({}))["isError"], json!(true));
+        }
+    }
+}
+
+#[test]
+fn health_is_told_in_the_documented_form_and_survives_the_server() {
+    let place = Place::new();
+    let health = |client: &mut Client| same_in_both(&call(client, "kiro-subagents.health-check", json!({})));
+    let mut client = place.serve(&["--no-retry"]);
+    let nothing = json!({
+        "overall": {"totalCalls": 0, "successCalls": 0, "successRate": "0.0%"}, "agents": [],
+    });
+    assert_eq!(health(&mut client), nothing);
+    for prompt in ["one", "two"] {
+        answered(&mut client, place.ask(prompt));
+    }
+    call(&mut client, TOOL, place.ask("crash"));
+    drop(client);
+    let mut client = place.serve(&["--no-retry", "--agent-timeout", "1s"]);
+    call(&mut client, TOOL, place.ask("hang"));
+    call(&mut client, "kiro-subagents.code-writer", place.ask("crash"));
+    let told = health(&mut client);
+    assert_eq!(told["overall"], json!({"totalCalls": 5, "successCalls": 2, "successRate": "40.0%"}));
+    let agents = told["agents"].as_array().unwrap();
+    let of = |name: &str| agents.iter().find(|agent| agent["agent"] == name).unwrap();
+    let tested = of("test-agent");
+    let keys: Vec<&String> = tested.as_object().unwrap().keys().collect();
+    let documented = [
+        "agent",
+        "totalCalls",
+        "successCalls",
+        "failedCalls",
+        "timeoutCalls",
+        "successRate",
+        "avgDuration",
+        "lastSuccess",
+        "lastFailure",
+        "lastError",
+    ];
+    assert_eq!(keys, documented);
+    let counts = |agent: &Value| {
+        ["totalCalls", "successCalls", "failedCalls", "timeoutCalls"].map(|key| agent[key].as_u64().unwrap())
+    };
+    assert_eq!((counts(tested), &tested["successRate"]), ([4, 2, 2, 1], &json!("50.0%")));
+    let average = tested["avgDuration"].as_str().unwrap();
+    assert!(domain_go_duration(average), "{average}");
+    assert!(tested["lastSuccess"].as_str().unwrap().starts_with("20"), "{tested}");
+    assert!(tested["lastFailure"].as_str() > tested["lastSuccess"].as_str(), "{tested}");
+    let writer = of("code-writer");
+    assert_eq!(writer["lastSuccess"], json!("0001-01-01T00:00:00Z"), "it never had any");
+    assert!(writer["lastError"].as_str().unwrap().contains("it broke"), "{writer}");
+}
+
+/// Tells whether a text is a duration of Go's below a minute.
+fn domain_go_duration(text: &str) -> bool {
+    let number = text.strip_suffix("ms").or_else(|| text.strip_suffix('s'));
+    number.is_some_and(|number| number.parse::<f64>().is_ok())
+}
+
+#[test]
+fn a_client_without_patience_gets_answer_and_session_by_asking_again() {
+    let place = Place::new();
+    place.stage.configure("[serve]\nwait = \"1s\"\n");
+    let mut client = place.serve(&[]);
+    let first = answered(&mut client, place.ask("gate"));
+    let text = first["response"].as_str().unwrap();
+    assert!(
+        text.contains("still running") && text.contains("Call kiro-subagents.test-agent again"),
+        "{text}"
+    );
+    fs::write(place.home("go"), "").unwrap();
+    let second = answered(&mut client, place.ask("gate"));
+    assert!(second["response"].as_str().unwrap().starts_with("done: "), "{second}");
+    assert_eq!((&second["sessionId"], place.stage.runs().len()), (&first["sessionId"], 1));
+    answered(&mut client, place.in_session("and now?", second["sessionId"].as_str().unwrap()));
+    assert!(place.calls()[1].contains("arg=--resume"), "that session goes on: {:?}", place.calls());
+}
