@@ -1,7 +1,7 @@
 //! Finds the program of a vendor's agent: the real one and not the shim that a package manager puts before it, since
 //! whoever kills a shim leaves the program running.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -23,6 +23,8 @@ pub struct Program {
     /// Where the real program stands beside a script that only starts it, from the folder of packages: native, or a
     /// script itself. The first that exists counts.
     pub natives: &'static [&'static str],
+    /// A variable by which a user says where the program is, instead of the search path.
+    pub variable: Option<&'static str>,
     /// The versions that were tried: older and newer ones run with a warning.
     pub tried: (&'static str, &'static str),
 }
@@ -51,6 +53,15 @@ impl Program {
                 process::find_program(OsStr::new(named), path).map(|found| self.resolve(&found, path))
             }
             (None, None) => self.find(path),
+        }
+    }
+
+    /// Finds the program where its user says it is, else on a search path.
+    pub fn find_for(&self, path: &OsStr, value: &dyn Fn(&str) -> Option<OsString>) -> Option<Found> {
+        match self.variable.and_then(value) {
+            // What was said and is not there is missing, whatever else there may be.
+            Some(named) => process::find_program(&named, path).map(|named| self.resolve(&named, path)),
+            None => self.find(path),
         }
     }
 
@@ -122,8 +133,12 @@ mod tests {
 
     use super::*;
 
-    const CODEX: Program =
-        Program { names: &["codex"], natives: &["@openai/native/bin/codex"], tried: ("0.166.0", "0.166.0") };
+    const CODEX: Program = Program {
+        names: &["codex"],
+        natives: &["@openai/native/bin/codex"],
+        variable: None,
+        tried: ("0.166.0", "0.166.0"),
+    };
 
     fn write(path: &Path, text: &str) {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();

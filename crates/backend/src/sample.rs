@@ -50,6 +50,7 @@ pub(crate) fn spec(backend: &str) -> RunSpec {
         prices: std::collections::BTreeMap::new(),
         tag: 1,
         idempotency: None,
+        iac: None,
         warnings: Vec::new(),
     }
 }

@@ -13,10 +13,13 @@ pub enum DialectName {
     Codex,
     /// One tool for each agent of Kiro, as budgie has them.
     Budgie,
+    /// `spawn_*`, `list`, `result` and `wait_for_agents` of PowerSpawn, and its `IAC.md`.
+    Powerspawn,
 }
 
 impl DialectName {
-    pub const ALL: [Self; 5] = [Self::Volery, Self::SubAgentsMcp, Self::Jarvis, Self::Codex, Self::Budgie];
+    pub const ALL: [Self; 6] =
+        [Self::Volery, Self::SubAgentsMcp, Self::Jarvis, Self::Codex, Self::Budgie, Self::Powerspawn];
 
     /// Returns the name as people write it.
     pub fn as_str(self) -> &'static str {
@@ -26,6 +29,7 @@ impl DialectName {
             Self::Jarvis => "jarvis",
             Self::Codex => "codex",
             Self::Budgie => "budgie",
+            Self::Powerspawn => "powerspawn",
         }
     }
 

@@ -11,7 +11,7 @@ use crate::inputs::{self, Inputs};
 use crate::price::Price;
 use crate::run::replay::Exchange;
 use crate::run::{
-    Alternative, BackendSpec, Caller, Idempotency, LimitName, OnDisconnect, RunSpec, SPEC_VERSION,
+    Alternative, BackendSpec, Caller, Iac, Idempotency, LimitName, OnDisconnect, RunSpec, SPEC_VERSION,
 };
 use crate::setup::OutputFormat;
 use crate::size::display_bytes;
@@ -37,6 +37,8 @@ pub struct Order {
     pub limits: AskedLimits,
     pub on_disconnect: Option<OnDisconnect>,
     pub idempotency: Option<Idempotency>,
+    /// How the run is shown in `IAC.md`, if it is.
+    pub iac: Option<Iac>,
 }
 
 /// What is known about the place and the asker.
@@ -113,6 +115,7 @@ pub fn plan(agent: &Agent, order: Order, place: Place) -> Result<RunSpec, Refusa
         limits,
         on_disconnect,
         idempotency,
+        iac,
     } = order;
     if agent.source.format == Format::Directive {
         return Err(Refusal::Directive { agent: agent.name.clone() });
@@ -169,6 +172,7 @@ pub fn plan(agent: &Agent, order: Order, place: Place) -> Result<RunSpec, Refusa
         prices: place.prices,
         tag: place.tag,
         idempotency,
+        iac,
         warnings: Vec::new(),
     })
 }

@@ -12,7 +12,8 @@ use crate::durable::{Disk, create_private, fresh_path};
 use crate::filesystem;
 
 /// The directories in a home.
-const ROOMS: [&str; 8] = ["runs", "open", "keys", "sessions", "slots", "sockets", "trust", "trash"];
+const ROOMS: [&str; 9] =
+    ["runs", "open", "keys", "sessions", "rosters", "slots", "sockets", "trust", "trash"];
 /// What the probe for free space writes.
 const PROBE_BYTES: usize = 4096;
 
@@ -141,6 +142,11 @@ impl Home {
 
     pub fn sessions_dir(&self) -> PathBuf {
         self.path.join(crate::sessions::FOLDER)
+    }
+
+    /// Returns the directory of what is shown of each project.
+    pub fn rosters_dir(&self) -> PathBuf {
+        self.path.join("rosters")
     }
 
     pub fn slots_dir(&self) -> PathBuf {

@@ -11,6 +11,7 @@ pub mod line;
 pub mod log;
 pub mod result;
 pub mod retention;
+pub mod roster;
 pub mod run_dir;
 pub mod run_lock;
 pub mod session_names;

@@ -85,6 +85,7 @@ pub(crate) fn spec_of(id: RunId) -> RunSpec {
         prices: std::collections::BTreeMap::new(),
         tag: u64::MAX,
         idempotency: None,
+        iac: None,
         warnings: Vec::new(),
     }
 }

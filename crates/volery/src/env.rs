@@ -1,5 +1,6 @@
 //! Every environment variable that is read or set, and what it means. Nothing else reads the environment.
 //!
+//! `CURSOR_AGENT_BIN` and `GROK_BIN` say where those programs are, instead of the search path (`backend::program`).
 //! `VOLERY_RUN_TAG` is set for every process of a run, by `backend::process`: the run's tag, never trusted on its own.
 
 use std::ffi::OsString;
@@ -47,6 +48,8 @@ pub const LOG_LEVEL: &str = "LOG_LEVEL";
 pub const SERVER_NAME: &str = "SERVER_NAME";
 /// The home of Jarvis, whose `agents/NAME/agent.md` count for every project.
 pub const JARVIS_HOME: &str = "JARVIS_HOME";
+/// The dialect of PowerSpawn: set to anything, `AGENTS.md` is not put before the tasks of Claude and Grok.
+pub const POWERSPAWN_NO_AGENTS_CONTEXT: &str = "POWERSPAWN_NO_AGENTS_CONTEXT";
 /// Where Claude Code keeps the user's agents. Default: `~/.claude`.
 pub const CLAUDE_CONFIG_DIR: &str = "CLAUDE_CONFIG_DIR";
 /// Where Codex keeps the user's agents. Default: `~/.codex`.

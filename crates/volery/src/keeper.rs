@@ -199,6 +199,7 @@ impl Keeper {
         let event = Event::CancelAsked { by: order.by.clone(), reason: order.reason.clone() };
         log.append(clock::now(), event)?;
         worker::finish_unstarted(log, Outcome::Cancelled { by: order.by })?;
+        crate::iac::ended(self.dir.home(), &self.spec);
         Ok(true)
     }
 
@@ -342,6 +343,7 @@ impl Keeper {
     fn end_unstarted(&self, outcome: Outcome) -> Result<(), KeeperError> {
         let mut log = self.claim(0)?;
         worker::finish_unstarted(&mut log, outcome)?;
+        crate::iac::ended(self.dir.home(), &self.spec);
         Ok(())
     }
 

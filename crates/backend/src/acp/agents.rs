@@ -137,8 +137,9 @@ const BY_NAME: Option<WithoutOthers> = Some(|spec, drive, _place, _user| {
 });
 
 static CLAUDE_AGENT_ACP: Program =
-    Program { names: &["claude-agent-acp"], natives: &[], tried: ("0.99.1", "0.99.1") };
-static CODEX_ACP: Program = Program { names: &["codex-acp"], natives: &[], tried: ("2.6.0", "2.6.0") };
+    Program { names: &["claude-agent-acp"], natives: &[], variable: None, tried: ("0.99.1", "0.99.1") };
+static CODEX_ACP: Program =
+    Program { names: &["codex-acp"], natives: &[], variable: None, tried: ("2.6.0", "2.6.0") };
 
 /// Those that were tried for real, and kiro by its documentation.
 pub static KNOWN: [Known; 9] = [

@@ -10,6 +10,7 @@ pub(super) static PROGRAM: Program = Program {
         "@openai/codex/vendor/x86_64-unknown-linux-musl/bin/codex",
         "@openai/codex/vendor/aarch64-unknown-linux-musl/bin/codex",
     ],
+    variable: None,
     tried: ("0.166.0", "0.166.0"),
 };
 

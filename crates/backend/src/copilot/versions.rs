@@ -10,6 +10,7 @@ pub(crate) static PROGRAM: Program = Program {
         "@github/copilot-linuxmusl-x64/copilot",
         "@github/copilot-linuxmusl-arm64/copilot",
     ],
+    variable: None,
     tried: ("1.0.102", "1.0.102"),
 };
 

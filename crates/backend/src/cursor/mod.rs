@@ -19,7 +19,12 @@ use crate::user::User;
 const KIND: &str = "cursor";
 
 /// The newer name is also that of other programs, so the older one counts first. No version was tried.
-static PROGRAM: Program = Program { names: &["cursor-agent", "agent"], natives: &[], tried: ("0", "9999") };
+static PROGRAM: Program = Program {
+    names: &["cursor-agent", "agent"],
+    natives: &[],
+    variable: Some("CURSOR_AGENT_BIN"),
+    tried: ("0", "9999"),
+};
 
 const KEY: &str = "CURSOR_API_KEY";
 /// Where sub-agents-mcp also looks for the key.

@@ -8,6 +8,7 @@ use crate::program::Program;
 pub(crate) static PROGRAM: Program = Program {
     names: &["goose"],
     natives: &["@aaif/goose-binary-linux-x64/bin/goose", "@aaif/goose-binary-linux-arm64/bin/goose"],
+    variable: None,
     tried: ("0.20.1", "0.20.1"),
 };
 

@@ -19,7 +19,8 @@ const KIND: &str = "grok";
 const PROMPT_FILE: &str = "prompt.md";
 
 /// No version was tried.
-static PROGRAM: Program = Program { names: &["grok"], natives: &[], tried: ("0", "9999") };
+static PROGRAM: Program =
+    Program { names: &["grok"], natives: &[], variable: Some("GROK_BIN"), tried: ("0", "9999") };
 
 const VARIABLES: &[&str] = &["GROK_HOME", "GROK_MODELS_BASE_URL", "GROK_XAI_API_BASE_URL", "XAI_API_KEY"];
 

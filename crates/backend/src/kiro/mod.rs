@@ -37,7 +37,8 @@ const OWN_AGENTS: &str = "/.kiro/agents/";
 const HOME_VARIABLE: &str = "KIRO_HOME";
 
 /// No version was tried.
-pub(crate) static PROGRAM: Program = Program { names: &["kiro-cli"], natives: &[], tried: ("0", "9999") };
+pub(crate) static PROGRAM: Program =
+    Program { names: &["kiro-cli"], natives: &[], variable: None, tried: ("0", "9999") };
 
 pub(crate) const VARIABLES: &[&str] = &[
     "AWS_ACCESS_KEY_ID",

@@ -10,6 +10,7 @@ pub(crate) static PROGRAM: Program = Program {
         "opencode-linux-x64-musl/bin/opencode",
         "opencode-linux-x64-baseline/bin/opencode",
     ],
+    variable: None,
     tried: ("1.18.33", "1.18.33"),
 };
 

@@ -8,6 +8,7 @@ pub(crate) static PROGRAM: Program = Program {
     names: &["qwen"],
     // What is on the search path starts this in another process, and leaves it behind when it is killed.
     natives: &["@qwen-code/qwen-code/cli.js"],
+    variable: None,
     tried: ("0.24.4", "0.24.4"),
 };
 

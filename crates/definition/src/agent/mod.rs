@@ -25,6 +25,7 @@ pub mod plain;
 
 pub use executables::executables;
 pub use file::AgentFile;
+pub(crate) use setup::LEVELS;
 pub(crate) use values::read_agent_name;
 pub(crate) use volery::CONTAINMENT;
 

@@ -13,7 +13,7 @@ use crate::text::{
 };
 
 /// The words for how much an agent may do.
-pub(super) const LEVELS: [(&str, Level); 3] =
+pub(crate) const LEVELS: [(&str, Level); 3] =
     [("read-only", Level::ReadOnly), ("safe-edit", Level::SafeEdit), ("yolo", Level::Yolo)];
 
 /// Takes every key of our own format that a backend must honour.

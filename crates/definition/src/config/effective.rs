@@ -6,6 +6,7 @@ use domain::agent::Layer;
 use domain::dialect::DialectName;
 use domain::duration::display_ms;
 use domain::id::BackendName;
+use domain::permission::Level;
 use domain::price::Price;
 use domain::run::{ContainmentDemand, OnDisconnect};
 
@@ -40,6 +41,8 @@ pub struct Config {
     pub calls_per_minute: Setting<u32>,
     pub allowed_hosts: Setting<Vec<String>>,
     pub allowed_origins: Setting<Vec<String>>,
+    /// The most that the programs of the dialect powerspawn may do.
+    pub powerspawn_permission: Setting<Level>,
     /// How long a synchronous call of a client with this name waits.
     pub client_wait_ms: BTreeMap<String, Setting<u64>>,
     pub containment: Setting<ContainmentDemand>,
@@ -96,6 +99,9 @@ impl Config {
         rows.push(row("serve.calls_per_minute", &self.calls_per_minute, u32::to_string));
         rows.push(row("serve.allowed_hosts", &self.allowed_hosts, |hosts| hosts.join(", ")));
         rows.push(row("serve.allowed_origins", &self.allowed_origins, |origins| origins.join(", ")));
+        rows.push(row("serve.powerspawn_permission", &self.powerspawn_permission, |level| {
+            level.as_str().to_owned()
+        }));
         for (name, wait) in &self.client_wait_ms {
             rows.push(row(format!("clients.{name}.wait"), wait, time));
         }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use domain::budget::AskedLimits;
 use domain::dialect::DialectName;
 use domain::id::BackendName;
+use domain::permission::Level;
 use domain::price::Price;
 use domain::run::ContainmentDemand;
 
@@ -53,6 +54,7 @@ pub struct Serve {
     pub allowed_hosts: Option<Vec<String>>,
     /// Origins of pages, beside those of loopback, that may speak to it.
     pub allowed_origins: Option<Vec<String>>,
+    pub powerspawn_permission: Option<Level>,
 }
 
 /// What happens to runs when their door goes away in good order; the grace is a setting of its own.

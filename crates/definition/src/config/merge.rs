@@ -42,6 +42,7 @@ pub fn merge(layers: Vec<(Layer, String, ConfigLayer)>) -> Config {
         calls_per_minute: sum.calls_per_minute.expect(set),
         allowed_hosts: sum.allowed_hosts.expect(set),
         allowed_origins: sum.allowed_origins.expect(set),
+        powerspawn_permission: sum.powerspawn_permission.expect(set),
         client_wait_ms: sum.client_wait_ms,
         containment: sum.containment.expect(set),
         prices: sum.prices,
@@ -83,6 +84,7 @@ struct Sum {
     calls_per_minute: Option<Setting<u32>>,
     allowed_hosts: Option<Setting<Vec<String>>>,
     allowed_origins: Option<Setting<Vec<String>>>,
+    powerspawn_permission: Option<Setting<domain::permission::Level>>,
     client_wait_ms: std::collections::BTreeMap<String, Setting<u64>>,
     containment: Option<Setting<domain::run::ContainmentDemand>>,
     prices: std::collections::BTreeMap<String, Setting<domain::price::Price>>,
@@ -119,6 +121,10 @@ impl Sum {
         origin.put(&mut self.calls_per_minute, serve.calls_per_minute);
         origin.put(&mut self.allowed_hosts, serve.allowed_hosts);
         origin.put(&mut self.allowed_origins, serve.allowed_origins);
+        // A nearer file may take rights away, never give them.
+        let most = self.powerspawn_permission.as_ref().map(|most| most.value);
+        let level = serve.powerspawn_permission.filter(|level| most.is_none_or(|most| *level <= most));
+        origin.put(&mut self.powerspawn_permission, level);
         for (name, client) in clients {
             if let Some(wait_ms) = client.wait_ms {
                 self.client_wait_ms.insert(name, origin.of(wait_ms));

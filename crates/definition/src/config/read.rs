@@ -10,7 +10,7 @@ use domain::id::{BackendName, IdError};
 
 use super::layer::{Client, ConfigLayer, DisconnectChoice, Retention, Run, Serve, Slots};
 use super::{Backend, backend, prices};
-use crate::agent::CONTAINMENT;
+use crate::agent::{CONTAINMENT, LEVELS};
 use crate::text::{
     Bounds, Entry, Fields, Findings, Node, Place, Shape, amount, choice, duration_ms, list, quoted,
     read_toml, text_or_list,
@@ -190,6 +190,9 @@ fn read_serve(node: &Node, layer: Layer, findings: &mut Findings<'_>) -> Option<
         Some(text_or_list(node, &fields.name(key), findings))
     };
     let (allowed_hosts, allowed_origins) = (names("allowed_hosts"), names("allowed_origins"));
+    let levels = fields.take("powerspawn_permission");
+    let powerspawn_permission =
+        levels.and_then(|node| choice(node, "serve.powerspawn_permission", &LEVELS, findings));
     fields.close(findings);
     Some(Serve {
         wait_ms,
@@ -199,6 +202,7 @@ fn read_serve(node: &Node, layer: Layer, findings: &mut Findings<'_>) -> Option<
         calls_per_minute,
         allowed_hosts,
         allowed_origins,
+        powerspawn_permission,
     })
 }
 

@@ -3,6 +3,7 @@
 use domain::agent::Layer;
 use domain::budget::{AskedLimits, Limits, resolve};
 use domain::dialect::DialectName;
+use domain::permission::Level;
 use domain::price::Price;
 use domain::run::{ContainmentDemand, OnDisconnect};
 use serde_json::json;
@@ -94,6 +95,7 @@ dialects = [\"jarvis\", \"volery\"]
 calls_per_minute = 7
 allowed_hosts = \"box.example\"
 allowed_origins = [\"https://a.example\", \"https://b.example:8443\"]
+powerspawn_permission = \"safe-edit\"
 [clients.\"my client\"]
 wait = \"2m\"
 [run]
@@ -117,6 +119,7 @@ containment = \"plain\"
             calls_per_minute: Some(7),
             allowed_hosts: Some(strings(&["box.example"])),
             allowed_origins: Some(strings(&["https://a.example", "https://b.example:8443"])),
+            powerspawn_permission: Some(Level::SafeEdit),
         },
         clients: [("my client".to_owned(), Client { wait_ms: Some(120_000) })].into(),
         run: Run { containment: Some(ContainmentDemand::Plain) },
@@ -436,6 +439,7 @@ fn the_nearest_layer_wins_and_every_value_knows_its_origin() {
         default("serve.calls_per_minute", "1200"),
         default("serve.allowed_hosts", ""),
         default("serve.allowed_origins", ""),
+        default("serve.powerspawn_permission", "yolo"),
         row("clients.c.wait", "9.0s", Layer::User, "u.toml"),
         default("run.containment", "auto"),
     ];
@@ -564,5 +568,20 @@ fn a_service_is_read_and_what_it_would_be_sent_is_told_for_trust() {
             "c.toml:3:11: error: backends.x.key_env: expected the name of a variable, found an assignment (hint: give only \
            the name; the value is passed on)",
         ],
+    );
+}
+
+#[test]
+fn a_nearer_file_takes_rights_of_powerspawn_away_and_gives_none() {
+    let layer = |layer: Layer, level: &str| {
+        let text = format!("[serve]\npowerspawn_permission = \"{level}\"\n");
+        (layer, format!("{layer:?}"), check(&text, &[]))
+    };
+    let level = |layers| merge(layers).powerspawn_permission.value;
+    assert_eq!(level(Vec::new()), Level::Yolo);
+    assert_eq!(level(vec![layer(Layer::User, "safe-edit"), layer(Layer::Project, "yolo")]), Level::SafeEdit);
+    assert_eq!(
+        level(vec![layer(Layer::User, "safe-edit"), layer(Layer::Project, "read-only")]),
+        Level::ReadOnly
     );
 }

@@ -30,6 +30,7 @@ fn order(prompt: &str) -> Order {
         limits: AskedLimits::default(),
         on_disconnect: None,
         idempotency: None,
+        iac: None,
     }
 }
 

@@ -21,8 +21,8 @@ pub use outcome::{
     Verification,
 };
 pub use spec::{
-    Alternative, BackendSpec, Caller, ContainmentDemand, Door, Idempotency, OnDisconnect, OnInterrupt,
-    RunSpec, SPEC_VERSION,
+    Alternative, BackendSpec, Caller, ContainmentDemand, Door, Iac, IacKind, Idempotency, OnDisconnect,
+    OnInterrupt, RunSpec, SPEC_VERSION,
 };
 pub use state::{
     Acceptance, Attempted, Before, Call, ChildRun, Part, Phase, Question, State, ToolUse, Worktree,

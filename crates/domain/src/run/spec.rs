@@ -68,6 +68,9 @@ pub struct RunSpec {
     pub tag: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency: Option<Idempotency>,
+    /// It is shown in its project's `IAC.md`, as PowerSpawn keeps it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iac: Option<Iac>,
     /// What could not be honoured as asked, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
@@ -82,6 +85,12 @@ impl RunSpec {
     /// Returns the id of a session that begins with this run and that no vendor names.
     pub fn own_session(&self) -> SessionId {
         self.id.to_string().parse().expect("the id of a run has only letters, digits and dashes")
+    }
+
+    /// Returns what was asked, without what was put before it.
+    pub fn task(&self) -> &str {
+        let at = self.iac.as_ref().map_or(0, |iac| iac.task_at);
+        self.prompt.get(at..).unwrap_or(&self.prompt)
     }
 
     /// Tells whether the run's session begins with it.
@@ -105,6 +114,26 @@ pub struct Alternative {
     pub backend: BackendSpec,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+}
+
+/// How a run is shown in `IAC.md`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Iac {
+    /// What PowerSpawn calls the kind of agent: `claude`, `grok` and so on.
+    pub agent_type: String,
+    /// The same for people.
+    pub label: String,
+    pub kind: IacKind,
+    /// Where in the prompt the task begins, behind what was put before it.
+    pub task_at: usize,
+}
+
+/// Whether the agent is a program or a model behind an API.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IacKind {
+    Cli,
+    Api,
 }
 
 /// Who asked.

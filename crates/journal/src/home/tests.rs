@@ -27,7 +27,7 @@ fn a_missing_home_is_created_for_its_owner_only() {
     Home::open(&path).unwrap();
     home.check_writable().unwrap();
     let left = fs::read_dir(&path).unwrap().count();
-    assert_eq!(left, 8, "the probe is gone");
+    assert_eq!(left, 9, "the probe is gone");
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn a_full_disk_is_told_apart() {
     assert!(matches!(error, HomeError::Unwritable { why: Unwritable::Full, .. }), "{error:?}");
     assert!(error.to_string().ends_with("the disk is full"), "{error}");
     assert!(error.hint().contains("free some space"));
-    assert_eq!(fs::read_dir(home.path()).unwrap().count(), 8, "the probe is gone");
+    assert_eq!(fs::read_dir(home.path()).unwrap().count(), 9, "the probe is gone");
 }
 
 #[test]

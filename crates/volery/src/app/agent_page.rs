@@ -84,7 +84,7 @@ impl Engine {
         let found = driver.program().map(|program| {
             // What is not installed is shown by the name that is looked for.
             let named = || Found { argv: vec![program.names.join("|")], version: None };
-            program.find(&env::get("PATH").unwrap_or_default()).unwrap_or_else(named)
+            crate::programs::find(program, &agent.launch).unwrap_or_else(named)
         });
         let own_program = own_program::path().map_err(|error| AppError::internal(error.to_string()))?;
         let place = contract::Place {
@@ -151,6 +151,7 @@ impl Engine {
             limits: domain::budget::AskedLimits::default(),
             on_disconnect: None,
             idempotency: None,
+            iac: None,
         };
         let place = Place {
             id: clock::new_run_id(),

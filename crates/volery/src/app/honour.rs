@@ -84,8 +84,7 @@ pub(super) fn unhonoured(wishes: &Wishes<'_>, spec: &BackendSpec) -> Vec<String>
     ];
     let mut sentences: Vec<String> = sentences.into_iter().flatten().collect();
     if let Some(program) = backend.program() {
-        let launch = Launch::of(&spec.options);
-        let found = program.find_as(&launch, &crate::env::get("PATH").unwrap_or_default());
+        let found = crate::programs::find(program, &Launch::of(&spec.options));
         sentences.extend(program.doubt(found.and_then(|found| found.version).as_deref()));
     }
     if !can.session && Launch::of(&spec.options).sessions.is_some() {

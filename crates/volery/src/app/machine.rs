@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use backend::process::{self, AgentRequest, CgroupUse, ResourceLimits, Stdin};
+use domain::launch::Launch;
 use domain::run::{Containment, ContainmentDemand};
 
 use super::contract::{self, Contract, LoginFound};
@@ -97,11 +98,10 @@ fn probe_sandboxes() -> Sandboxes {
 
 /// Looks for the program of every vendor; starts none.
 fn probe_vendors() -> Vec<VendorProgram> {
-    let path = crate::env::get("PATH").unwrap_or_default();
     let vendors = backend::registry::vendors();
     vendors
         .map(|(backend, program)| {
-            let found = program.find(&path);
+            let found = crate::programs::find(program, &Launch::default());
             VendorProgram {
                 backend,
                 login: found.as_ref().and_then(|_| contract::login(backend)),

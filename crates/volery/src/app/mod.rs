@@ -11,6 +11,7 @@ mod error;
 mod fallbacks;
 mod honour;
 mod housekeeping;
+mod iac_entries;
 mod leashes;
 mod lists;
 mod look;
@@ -49,6 +50,12 @@ pub use upkeep::*;
 pub use view::*;
 
 use relay::{Relay, own_run_tag};
+
+pub use crate::iac::Entry;
+
+fn not_inside() -> AppError {
+    AppError::denied("inside a run, only its own runs can be asked about")
+}
 
 /// What a door talks to.
 pub struct App {
@@ -183,6 +190,35 @@ impl App {
         match &self.way {
             Way::Own(engine) => engine.read_output(&ask),
             Way::Relayed(relay) => relay.ask(Request::ReadOutput(ask), &mut |_| {}).await,
+        }
+    }
+
+    /// Returns the runs that the project of this door shows in `IAC.md`, the newest first.
+    pub async fn iac_entries(&self) -> Result<Vec<Entry>, AppError> {
+        match &self.way {
+            Way::Own(engine) => engine.iac_entries().await,
+            Way::Relayed(_) => Err(not_inside()),
+        }
+    }
+
+    /// Returns one of them, with the beginning of its answer; nothing if the project has none of this id.
+    pub async fn iac_entry(&self, id: String) -> Result<Option<(Entry, String)>, AppError> {
+        match &self.way {
+            Way::Own(engine) => engine.iac_entry(id).await,
+            Way::Relayed(_) => Err(not_inside()),
+        }
+    }
+
+    /// Returns the project of this door.
+    pub fn project(&self) -> Option<std::path::PathBuf> {
+        self.directory().map(|directory| crate::registry::find_project(&directory.to_string_lossy()).into())
+    }
+
+    /// Returns what is worth saying about a file with keys: who else can have them.
+    pub async fn doubts_about_keys(&self, file: std::path::PathBuf) -> Vec<String> {
+        match &self.way {
+            Way::Own(engine) => engine.doubts_about_keys(file).await,
+            Way::Relayed(_) => Vec::new(),
         }
     }
 

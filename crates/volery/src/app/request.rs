@@ -90,6 +90,9 @@ pub struct Start {
     /// The agent is as it was in the last run of the session, and works where that did.
     #[serde(skip)]
     pub as_before: bool,
+    /// How the run is shown in `IAC.md`, if it is.
+    #[serde(skip)]
+    pub iac: Option<domain::run::Iac>,
     pub model: Option<String>,
     /// A JSON schema for the answer, in place of the agent's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -26,6 +26,7 @@ use super::honour::{self, Wishes};
 use super::leashes;
 use super::{AppError, Attachment, Start, Started};
 use crate::clock;
+use crate::iac;
 use crate::keeper;
 use crate::own_program;
 use crate::point;
@@ -203,6 +204,7 @@ impl Engine {
     ) -> Result<Started, AppError> {
         let new_run = self.home.create_run(&spec).map_err(not_recorded)?;
         point::reach("door_wrote_spec");
+        let mut said = spec.warnings.clone();
         if let (Some(idempotency), Some(scope)) = (&spec.idempotency, KeyScope::of(&spec)) {
             // The key points to a record that must be there after a crash.
             new_run.make_durable().map_err(store_error)?;
@@ -215,6 +217,10 @@ impl Engine {
                     return same_request(idempotency, run, &fingerprint);
                 }
             }
+        }
+        if spec.iac.is_some() {
+            // Before the keeper, so that the run itself sees the file as it is shown.
+            said.extend(iac::began(&self.home, &spec).err());
         }
         let pair = || leashes::pair().map_err(os_error("make a leash"));
         let begun = herald(&spec).and_then(|()| pair()).and_then(|(near, far)| {
@@ -244,7 +250,7 @@ impl Engine {
         };
         self.leashes.hold(spec.id, near, policy).map_err(os_error("hold the leash"))?;
         point::reach("door_holds_leash");
-        Ok(Started { run_id: spec.id, reused: false, warnings: spec.warnings })
+        Ok(Started { run_id: spec.id, reused: false, warnings: said })
     }
 
     /// Takes back a run that was not accepted, and its key; what cannot be removed now is found as one that never
@@ -380,8 +386,7 @@ pub(super) fn check_installed(agent: &Agent) -> Result<(), AppError> {
     let Some(program) = backend::registry::by_kind(name).and_then(|backend| backend.program()) else {
         return Ok(());
     };
-    let path = crate::env::get("PATH").unwrap_or_default();
-    if program.find_as(&agent.launch, &path).is_some() {
+    if crate::programs::find(program, &agent.launch).is_some() {
         return Ok(());
     }
     let wanted = agent.launch.program.clone().unwrap_or_else(|| program.names.join(" or "));
@@ -406,6 +411,7 @@ fn order_of(ask: Start, fingerprint: String) -> Result<Order, AppError> {
         limits: ask.limits,
         on_disconnect: ask.on_disconnect,
         idempotency: idempotency.map(|key| Idempotency { key, fingerprint }),
+        iac: ask.iac,
     })
 }
 

@@ -6,6 +6,7 @@ mod doctor;
 mod events;
 mod figures;
 mod health;
+pub(crate) mod iac;
 mod live;
 mod look;
 mod page;

@@ -175,7 +175,7 @@ pub(super) fn prepare(dir: &RunDir, attempt: &RunSpec, session_used: Option<Usag
     let backend = backend_of(attempt)?;
     let own_program = crate::own_program::path().map_err(|error| error.to_string())?;
     let launch = Launch::of(&attempt.backend.options);
-    let found = backend.program().and_then(|program| program.find_as(&launch, &crate::env::get("PATH")?));
+    let found = backend.program().and_then(|program| crate::programs::find(program, &launch));
     let place =
         Place { work: &dir.work_dir(), own_program: &own_program, found: found.as_ref(), session_used };
     let mut prepared = backend.prepare(attempt, &place).map_err(|error| error.to_string())?;

@@ -160,6 +160,7 @@ pub fn end_lost(
         Facts { outcome, answer, structured, repaired, duration_ms, exit_code, killed, usage: state.usage };
     let ending = ending(dir, &state, facts)?;
     log.finish(clock::now(), ending)?;
+    crate::iac::ended(dir.home(), spec);
     Ok(())
 }
 

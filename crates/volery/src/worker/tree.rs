@@ -227,6 +227,7 @@ impl Desk {
         self.settle_session();
         self.log.finish(clock::now(), ending)?;
         self.finished = true;
+        crate::iac::ended(self.dir.home(), &self.spec);
         // Its keeper may be dead, and nobody else would remove the address of a run that has ended.
         let _ = std::fs::remove_file(crate::sockets::path(self.dir.home(), self.spec.tag));
         point::reach("worker_wrote_outcome");

@@ -1,14 +1,16 @@
 //! What the door asks of the app, as a trait, so that the door can be tested against a script, without processes and
 //! without a journal.
 
+use std::path::PathBuf;
+
 use domain::id::RunId;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
 use crate::app::{
-    AgentList, Answer, Answered, App, AppError, Cancel, Cancelled, Folder, FoundAgents, GetRun, Health,
-    HealthReport, ListAgents, ListRuns, OutputPage, Progress, ReadOutput, RunDetail, RunList, Start, Started,
-    Wait, Waited,
+    AgentList, Answer, Answered, App, AppError, Cancel, Cancelled, Entry, Folder, FoundAgents, GetRun,
+    Health, HealthReport, ListAgents, ListRuns, OutputPage, Progress, ReadOutput, RunDetail, RunList, Start,
+    Started, Wait, Waited,
 };
 
 /// The future of one answer.
@@ -19,6 +21,9 @@ pub(crate) trait Front: Send + Sync + 'static {
     fn set_caller(&self, name: &str);
     fn list_agents(&self, ask: ListAgents) -> Answering<'_, AgentList>;
     fn read_agents(&self, folder: Folder) -> Answering<'_, FoundAgents>;
+    fn iac_entries(&self) -> Answering<'_, Vec<Entry>>;
+    fn iac_entry(&self, id: String) -> Answering<'_, Option<(Entry, String)>>;
+    fn doubts_about_keys(&self, file: PathBuf) -> BoxFuture<'_, Vec<String>>;
     fn start(&self, ask: Start) -> Answering<'_, Started>;
     fn wait<'a>(&'a self, ask: Wait, progress: &'a mut (dyn FnMut(Progress) + Send))
     -> Answering<'a, Waited>;
@@ -43,6 +48,18 @@ impl Front for App {
 
     fn read_agents(&self, folder: Folder) -> Answering<'_, FoundAgents> {
         self.read_agents(folder).boxed()
+    }
+
+    fn iac_entries(&self) -> Answering<'_, Vec<Entry>> {
+        self.iac_entries().boxed()
+    }
+
+    fn iac_entry(&self, id: String) -> Answering<'_, Option<(Entry, String)>> {
+        self.iac_entry(id).boxed()
+    }
+
+    fn doubts_about_keys(&self, file: PathBuf) -> BoxFuture<'_, Vec<String>> {
+        self.doubts_about_keys(file).boxed()
     }
 
     fn start(&self, ask: Start) -> Answering<'_, Started> {

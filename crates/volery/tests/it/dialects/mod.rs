@@ -2,4 +2,5 @@
 
 mod budgie;
 mod per_agent;
+mod powerspawn;
 mod sub_agents_mcp;

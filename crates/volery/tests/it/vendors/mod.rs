@@ -5,6 +5,7 @@
 mod as_budgie;
 mod as_codex;
 mod as_jarvis;
+mod as_powerspawn;
 mod attempts;
 mod cases;
 mod delegates;

@@ -7,6 +7,7 @@ mod contract;
 mod delegate;
 mod jarvis;
 mod per_agent;
+mod powerspawn;
 mod sub_agents;
 mod surface;
 mod volery;

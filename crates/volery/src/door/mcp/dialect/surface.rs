@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::super::call::Call;
 use super::super::clean;
-use super::{BudgieFlags, Dialect, budgie, codex, jarvis, per_agent, sub_agents, volery};
+use super::{BudgieFlags, Dialect, budgie, codex, jarvis, per_agent, powerspawn, sub_agents, volery};
 use crate::app::{App, AppError};
 
 /// Everything that a server offers. Cheap to clone.
@@ -58,6 +58,7 @@ pub(crate) async fn open(
             DialectName::Codex => Box::new(codex::Codex::default()),
             DialectName::Jarvis => Box::new(jarvis::open(app).await?),
             DialectName::Budgie => Box::new(budgie::open(app, flags).await?),
+            DialectName::Powerspawn => Box::new(powerspawn::open(app).await?),
         });
     }
     match (native_tools, names.contains(&DialectName::Volery)) {

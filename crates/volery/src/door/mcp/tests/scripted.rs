@@ -217,6 +217,18 @@ impl Front for Scripted {
         async { Ok(FoundAgents::default()) }.boxed()
     }
 
+    fn iac_entries(&self) -> Answering<'_, Vec<crate::app::Entry>> {
+        async { Ok(Vec::new()) }.boxed()
+    }
+
+    fn iac_entry(&self, _id: String) -> Answering<'_, Option<(crate::app::Entry, String)>> {
+        async { Ok(None) }.boxed()
+    }
+
+    fn doubts_about_keys(&self, _file: std::path::PathBuf) -> futures::future::BoxFuture<'_, Vec<String>> {
+        async { Vec::new() }.boxed()
+    }
+
     fn start(&self, ask: Start) -> Answering<'_, Started> {
         async move { self.begin(ask) }.boxed()
     }

@@ -1,0 +1,103 @@
+//! Which model a tool means: by the project's `models.json`, else by ours. Both say `{provider: {default, aliases}}`.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::key_file;
+
+const OURS: &str = include_str!("models.json");
+const NAME: &str = "models.json";
+/// Where PowerSpawn's own files stand in a project that it was copied into.
+const FOLDERS: [&str; 2] = ["", "powerspawn"];
+
+/// A model, and what is worth saying about it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Chosen {
+    pub(super) model: Option<String>,
+    pub(super) warning: Option<String>,
+}
+
+/// Returns the first of a project's places where PowerSpawn keeps a file, if it is there.
+pub(super) fn find(project: &Path, name: &str) -> Option<std::path::PathBuf> {
+    FOLDERS.iter().map(|folder| project.join(folder).join(name)).find(|path| path.is_file())
+}
+
+/// Chooses the model of a provider: the one that was asked for, else its default. `documented` is the default that
+/// PowerSpawn's document names.
+pub(super) fn choose(
+    project: &Path,
+    provider: &str,
+    documented: Option<&str>,
+    asked: Option<&str>,
+) -> Chosen {
+    let theirs = find(project, NAME).map(|path| key_file::read(&path));
+    let mut warning = match &theirs {
+        Some(Err(reason)) => Some(format!("{NAME} of the project is not used: {reason}")),
+        Some(Ok(_)) | None => None,
+    };
+    let theirs = theirs.and_then(|read| read.ok().flatten()).unwrap_or_default();
+    let ours: Value = serde_json::from_str(OURS).unwrap_or_default();
+    let both = [&theirs[provider], &ours[provider]];
+    let model = match asked {
+        Some(asked) => Some(asked.to_owned()),
+        None => both.iter().find_map(|known| known["default"].as_str()).or(documented).map(ToOwned::to_owned),
+    };
+    if asked.is_none() && model.as_deref() != documented {
+        let model = model.as_deref().unwrap_or("none");
+        let documented = documented.unwrap_or("that of the program");
+        warning =
+            Some(format!("the documented default model, {documented}, is replaced by {model} ({NAME})"));
+    }
+    let meant = |model: &str| {
+        both.iter().find_map(|known| known["aliases"][model].as_str()).unwrap_or(model).to_owned()
+    };
+    Chosen { model: model.map(|model| meant(&model)), warning }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(model: &str, warning: Option<&str>) -> Chosen {
+        Chosen { model: Some(model.to_owned()), warning: warning.map(ToOwned::to_owned) }
+    }
+
+    #[test]
+    fn what_was_asked_for_counts_then_the_projects_word_then_ours() {
+        let place = tempfile::tempdir().unwrap();
+        let grok = |asked| choose(place.path(), "grok", Some("grok-3"), asked);
+        let replaced = "the documented default model, grok-3, is replaced by grok-4 (models.json)";
+        assert_eq!(grok(None), chosen("grok-4", Some(replaced)));
+        assert_eq!(grok(Some("grok-3")), chosen("grok-3", None));
+        assert_eq!(
+            choose(place.path(), "mistral", Some("mistral-large-latest"), None),
+            chosen("mistral-large-latest", None)
+        );
+        assert_eq!(
+            choose(place.path(), "copilot", Some("gpt-5.1"), Some("gemini")),
+            chosen("gemini-2.5-pro", None)
+        );
+        assert_eq!(choose(place.path(), "codex", None, None), Chosen { model: None, warning: None });
+        std::fs::write(
+            place.path().join(NAME),
+            r#"{"grok": {"default": "fast", "aliases": {"fast": "grok-9-fast"}}}"#,
+        )
+        .unwrap();
+        let replaced = "the documented default model, grok-3, is replaced by fast (models.json)";
+        assert_eq!(grok(None), chosen("grok-9-fast", Some(replaced)));
+        assert_eq!(grok(Some("fast")), chosen("grok-9-fast", None));
+        std::fs::write(place.path().join(NAME), "[").unwrap();
+        assert!(
+            grok(Some("x"))
+                .warning
+                .is_some_and(|warning| warning.starts_with("models.json of the project is not used"))
+        );
+    }
+
+    #[test]
+    fn our_own_file_can_be_read() {
+        let ours: Value = serde_json::from_str(OURS).unwrap();
+        assert!(ours.as_object().unwrap().values().all(|provider| provider["aliases"].is_object()));
+    }
+}

@@ -1,0 +1,106 @@
+//! What PowerSpawn answers: JSON in a text, and never an error of the tool.
+
+use domain::Timestamp;
+use domain::id::RunId;
+use rmcp::model::{CallToolResult, ContentBlock};
+use serde_json::{Value, json};
+
+use crate::app::{AppError, Entry, ErrorKind};
+use crate::clock;
+
+/// How many of the ids of completed agents are listed.
+const COMPLETED_IDS: usize = 3;
+
+pub(super) fn of(value: &Value) -> CallToolResult {
+    let mut result = CallToolResult::success(vec![ContentBlock::text(value.to_string())]);
+    result.structured_content = Some(value.clone());
+    result
+}
+
+pub(super) fn error(error: &AppError) -> CallToolResult {
+    let kind = match error.kind {
+        ErrorKind::Usage => "ValueError",
+        ErrorKind::Denied => "PermissionError",
+        ErrorKind::Limit => "LimitError",
+        ErrorKind::NotFound => "FileNotFoundError",
+        ErrorKind::Backend | ErrorKind::Internal => "RuntimeError",
+    };
+    of(&json!({ "success": false, "error": error.to_string(), "error_type": kind }))
+}
+
+pub(super) fn spawned(
+    run: RunId,
+    agent_type: &str,
+    model: Option<&str>,
+    warnings: &[String],
+) -> CallToolResult {
+    let id = run.short();
+    let mut value = json!({ "agent_id": id, "agent_type": agent_type });
+    if let Some(model) = model {
+        value["model"] = model.into();
+    }
+    value["status"] = "running".into();
+    value["message"] = format!("Agent {id} runs. Use result with this id, or wait_for_agents.").into();
+    if !warnings.is_empty() {
+        value["warnings"] = json!(warnings);
+    }
+    of(&value)
+}
+
+pub(super) fn list(entries: &[Entry]) -> CallToolResult {
+    let running: Vec<Value> = entries.iter().filter(|entry| entry.is_running()).map(short).collect();
+    let completed = entries.iter().filter(|entry| !entry.is_running()).take(COMPLETED_IDS);
+    let completed: Vec<String> = completed.map(|entry| entry.spec.id.short()).collect();
+    let tip = "Use wait_for_agents to wait for all that run, or result with an id.";
+    of(&json!({ "running": running, "completed_ids": completed, "tip": tip }))
+}
+
+/// An agent that runs, in a few words.
+pub(super) fn short(entry: &Entry) -> Value {
+    json!({ "id": entry.spec.id.short(), "sec": elapsed_s(entry.spec.created_at), "type": agent_type(entry) })
+}
+
+pub(super) fn not_found() -> CallToolResult {
+    of(&json!({ "status": "not_found", "message": "No agent found with this ID." }))
+}
+
+pub(super) fn running(entry: &Entry) -> CallToolResult {
+    of(&json!({
+        "status": "running",
+        "agent_id": entry.spec.id.short(),
+        "agent_type": agent_type(entry),
+        "model": entry.spec.model,
+        "elapsed_seconds": elapsed_s(entry.spec.created_at),
+        "task": entry.spec.task(),
+        "message": "It still runs. Use wait_for_agents, or ask again.",
+    }))
+}
+
+/// An agent that has ended, with its answer.
+pub(super) fn completed(entry: &Entry, output: &str) -> Value {
+    let usage = entry.ending.as_ref().map(|ending| ending.usage).unwrap_or_default();
+    let mut value = json!({
+        "agent_id": entry.spec.id.short(),
+        "agent_type": agent_type(entry),
+        "model": entry.spec.model,
+        "success": entry.succeeded(),
+        "result": output,
+        "cost_usd": entry.cost_usd(),
+        "error": entry.error(),
+    });
+    if usage.input_tokens + usage.output_tokens > 0 {
+        value["usage"] = json!({ "input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens });
+    }
+    value["started_at"] = entry.spec.created_at.to_string().into();
+    value["task"] = entry.spec.task().into();
+    value["completed_at"] = entry.ended_at.map(|at| at.to_string()).into();
+    value
+}
+
+fn agent_type(entry: &Entry) -> &str {
+    entry.spec.iac.as_ref().map(|iac| iac.agent_type.as_str()).unwrap_or_default()
+}
+
+fn elapsed_s(since: Timestamp) -> i64 {
+    ((clock::now().as_millisecond() - since.as_millisecond()) / 1_000).max(0)
+}

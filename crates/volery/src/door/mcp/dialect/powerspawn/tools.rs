@@ -1,0 +1,267 @@
+//! The tools that spawn: which agent each means, what it takes and what holds if a call does not say it.
+
+use std::sync::Arc;
+
+use domain::permission::Level;
+use domain::run::IacKind;
+use rmcp::model::{Tool, ToolAnnotations};
+use serde_json::{Map, Value, json};
+
+/// One tool that spawns.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Spawner {
+    pub(super) tool: &'static str,
+    description: &'static str,
+    pub(super) agent_type: &'static str,
+    pub(super) label: &'static str,
+    pub(super) backend: &'static str,
+    pub(super) kind: IacKind,
+    /// By which name `models.json` knows it.
+    pub(super) provider: &'static str,
+    pub(super) model: Option<&'static str>,
+    models: &'static str,
+    pub(super) timeout_s: u64,
+    pub(super) takes_system_prompt: bool,
+    pub(super) loosening: Option<Loosening>,
+    /// The only tools that it has.
+    pub(super) tools: Option<&'static [&'static str]>,
+    /// `AGENTS.md` is put before its task.
+    pub(super) is_briefed: bool,
+}
+
+/// The parameter by which a caller says that nothing is asked.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Loosening {
+    pub(super) key: &'static str,
+    /// `None`: as the server's configuration says.
+    pub(super) default: Option<bool>,
+    /// What holds without it.
+    pub(super) without: Level,
+}
+
+const CLAUDE_TOOLS: &[&str] = &["Bash", "Read", "Write", "Edit", "Glob", "Grep"];
+
+const PROGRAM: Spawner = Spawner {
+    tool: "",
+    description: "",
+    agent_type: "",
+    label: "",
+    backend: "",
+    kind: IacKind::Cli,
+    provider: "",
+    model: None,
+    models: "",
+    timeout_s: 300,
+    takes_system_prompt: false,
+    loosening: None,
+    tools: None,
+    is_briefed: false,
+};
+const SERVICE: Spawner = Spawner { kind: IacKind::Api, takes_system_prompt: true, ..PROGRAM };
+const GROK: Spawner = Spawner {
+    tool: "spawn_grok",
+    description: "Spawn a Grok sub-agent via the X.ai API. It answers with a text and can neither read nor change files nor run commands: for analysis, research and second opinions.",
+    agent_type: "grok",
+    label: "Grok",
+    backend: "api-grok",
+    provider: "grok",
+    model: Some("grok-3"),
+    models: "For example grok-3 or grok-3-fast.",
+    ..SERVICE
+};
+
+pub(super) static SPAWNERS: [Spawner; 10] = [
+    Spawner {
+        tool: "spawn_claude",
+        description: "Spawn a Claude sub-agent for complex reasoning and code review. It can read and change files and run commands in the project.",
+        agent_type: "claude",
+        label: "Claude",
+        backend: "claude",
+        provider: "claude",
+        model: Some("sonnet"),
+        models: "haiku, sonnet or opus (default: sonnet).",
+        loosening: Some(Loosening {
+            key: "dangerously_skip_permissions",
+            default: Some(true),
+            without: Level::SafeEdit,
+        }),
+        tools: Some(CLAUDE_TOOLS),
+        is_briefed: true,
+        ..PROGRAM
+    },
+    Spawner {
+        tool: "spawn_codex",
+        description: "Spawn a Codex sub-agent for any task: writing code, testing. It can read and change files and run commands in the project.",
+        agent_type: "codex",
+        label: "Codex",
+        backend: "codex",
+        provider: "codex",
+        models: "Default: that of Codex itself.",
+        ..PROGRAM
+    },
+    Spawner {
+        tool: "spawn_copilot",
+        description: "Spawn a GitHub Copilot CLI sub-agent with any supported model. It can read and change files and run commands in the project.",
+        agent_type: "copilot",
+        label: "Copilot",
+        backend: "copilot",
+        provider: "copilot",
+        model: Some("gpt-5.1"),
+        models: "gpt-5.1, gpt-5, gpt-5-mini, claude-sonnet, claude-haiku, claude-opus or gemini (default: gpt-5.1).",
+        timeout_s: 600,
+        ..PROGRAM
+    },
+    GROK,
+    Spawner {
+        tool: "spawn_gemini",
+        description: "Spawn a Gemini sub-agent via the Google API. It answers with a text and can neither read nor change files nor run commands: for long contexts and research.",
+        agent_type: "gemini",
+        label: "Gemini",
+        backend: "api-gemini",
+        provider: "gemini",
+        model: Some("gemini-2.0-flash"),
+        models: "For example gemini-2.5-flash or gemini-2.5-pro.",
+        ..SERVICE
+    },
+    Spawner {
+        tool: "spawn_mistral",
+        description: "Spawn a Mistral sub-agent via the Mistral API. It answers with a text and can neither read nor change files nor run commands: for code analysis, and where data must stay in Europe.",
+        agent_type: "mistral",
+        label: "Mistral",
+        backend: "api-mistral",
+        provider: "mistral",
+        model: Some("mistral-large-latest"),
+        models: "mistral-large-latest, mistral-small-latest, codestral-latest or open-mistral-nemo (default: mistral-large-latest).",
+        ..SERVICE
+    },
+    Spawner {
+        tool: "spawn_cursor",
+        description: "Spawn a Cursor CLI sub-agent. It can read files in the project, and change them and run commands with force.",
+        agent_type: "cursor",
+        label: "Cursor",
+        backend: "cursor",
+        provider: "cursor",
+        models: "Default: that of Cursor itself.",
+        loosening: Some(Loosening { key: "force", default: None, without: Level::SafeEdit }),
+        ..PROGRAM
+    },
+    Spawner {
+        tool: "spawn_gemini_cli",
+        description: "Spawn a Gemini CLI sub-agent. It can read files in the project, and change them and run commands with yolo.",
+        agent_type: "gemini_cli",
+        label: "Gemini CLI",
+        backend: "gemini",
+        provider: "gemini_cli",
+        models: "Default: that of Gemini CLI itself.",
+        loosening: Some(Loosening { key: "yolo", default: None, without: Level::SafeEdit }),
+        ..PROGRAM
+    },
+    Spawner {
+        tool: "spawn_grok_cli",
+        description: "Spawn a Grok CLI sub-agent. It plans and only reads, unless force is given.",
+        agent_type: "grok_cli",
+        label: "Grok CLI",
+        backend: "grok",
+        provider: "grok_cli",
+        models: "Default: that of Grok CLI itself.",
+        timeout_s: 600,
+        takes_system_prompt: true,
+        loosening: Some(Loosening { key: "force", default: Some(false), without: Level::ReadOnly }),
+        is_briefed: true,
+        ..PROGRAM
+    },
+    Spawner { tool: "spawn_grok_api", ..GROK },
+];
+
+pub(super) fn of(tool: &str) -> Option<&'static Spawner> {
+    SPAWNERS.iter().find(|spawner| spawner.tool == tool)
+}
+
+/// Returns all tools, in an order that never changes.
+pub(super) fn list() -> Vec<Tool> {
+    let spawns = SPAWNERS.iter().map(|spawner| {
+        let hints = ToolAnnotations::with_title(format!("Spawn {}", spawner.label))
+            .read_only(false)
+            .destructive(spawner.kind == IacKind::Cli)
+            .idempotent(false)
+            .open_world(true);
+        tool(spawner.tool, spawner.description, spawner.properties(), &["prompt"], hints)
+    });
+    let looks = |title: &str| {
+        ToolAnnotations::with_title(title)
+            .read_only(true)
+            .destructive(false)
+            .idempotent(true)
+            .open_world(false)
+    };
+    let id = json!({ "agent_id": { "type": "string", "description": "The id that spawning returned." } });
+    let timeout = json!({ "timeout": {
+        "type": "integer", "default": super::WAIT_S, "minimum": 0,
+        "description": "The most seconds to wait (default: 300). If your client gives up earlier, the answer comes before that; call again.",
+    }});
+    spawns
+        .chain([
+            tool(
+                "list",
+                "List the agents of this project that run, and the ids of the last that completed.",
+                json!({}),
+                &[],
+                looks("List agents"),
+            ),
+            tool("result", "Get the result of an agent by its id.", id, &["agent_id"], looks("Get a result")),
+            tool(
+                "wait_for_agents",
+                "Block until all running agents of this project complete, then return all results.",
+                timeout,
+                &[],
+                looks("Wait for agents"),
+            ),
+        ])
+        .collect()
+}
+
+impl Spawner {
+    fn properties(&self) -> Value {
+        let mut properties = Map::new();
+        let mut add = |key: &str, value: Value| properties.insert(key.to_owned(), value);
+        add(
+            "prompt",
+            json!({ "type": "string", "description": "The whole task: the agent sees nothing else." }),
+        );
+        add("model", json!({ "type": "string", "description": self.models }));
+        if self.takes_system_prompt {
+            add("system_prompt", json!({ "type": "string", "description": "A role for the agent." }));
+        }
+        if let Some(loosening) = self.loosening {
+            let mut flag = json!({ "type": "boolean", "description": "Whether it does everything unasked." });
+            if let Some(default) = loosening.default {
+                flag["default"] = default.into();
+            }
+            add(loosening.key, flag);
+        }
+        add(
+            "timeout",
+            json!({
+                "type": "integer", "default": self.timeout_s, "minimum": 1, "maximum": super::TIMEOUT_S_MAX,
+                "description": format!("The most seconds it may take (default: {}).", self.timeout_s),
+            }),
+        );
+        properties.into()
+    }
+}
+
+fn tool(
+    name: &'static str,
+    description: &'static str,
+    properties: Value,
+    required: &[&str],
+    hints: ToolAnnotations,
+) -> Tool {
+    let mut schema = Map::new();
+    schema.insert("type".to_owned(), "object".into());
+    schema.insert("properties".to_owned(), properties);
+    if !required.is_empty() {
+        schema.insert("required".to_owned(), json!(required));
+    }
+    Tool::new(name, description, Arc::new(schema)).with_annotations(hints)
+}

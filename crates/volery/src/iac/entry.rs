@@ -1,0 +1,91 @@
+//! A run that is shown in `IAC.md`, as the journal has it.
+
+use domain::Timestamp;
+use domain::id::RunId;
+use domain::run::{Ending, Outcome, RunSpec};
+use journal::result::read_result;
+use journal::{Home, roster};
+
+use crate::report::iac::{End, Line};
+
+/// The most of an answer that is read to be shown: more than is shown of any.
+const OUTPUT_BYTES_MAX: usize = 64 << 20;
+
+/// A run, and how it ended if it has.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    pub spec: RunSpec,
+    pub ending: Option<Ending>,
+    pub ended_at: Option<Timestamp>,
+    /// Nobody carries it out any more, and nobody has ended it yet.
+    pub is_lost: bool,
+}
+
+/// Returns the runs that are shown of a project, the newest first.
+pub fn entries(home: &Home, project: &str) -> Result<Vec<Entry>, journal::StoreError> {
+    let runs = roster::hold(home, project)?.runs()?;
+    Ok(runs.into_iter().filter_map(|run| entry(home, run)).collect())
+}
+
+/// Returns one run, if it is there and is shown.
+pub fn entry(home: &Home, run: RunId) -> Option<Entry> {
+    let dir = home.run_dir(run);
+    let spec = dir.read_spec().ok().filter(|spec| spec.iac.is_some())?;
+    let ending = dir.ending().ok()?;
+    let ended_at = ending.as_ref().and_then(|_| dir.ended_at());
+    let is_lost = ending.is_none() && !dir.is_locked().unwrap_or(true);
+    Some(Entry { spec, ending, ended_at, is_lost })
+}
+
+impl Entry {
+    pub fn is_running(&self) -> bool {
+        self.ending.is_none() && !self.is_lost
+    }
+
+    pub fn succeeded(&self) -> bool {
+        self.ending.as_ref().is_some_and(|ending| ending.outcome == Outcome::Succeeded)
+    }
+
+    /// Returns why it did not succeed.
+    pub fn error(&self) -> Option<String> {
+        match &self.ending {
+            Some(ending) if ending.outcome == Outcome::Succeeded => None,
+            Some(ending) => Some(ending.outcome.to_string()),
+            None => Some("interrupted: it was lost and nobody has ended it yet".to_owned()),
+        }
+    }
+
+    /// Returns the answer, or its beginning.
+    pub fn output(&self, home: &Home, bytes_max: usize) -> String {
+        let Some(ending) = &self.ending else { return String::new() };
+        let page = read_result(&home.run_dir(self.spec.id), &ending.result, 0, bytes_max);
+        page.map(|page| page.text).unwrap_or_default()
+    }
+
+    /// Returns what it cost in dollars, if that is known.
+    pub fn cost_usd(&self) -> Option<f64> {
+        self.ending.as_ref()?.usage.cost.map(|cost| cost.microusd as f64 / 1e6)
+    }
+
+    /// Returns the run as it is shown.
+    pub(super) fn shown(&self, home: &Home) -> Line {
+        let spec = &self.spec;
+        let iac = spec.iac.clone();
+        let end = (!self.is_running()).then(|| End {
+            error: self.error(),
+            duration_ms: self.ending.as_ref().map_or(0, |ending| ending.duration_ms),
+            cost_usd: self.cost_usd(),
+            output: self.output(home, OUTPUT_BYTES_MAX),
+        });
+        Line {
+            id: spec.id.short(),
+            label: iac.as_ref().map(|iac| iac.label.clone()).unwrap_or_default(),
+            kind: iac.map(|iac| iac.kind),
+            model: spec.model.clone(),
+            tools: spec.setup.tools.clone().unwrap_or_default(),
+            task: spec.task().to_owned(),
+            started: spec.created_at,
+            end,
+        }
+    }
+}

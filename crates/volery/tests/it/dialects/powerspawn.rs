@@ -1,0 +1,536 @@
+//! `--dialect powerspawn`: what that system documents, what its `IAC.md` shows, and what it did wrong.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use model_server::{Reply, Server};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::stage::{Client, PATIENCE, Stage, crew, git, tagged, wait_for};
+
+const KEY: &str = "xai-0123456789abcdefghij";
+
+/// A project with a model that follows a script behind all APIs.
+struct Place {
+    stage: Stage,
+    server: Server,
+}
+
+impl Place {
+    fn new(script: Vec<Reply>) -> Self {
+        Self { stage: Stage::new(), server: Server::start(script).unwrap() }
+    }
+
+    fn command(&self) -> Command {
+        let mut command = self.stage.command(["serve", "--dialect", "powerspawn"]);
+        let url = self.server.url();
+        command.env("XAI_BASE_URL", &url).env("GOOGLE_GEMINI_BASE_URL", &url).env("MISTRAL_BASE_URL", &url);
+        command.env("X_API_KEY", KEY).env("GOOGLE_AI_KEY", KEY).env("MISTRAL_API_KEY", KEY);
+        command
+    }
+
+    fn serve(&self) -> Client {
+        Client::start(self.command()).initialize("claude-code")
+    }
+
+    /// Returns the whole id of an agent's run.
+    fn run(&self, id: &str) -> String {
+        self.stage.runs().into_iter().find(|run| run.ends_with(id)).unwrap()
+    }
+
+    fn iac(&self) -> String {
+        fs::read_to_string(self.stage.project().join("IAC.md")).unwrap()
+    }
+}
+
+/// Calls a tool and returns its JSON; PowerSpawn's answers are never errors.
+#[track_caller]
+fn call(client: &mut Client, tool: &str, arguments: Value) -> Value {
+    let id = client.send("tools/call", json!({"name": tool, "arguments": arguments}));
+    let result = client.answer(id, Duration::from_secs(120))["result"].clone();
+    assert_eq!(result["isError"], json!(false), "{result}");
+    let text: Value = serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap();
+    assert_eq!(text, result["structuredContent"], "text and structured content say the same");
+    text
+}
+
+fn keys(value: &Value) -> Vec<&str> {
+    value.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+#[track_caller]
+fn spawn(client: &mut Client, tool: &str, arguments: Value) -> String {
+    let spawned = call(client, tool, arguments);
+    let id = spawned["agent_id"].as_str().unwrap_or_else(|| panic!("{spawned}")).to_owned();
+    assert!(id.len() == 8 && id.bytes().all(|byte| byte.is_ascii_hexdigit()), "{id}");
+    id
+}
+
+#[test]
+fn the_tools_are_the_ones_that_were_reviewed() {
+    let place = Place::new(Vec::new());
+    let mut client = Client::start(place.command());
+    let hello = client.request(
+        "initialize",
+        json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}),
+    );
+    assert_eq!(hello["serverInfo"]["name"], json!("agents"));
+    let instructions = hello["instructions"].as_str().unwrap();
+    assert_eq!(instructions.matches("yolo").count(), 1, "{instructions}");
+    let tools = client.request("tools/list", json!({}));
+    insta::assert_snapshot!("powerspawn", serde_json::to_string_pretty(&tools["tools"]).unwrap());
+}
+
+#[test]
+fn an_agent_is_spawned_at_once_and_its_result_has_the_documented_shape() {
+    let reply = Reply::say("Thirty herons.").after_ms(300);
+    let place = Place::new(vec![reply]);
+    let mut client = place.serve();
+    let spawned = call(&mut client, "spawn_grok", json!({"prompt": "Count the herons."}));
+    assert_eq!(keys(&spawned), ["agent_id", "agent_type", "model", "status", "message", "warnings"]);
+    assert_eq!((&spawned["agent_type"], &spawned["status"]), (&json!("grok"), &json!("running")));
+    let replaced = "the documented default model, grok-3, is replaced by grok-4 (models.json)";
+    assert_eq!((&spawned["model"], &spawned["warnings"]), (&json!("grok-4"), &json!([replaced])));
+    let id = spawned["agent_id"].as_str().unwrap();
+    let going = call(&mut client, "result", json!({"agent_id": id}));
+    assert_eq!((&going["status"], &going["agent_id"]), (&json!("running"), &json!(id)), "{going}");
+    let listed = call(&mut client, "list", json!({}));
+    assert_eq!(keys(&listed), ["running", "completed_ids", "tip"]);
+    assert_eq!(keys(&listed["running"][0]), ["id", "sec", "type"]);
+    assert_eq!((&listed["running"][0]["id"], &listed["completed_ids"]), (&json!(id), &json!([])));
+    assert!(listed["running"][0]["sec"].as_i64().unwrap() < 60, "elapsed seconds are elapsed seconds");
+    let waited = call(&mut client, "wait_for_agents", json!({}));
+    assert_eq!((keys(&waited), &waited["status"]), (vec!["status", "results"], &json!("all_completed")));
+    let result = call(&mut client, "result", json!({"agent_id": id}));
+    assert_eq!(waited["results"], json!([result]));
+    let documented = [
+        "agent_id",
+        "agent_type",
+        "model",
+        "success",
+        "result",
+        "cost_usd",
+        "error",
+        "usage",
+        "started_at",
+        "task",
+        "completed_at",
+    ];
+    assert_eq!(keys(&result), documented);
+    assert_eq!((&result["success"], &result["result"]), (&json!(true), &json!("Thirty herons.")));
+    assert_eq!((&result["error"], &result["task"]), (&Value::Null, &json!("Count the herons.")));
+    assert_eq!(result["usage"], json!({"input_tokens": 100, "output_tokens": 10}));
+    let listed = call(&mut client, "list", json!({}));
+    assert_eq!((&listed["running"], &listed["completed_ids"]), (&json!([]), &json!([id])));
+    let idle = call(&mut client, "wait_for_agents", json!({"timeout": 5}));
+    assert_eq!((&idle["status"], &idle["recent_results"]), (&json!("no_agents_running"), &json!([result])));
+    let run = place.stage.json(["show", id]);
+    assert_eq!(run["run_id"], json!(place.stage.only_run()), "one id for both");
+}
+
+#[test]
+fn the_apis_get_what_is_documented() {
+    let place = Place::new(vec![Reply::say("ok").always()]);
+    let mut client = place.serve();
+    for (tool, model) in [
+        ("spawn_grok", "grok-4"),
+        ("spawn_grok_api", "grok-4"),
+        ("spawn_gemini", "gemini-2.5-flash"),
+        ("spawn_mistral", "mistral-large-latest"),
+    ] {
+        spawn(&mut client, tool, json!({"prompt": "Say ok.", "system_prompt": "Be brief."}));
+        assert_eq!(
+            call(&mut client, "wait_for_agents", json!({}))["results"][0]["success"],
+            json!(true),
+            "{tool}"
+        );
+        let seen = place.server.seen().pop().unwrap();
+        let ask = seen.ask.unwrap();
+        assert_eq!(
+            (ask.model.as_str(), ask.system.as_str(), ask.last_user_text()),
+            (model, "Be brief.", "Say ok.")
+        );
+        let temperature = seen.body.get("temperature").or(seen.body.pointer("/generationConfig/temperature"));
+        assert_eq!(temperature, Some(&json!(0.7)), "{tool}");
+    }
+    spawn(&mut client, "spawn_grok", json!({"prompt": "x", "model": "grok-3-fast", "system_prompt": null}));
+    call(&mut client, "wait_for_agents", json!({}));
+    assert_eq!(place.server.asks().pop().unwrap().model, "grok-3-fast");
+    let limits = |id: usize| place.stage.spec(&place.stage.runs()[id])["limits"]["timeout_ms"].clone();
+    assert_eq!(limits(0), json!(300_000));
+    spawn(&mut client, "spawn_gemini", json!({"prompt": "x", "timeout": 7}));
+    call(&mut client, "wait_for_agents", json!({}));
+    assert!(
+        place.stage.runs().iter().any(|run| place.stage.spec(run)["limits"]["timeout_ms"] == json!(7_000))
+    );
+}
+
+#[test]
+fn what_is_wrong_is_told_in_an_answer_and_nothing_starts() {
+    let place = Place::new(Vec::new());
+    let mut client = place.serve();
+    for (tool, arguments, error) in [
+        ("spawn_grok", json!({}), "prompt is required and must be a string"),
+        ("spawn_grok", json!({"prompt": "  "}), "prompt is required and must be a string"),
+        ("spawn_grok", json!({"prompt": 7}), "prompt must be a string"),
+        ("spawn_grok", json!({"prompt": "x", "model": 7}), "model must be a string"),
+        (
+            "spawn_grok",
+            json!({"prompt": "x", "timeout": 0}),
+            "timeout must be a number of seconds from 1 to 86400",
+        ),
+        ("spawn_cursor", json!({"prompt": "x", "force": "yes"}), "force must be true or false"),
+        ("result", json!({}), "agent_id is required and must be a string"),
+        ("wait_for_agents", json!({"timeout": "soon"}), "timeout must be a number of seconds"),
+    ] {
+        let said = call(&mut client, tool, arguments);
+        assert_eq!(said, json!({"success": false, "error": error, "error_type": "ValueError"}));
+    }
+    for id in ["deadbeef", "no id", "../../x"] {
+        let unknown = call(&mut client, "result", json!({"agent_id": id}));
+        assert_eq!(unknown, json!({"status": "not_found", "message": "No agent found with this ID."}));
+    }
+    let idle = call(&mut client, "wait_for_agents", json!({}));
+    assert_eq!(idle, json!({"status": "no_agents_running", "recent_results": []}));
+    assert_eq!(place.stage.runs(), Vec::<String>::new());
+    let absent = call(&mut client, "spawn_cursor", json!({"prompt": "x"}));
+    assert!(absent["error"].as_str().unwrap().contains("which is not on the PATH"), "{absent}");
+}
+
+#[test]
+fn a_time_out_ends_the_agent_and_not_the_server() {
+    let place = Place::new(vec![Reply::stall("Half of this is never said"), Reply::say("ok")]);
+    let mut client = place.serve();
+    let id = spawn(&mut client, "spawn_grok", json!({"prompt": "Count.", "timeout": 2}));
+    let result = call(&mut client, "wait_for_agents", json!({}))["results"][0].clone();
+    assert_eq!((&result["agent_id"], &result["success"]), (&json!(id), &json!(false)), "{result}");
+    assert!(result["error"].as_str().unwrap().contains("time-out"), "{result}");
+    assert!("Half of this is never said".starts_with(result["result"].as_str().unwrap()), "{result}");
+    assert_eq!(tagged(place.stage.tag(&place.stage.only_run())), Vec::<u32>::new());
+    let next = spawn(&mut client, "spawn_grok", json!({"prompt": "Again."}));
+    call(&mut client, "wait_for_agents", json!({}));
+    assert_eq!(call(&mut client, "result", json!({"agent_id": next}))["result"], json!("ok"));
+}
+
+#[test]
+fn a_wait_that_is_too_short_says_who_still_runs() {
+    let place = Place::new(vec![Reply::say("first"), Reply::hang()]);
+    let mut client = place.serve();
+    spawn(&mut client, "spawn_grok", json!({"prompt": "one"}));
+    call(&mut client, "wait_for_agents", json!({}));
+    let id = spawn(&mut client, "spawn_grok", json!({"prompt": "two"}));
+    let waited = call(&mut client, "wait_for_agents", json!({"timeout": 1}));
+    assert_eq!(keys(&waited), ["status", "still_running", "completed_results"]);
+    assert_eq!((&waited["status"], &waited["still_running"][0]["id"]), (&json!("timeout"), &json!(id)));
+    place.stage.volery(["cancel", &id]).ok();
+    let cancelled = call(&mut client, "wait_for_agents", json!({}));
+    let cancelled =
+        cancelled["results"].as_array().or(cancelled["recent_results"].as_array()).unwrap()[0].clone();
+    assert!(cancelled["error"].as_str().unwrap().contains("cancelled"), "{cancelled}");
+}
+
+#[test]
+fn keys_of_the_projects_file_win_and_whoever_else_has_them_is_told() {
+    let place = Place::new(vec![Reply::say("ok").always()]);
+    let project = place.stage.project();
+    let file = project.join("api_keys.json");
+    fs::write(&file, json!({"GROK_API_KEY": "xai-from-the-file-itself"}).to_string()).unwrap();
+    fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).unwrap();
+    let mut client = place.serve();
+    let ask = json!({"prompt": "x", "model": "m"});
+    let spawned = call(&mut client, "spawn_grok", ask.clone());
+    assert_eq!(spawned.get("warnings"), None, "{spawned}");
+    call(&mut client, "wait_for_agents", json!({}));
+    let sent = |place: &Place| {
+        let seen = place.server.seen().pop().unwrap();
+        seen.headers.into_iter().find(|(name, _)| name == "authorization").unwrap().1
+    };
+    assert_eq!(sent(&place), "Bearer xai-from-the-file-itself");
+    let dir = place.stage.run_dir(&place.stage.only_run());
+    for name in ["spec.json", "events.jsonl", "stdout"] {
+        let text = fs::read_to_string(dir.join(name)).unwrap();
+        assert!(!text.contains("xai-from-the-file-itself") && !text.contains(KEY), "{name}: {text}");
+    }
+    git(&project, &["init", "-q"]);
+    git(&project, &["add", "-f", "api_keys.json"]);
+    fs::set_permissions(&file, PermissionsExt::from_mode(0o644)).unwrap();
+    let spawned = call(&mut client, "spawn_grok", ask.clone());
+    let warnings = spawned["warnings"].to_string();
+    assert!(warnings.contains("others can read") && warnings.contains("git tracks"), "{warnings}");
+    call(&mut client, "wait_for_agents", json!({}));
+    fs::write(&file, "{ no json").unwrap();
+    let spawned = call(&mut client, "spawn_grok", ask);
+    assert!(spawned["warnings"].to_string().contains("api_keys.json is not used"), "{spawned}");
+    call(&mut client, "wait_for_agents", json!({}));
+    assert_eq!(sent(&place), format!("Bearer {KEY}"), "then the environment counts");
+}
+
+#[test]
+fn two_servers_and_the_next_one_see_the_same_agents() {
+    let place = Place::new(vec![
+        Reply::say("from the first").after_ms(500),
+        Reply::say("from the second").after_ms(500),
+    ]);
+    let (mut one, mut two) = (place.serve(), place.serve());
+    let first = spawn(&mut one, "spawn_grok", json!({"prompt": "first task"}));
+    let second = spawn(&mut two, "spawn_mistral", json!({"prompt": "second task"}));
+    let iac = place.iac();
+    assert!(iac.contains(&format!("`#{first}`")) && iac.contains(&format!("`#{second}`")), "{iac}");
+    let waited = call(&mut one, "wait_for_agents", json!({}));
+    assert_eq!(waited["results"].as_array().map(Vec::len), Some(2), "{waited}");
+    assert_eq!(call(&mut two, "list", json!({}))["running"], json!([]));
+    drop((one, two));
+    let mut third = place.serve();
+    let result = call(&mut third, "result", json!({"agent_id": first}));
+    assert_eq!(result["task"], json!("first task"));
+    let iac = place.iac();
+    assert_eq!((iac.matches("✅ **Done**").count(), iac.matches("⏳").count()), (2, 0), "{iac}");
+    // Another project is another matter.
+    let other = place.stage.path("other");
+    fs::create_dir_all(other.join(".git")).unwrap();
+    let mut command = place.command();
+    command.current_dir(&other);
+    let mut stranger = Client::start(command).initialize("t");
+    let unknown = call(&mut stranger, "result", json!({"agent_id": first}));
+    assert_eq!(unknown["status"], json!("not_found"));
+    assert_eq!(call(&mut stranger, "list", json!({}))["completed_ids"], json!([]));
+}
+
+#[test]
+fn the_file_shows_what_really_runs_also_when_the_server_has_left() {
+    let place = Place::new(vec![Reply::say("done without a server").after_ms(700)]);
+    let mut client = place.serve();
+    let id = spawn(&mut client, "spawn_gemini", json!({"prompt": "Count | the herons.\nAll of them."}));
+    let iac = place.iac();
+    assert!(iac.starts_with(
+        "# Inter Agent Context (IAC)\n\n> Auto-generated by PowerSpawn. Do not edit manually.\n"
+    ));
+    assert!(
+        iac.contains(&format!(
+            "| {id} | Gemini | API | gemini-2.5-flash | Count \\| the herons. All of them. |"
+        )),
+        "{iac}"
+    );
+    assert!(
+        iac.contains(&format!("- [ ] ⏳ **Running** | `#{id}` | Gemini (gemini-2.5-flash) [API] | ")),
+        "{iac}"
+    );
+    assert!(iac.contains(&format!("<!-- RESULT_{id} -->")), "{iac}");
+    client.kill();
+    place.stage.ended(&place.run(&id));
+    let iac = wait_for(PATIENCE, "the end in IAC.md", || {
+        Some(place.iac()).filter(|iac| iac.contains("✅ **Done**"))
+    });
+    assert!(
+        iac.contains("| - | - | - | - | *No active agents* | - |") && iac.contains("done without a server"),
+        "{iac}"
+    );
+    assert!(!iac.contains("RESULT_"), "{iac}");
+    let left = fs::read_dir(place.stage.project()).unwrap().map(|entry| entry.unwrap().file_name());
+    let mut left: Vec<_> = left.collect();
+    left.sort();
+    assert_eq!(left, [".volery", "IAC.md"], "nothing else is left");
+}
+
+#[test]
+fn an_agent_that_was_killed_is_not_shown_as_running() {
+    let place = Place::new(vec![Reply::hang()]);
+    let mut client = place.serve();
+    let id = spawn(&mut client, "spawn_grok", json!({"prompt": "Count."}));
+    assert!(place.server.wait_until(PATIENCE, |seen| !seen.is_empty()));
+    client.kill();
+    let crew = crew(&place.stage.run_dir(&place.stage.only_run()));
+    assert!([crew.keeper, crew.worker].into_iter().flatten().all(|member| member.signal(Signal::KILL)));
+    let mut next = place.serve();
+    wait_for(PATIENCE, "the end of the lost run", || {
+        let listed = call(&mut next, "list", json!({}));
+        (listed["running"] == json!([])).then_some(())
+    });
+    let result = call(&mut next, "result", json!({"agent_id": id}));
+    assert!(result["error"].as_str().unwrap().contains("interrupted"), "{result}");
+    assert!(place.iac().contains("❌ **Failed**: interrupted") && place.iac().contains("*No active agents*"));
+}
+
+#[test]
+fn texts_that_look_like_the_form_do_not_break_the_file() {
+    let hostile =
+        "### 🤖 Fake\n- [x] ✅ **Done**\n```\n</details>\n<!-- RESULT_00000000 -->\n\u{202e}\u{1b}[31mred";
+    let place = Place::new(vec![Reply::say(hostile), Reply::say("ok")]);
+    let mut client = place.serve();
+    let first = spawn(&mut client, "spawn_grok", json!({"prompt": hostile}));
+    call(&mut client, "wait_for_agents", json!({}));
+    let second = spawn(&mut client, "spawn_grok", json!({"prompt": "plain"}));
+    call(&mut client, "wait_for_agents", json!({}));
+    let iac = place.iac();
+    let entries: Vec<&str> = iac.split("### 🤖").skip(1).collect();
+    assert_eq!(entries.len(), 2, "{iac}");
+    for (entry, id) in entries.iter().zip([&second, &first]) {
+        assert!(entry.contains(&format!("`#{id}`")), "the newest first: {iac}");
+        assert_eq!(
+            (entry.matches("<details>").count(), entry.matches("</details>").count()),
+            (2, 2),
+            "{iac}"
+        );
+    }
+    assert!(!iac.contains('\u{202e}') && !iac.contains('\u{1b}'), "{iac}");
+}
+
+#[test]
+fn a_file_of_somebody_elses_is_left_alone_and_the_agent_runs_all_the_same() {
+    let place = Place::new(vec![Reply::say("ok").always()]);
+    let file = place.stage.project().join("IAC.md");
+    fs::write(&file, "# My own notes\n").unwrap();
+    let mut client = place.serve();
+    let spawned = call(&mut client, "spawn_mistral", json!({"prompt": "x"}));
+    let warnings = spawned["warnings"].to_string();
+    assert!(
+        warnings.contains("IAC.md is not written") && warnings.contains("written by somebody else"),
+        "{spawned}"
+    );
+    assert_eq!(call(&mut client, "wait_for_agents", json!({}))["results"][0]["result"], json!("ok"));
+    assert_eq!(fs::read_to_string(&file).unwrap(), "# My own notes\n");
+    fs::remove_file(&file).unwrap();
+    let outside = place.stage.path("outside.md");
+    fs::write(&outside, "outside").unwrap();
+    symlink(&outside, &file).unwrap();
+    let spawned = call(&mut client, "spawn_mistral", json!({"prompt": "x"}));
+    assert!(spawned["warnings"].to_string().contains("is a symbolic link"), "{spawned}");
+    call(&mut client, "wait_for_agents", json!({}));
+    assert_eq!(fs::read_to_string(&outside).unwrap(), "outside");
+}
+
+#[test]
+fn many_at_once_are_each_there_once() {
+    const AGENTS: usize = 12;
+    let place = Place::new(vec![Reply::say("ok").always()]);
+    place.stage.configure("[slots]\ncount = 6\n");
+    let mut clients = [place.serve(), place.serve(), place.serve()];
+    let ids: Vec<String> = (0..AGENTS)
+        .map(|number| {
+            spawn(&mut clients[number % 3], "spawn_grok", json!({"prompt": format!("task {number}")}))
+        })
+        .collect();
+    call(&mut clients[0], "wait_for_agents", json!({}));
+    let iac = place.iac();
+    assert_eq!(iac.matches("✅ **Done**").count(), AGENTS, "{iac}");
+    for id in ids {
+        assert_eq!(iac.matches(&format!("`#{id}`")).count(), 1, "{iac}");
+    }
+}
+
+/// Puts a stand-in for a vendor's program where no search path leads.
+fn stand_in(place: &Place, name: &str) -> String {
+    let built = Path::new(env!("CARGO_BIN_EXE_volery")).with_file_name("stand-in");
+    assert!(built.exists(), "build it first: cargo build -p fake-agent");
+    let own = place.stage.path("elsewhere");
+    fs::create_dir_all(&own).unwrap();
+    fs::hard_link(&built, own.join(name)).or_else(|_| fs::copy(&built, own.join(name)).map(|_| ())).unwrap();
+    fs::create_dir_all(place.stage.path("home/.stand-in")).unwrap();
+    fs::write(place.stage.path("home/.stand-in/model"), place.server.url()).unwrap();
+    own.join(name).display().to_string()
+}
+
+fn argv(place: &Place, id: &str) -> String {
+    let started = place.stage.event(&place.run(id), "agent_started");
+    started["argv"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|word| word.as_str().unwrap())
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+#[test]
+fn each_program_is_started_as_documented() {
+    let place = Place::new(Vec::new());
+    let bin = place.stage.path("bin");
+    fs::create_dir_all(&bin).unwrap();
+    for name in ["claude", "codex", "copilot", "gemini"] {
+        fs::write(bin.join(name), "#!/bin/sh\nexit 3\n").unwrap();
+        fs::set_permissions(bin.join(name), PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    let mut command = place.command();
+    command.env("PATH", format!("{}:/usr/bin:/bin", bin.display()));
+    let mut client = Client::start(command).initialize("t");
+    let mut spec = |tool: &str, arguments: Value| {
+        let id = spawn(&mut client, tool, arguments);
+        call(&mut client, "wait_for_agents", json!({}));
+        let spec = place.stage.spec(&place.run(&id));
+        let setup = &spec["setup"];
+        let level = setup["permission"]["level"].clone();
+        json!([spec["backend"]["kind"], spec["model"], level, spec["limits"]["timeout_ms"], setup["tools"]])
+    };
+    let six = json!(["Bash", "Read", "Write", "Edit", "Glob", "Grep"]);
+    let cases = [
+        ("spawn_claude", json!({}), json!(["claude", "sonnet", "yolo", 300_000, six])),
+        (
+            "spawn_claude",
+            json!({"model": "opus", "timeout": 600, "dangerously_skip_permissions": false}),
+            json!(["claude", "opus", "safe-edit", 600_000, six]),
+        ),
+        ("spawn_codex", json!({}), json!(["codex", null, "yolo", 300_000, null])),
+        ("spawn_codex", json!({"model": "gpt-5"}), json!(["codex", "gpt-5", "yolo", 300_000, null])),
+        ("spawn_copilot", json!({}), json!(["copilot", "gpt-5.1", "yolo", 600_000, null])),
+        (
+            "spawn_copilot",
+            json!({"model": "claude-sonnet"}),
+            json!(["copilot", "claude-sonnet-4.5", "yolo", 600_000, null]),
+        ),
+        ("spawn_gemini_cli", json!({}), json!(["gemini", null, "yolo", 300_000, null])),
+        ("spawn_gemini_cli", json!({"yolo": false}), json!(["gemini", null, "safe-edit", 300_000, null])),
+    ];
+    for (tool, mut arguments, expected) in cases {
+        arguments["prompt"] = json!("Count the herons.");
+        assert_eq!(spec(tool, arguments.clone()), expected, "{tool} {arguments}");
+    }
+    assert!(place.iac().contains("❌ **Failed**"), "what fails is shown as failed");
+}
+
+#[test]
+fn programs_do_everything_unasked_unless_somebody_says_otherwise() {
+    let place = Place::new(vec![Reply::say("ok").always()]);
+    fs::write(place.stage.project().join("AGENTS.md"), "Herons are grey.\n").unwrap();
+    let (cursor, grok) = (stand_in(&place, "cursor-agent"), stand_in(&place, "grok"));
+    let serve = |variables: &[(&str, &str)]| {
+        let mut command = place.command();
+        command.env("CURSOR_AGENT_BIN", &cursor).env("GROK_BIN", &grok).env("CURSOR_API_KEY", "dummy");
+        command.env("XAI_API_KEY", "dummy").envs(variables.iter().copied());
+        Client::start(command).initialize("t")
+    };
+    let mut client = serve(&[]);
+    let run = |client: &mut Client, tool: &str, arguments: Value| {
+        let id = spawn(client, tool, arguments);
+        let waited = call(client, "wait_for_agents", json!({}));
+        let result = call(client, "result", json!({"agent_id": id}));
+        assert_eq!(result["result"], json!("ok"), "{waited}");
+        (argv(&place, &id), place.server.asks().pop().unwrap().last_user_text().to_owned(), result)
+    };
+    let (words, asked, _) = run(&mut client, "spawn_cursor", json!({"prompt": "Count."}));
+    assert!(words.contains(" --force ") && !asked.contains("grey"), "{words} {asked}");
+    let (words, _, _) = run(&mut client, "spawn_cursor", json!({"prompt": "Count.", "force": false}));
+    assert!(!words.contains("--force"), "{words}");
+    let (words, asked, result) = run(&mut client, "spawn_grok_cli", json!({"prompt": "Count."}));
+    assert!(words.contains("--sandbox read-only"), "force is off by itself: {words}");
+    let briefed = "# Primary briefing (AGENTS.md)\n\nHerons are grey.\n\n---\n\n# Your task\n\nCount.";
+    assert!(asked.contains(briefed), "{asked}");
+    assert_eq!(result["task"], json!("Count."), "the task is the task");
+    assert_eq!(
+        place.stage.spec(&place.run(result["agent_id"].as_str().unwrap()))["limits"]["timeout_ms"],
+        json!(600_000)
+    );
+    assert!(!place.iac().contains("grey"), "{}", place.iac());
+    let (words, _, _) = run(&mut client, "spawn_grok_cli", json!({"prompt": "Count.", "force": true}));
+    assert!(words.contains("--sandbox off"), "{words}");
+    let mut unbriefed = serve(&[("POWERSPAWN_NO_AGENTS_CONTEXT", "1")]);
+    let (_, asked, _) = run(&mut unbriefed, "spawn_grok_cli", json!({"prompt": "Count."}));
+    assert!(!asked.contains("grey"), "{asked}");
+    place.stage.configure("[serve]\npowerspawn_permission = \"read-only\"\n");
+    let mut narrow = serve(&[]);
+    let (words, _, _) = run(&mut narrow, "spawn_grok_cli", json!({"prompt": "Count.", "force": true}));
+    assert!(words.contains("--sandbox read-only"), "a caller gets no more than the user gives: {words}");
+}

@@ -1,0 +1,70 @@
+//! `--dialect powerspawn` with the real Claude Code: the scenario of its document, and what the program is given.
+
+use std::fs;
+
+use model_server::Reply;
+use serde_json::{Value, json};
+
+use super::place::{PATIENCE, Place, Vendor};
+use crate::stage::Client;
+
+fn call(client: &mut Client, tool: &str, arguments: Value) -> Value {
+    let id = client.send("tools/call", json!({"name": tool, "arguments": arguments}));
+    let result = client.answer(id, PATIENCE)["result"].clone();
+    assert_eq!(result["isError"], json!(false), "{result}");
+    result["structuredContent"].clone()
+}
+
+#[test]
+fn claude_is_briefed_works_unasked_with_its_six_tools_and_is_in_the_file() {
+    let vendor = Vendor::named("claude");
+    let wishes = |place: &Place| place.stage.project().join("herons.txt");
+    let script = Vec::new();
+    let Some(place) = Place::make_for(&["claude"], "powerspawn", script) else { return };
+    let herons = wishes(&place);
+    place.offline.server().add([
+        vendor.writes(&herons, "thirty"),
+        Reply::say("Written."),
+        Reply::say("Half."),
+    ]);
+    fs::write(place.stage.project().join("AGENTS.md"), "Herons are grey.\n").unwrap();
+    let command = place.command(&["serve", "--dialect", "powerspawn"]);
+    let mut client = Client::start(command).initialize("claude-code");
+    let spawned =
+        call(&mut client, "spawn_claude", json!({"prompt": "Run the tests, then count the herons."}));
+    let id = spawned["agent_id"].as_str().unwrap_or_else(|| panic!("{spawned}")).to_owned();
+    assert_eq!((&spawned["agent_type"], &spawned["model"]), (&json!("claude"), &json!("sonnet")));
+    let waited = call(&mut client, "wait_for_agents", json!({"timeout": 120}));
+    let waited = if waited["status"] == json!("timeout") {
+        call(&mut client, "wait_for_agents", json!({"timeout": 120}))
+    } else {
+        waited
+    };
+    assert_eq!(waited["status"], json!("all_completed"), "{waited}");
+    let result = call(&mut client, "result", json!({"agent_id": id}));
+    assert_eq!((&result["result"], &result["success"]), (&json!("Written."), &json!(true)), "{result}");
+    assert_eq!(fs::read_to_string(&herons).unwrap(), "thirty", "nobody was asked");
+    let asks = place.offline.server().asks();
+    let mut tools = asks[0].tools.clone();
+    // The program's own, which does nothing.
+    tools.retain(|tool| tool != "DeferredToolPlaceholder");
+    tools.sort();
+    assert_eq!(tools, ["Bash", "Edit", "Glob", "Grep", "Read", "Write"]);
+    let asked = asks[0].last_user_text();
+    assert!(
+        asked.contains(
+            "# Primary briefing (AGENTS.md)\n\nHerons are grey.\n\n---\n\n# Your task\n\nRun the tests"
+        ),
+        "{asked}"
+    );
+    let spec = place.stage.spec(&place.stage.only_run());
+    assert_eq!(spec["limits"]["timeout_ms"], json!(600_000), "tasks that test have more time");
+    let iac = fs::read_to_string(place.stage.project().join("IAC.md")).unwrap();
+    assert!(iac.contains(&format!("| `#{id}` | Claude (sonnet) [CLI] | ")), "{iac}");
+    assert!(
+        iac.contains("| Tools: Bash, Read, Write, Edit, Glob, Grep\n") && iac.contains("Written."),
+        "{iac}"
+    );
+    let changed = place.stage.json(["show", &id])["changes"].to_string();
+    assert!(changed.contains("herons.txt") || changed == "null", "{changed}");
+}
