@@ -51,7 +51,7 @@ pub(super) fn prepare(spec: &RunSpec, place: &Place<'_>) -> Option<AnswerTool> {
 
 /// Returns the prompt of an agent that answers by the tool.
 pub(super) fn prompt(spec: &RunSpec, prompt: &str) -> String {
-    format!("In directory {}, {prompt}\n\n{}", spec.directory, INSTRUCTION.trim_end())
+    format!("{}\n\n{}", super::in_directory(&spec.directory, prompt), INSTRUCTION.trim_end())
 }
 
 /// Adds an entry to a list, unless the list is absent and so stands for everything.

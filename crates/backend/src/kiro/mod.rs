@@ -28,6 +28,8 @@ use crate::program::Program;
 use crate::worded_schema;
 
 const KIND: &str = "kiro";
+/// Put around the prompt.
+const IN_DIRECTORY: &str = include_str!("in_directory.md");
 const RESPONSE_FILE: &str = "response.txt";
 /// The directory of a run whose conversation may have to be found again.
 const SESSION_FOLDER: &str = "session";
@@ -253,10 +255,12 @@ fn prompt(spec: &RunSpec, place: &Place<'_>, launch: &Launch, given: &Given) -> 
     match &spec.setup.response_file {
         // It was asked before, in the same conversation, and is asked for a summary.
         Some(protocol) if protocol.summary_template.as_ref() == Some(&spec.prompt) => filled(&spec.prompt),
-        Some(protocol) => format!("In directory {directory}, {prompt}\n\n{}", filled(&protocol.template)),
+        Some(protocol) => {
+            format!("{}\n\n{}", in_directory(directory, &prompt), filled(&protocol.template))
+        }
         None if given.answer_tool => answer_tool::prompt(spec, &prompt),
         None if own_agent(spec) && !contained && launch.sessions.is_none() => prompt,
-        None => format!("In directory {directory}, {prompt}"),
+        None => in_directory(directory, &prompt),
     }
 }
 
@@ -275,6 +279,12 @@ fn response_name(launch: &Launch) -> String {
         Some(_) => format!("{}/{RESPONSE_FILE}", container::ANSWER_FOLDER),
         None => RESPONSE_FILE.to_owned(),
     }
+}
+
+/// Returns a prompt that says where it is about, as agents of budgie know it.
+fn in_directory(directory: &str, prompt: &str) -> String {
+    let (before, after) = IN_DIRECTORY.trim_end().split_once("{{PROMPT}}").unwrap_or((IN_DIRECTORY, ""));
+    format!("{}{prompt}{after}", before.replacen("{{DIRECTORY}}", directory, 1))
 }
 
 /// Tells whether a conversation without an answer is asked once more, which needs a directory of its own.

@@ -17,6 +17,8 @@ const HISTORY: &str = include_str!("replay/history.md");
 const EXCHANGE: &str = include_str!("replay/exchange.md");
 const LEFT_OUT: &str = include_str!("replay/left_out.md");
 const GO_ON: &str = include_str!("replay/go_on.md");
+const OMITTED: &str = include_str!("replay/omitted.md");
+const TOOL_USED: &str = include_str!("replay/tool_used.md");
 const RESUME: &str = include_str!("replay/resume.md");
 const AS_JSON: &str = include_str!("replay/as_json.md");
 const CORRECT: &str = include_str!("replay/correct.md");
@@ -87,7 +89,8 @@ pub fn account(attempt: &Attempted) -> String {
             Some(false) => "failed",
             None => "not known to have ended",
         };
-        lines.push(format!("[used {}, {end}: {}]", tool.name, tool.input));
+        let values = [("{{TOOL}}", tool.name.as_str()), ("{{END}}", end), ("{{INPUT}}", tool.input.as_str())];
+        lines.push(fill(TOOL_USED, &values));
     }
     lines.retain(|line| !line.is_empty());
     lines.join("\n")
@@ -107,8 +110,8 @@ fn quoted(text: &str) -> String {
         0..=TEXT_BYTES_MAX => text.to_owned(),
         bytes => {
             let (begin, end) = (head(text, TEXT_BYTES_MAX / 2), tail(text, TEXT_BYTES_MAX / 2));
-            let omitted = bytes - begin.len() - end.len();
-            format!("{begin}\n[volery: {omitted} bytes omitted]\n{end}")
+            let omitted = (bytes - begin.len() - end.len()).to_string();
+            format!("{begin}\n{}\n{end}", fill(OMITTED, &[("{{BYTES}}", &omitted)]))
         }
     };
     let line = |line: &str| if is_frame(line) { format!("> {line}") } else { line.to_owned() };

@@ -17,8 +17,9 @@ const LINE_BYTES_MAX: u64 = 1 << 20;
 /// The version that is spoken to a client that names none.
 const PROTOCOL: &str = "2025-06-18";
 const TOOL: &str = "submit_result";
-const DESCRIPTION: &str = "Hand in your answer. Call it once, when you are done, with the whole text; whoever asked \
-                           reads only this. A second call replaces the first.";
+/// What a model reads of the tool, and when its answer was taken.
+const DEFINITION: &str = include_str!("submit/tool.json");
+const TAKEN: &str = include_str!("submit/taken.md");
 
 /// The codes of JSON-RPC.
 const NOT_JSON: i64 = -32700;
@@ -101,28 +102,12 @@ fn greeting(params: &Value) -> Value {
 }
 
 fn tool() -> Value {
-    json!({
-        "name": TOOL,
-        "title": "Hand in the answer",
-        "description": DESCRIPTION,
-        "inputSchema": {
-            "type": "object",
-            "properties": {"result": {"type": "string", "description": "The whole answer."}},
-            "required": ["result"],
-            "additionalProperties": false,
-        },
-        "annotations": {
-            "readOnlyHint": false,
-            "destructiveHint": false,
-            "idempotentHint": true,
-            "openWorldHint": false,
-        },
-    })
+    serde_json::from_str(DEFINITION).expect("it is JSON, which a test checks")
 }
 
 fn called(handed_in: Result<(), AppError>) -> Value {
     let (text, is_error) = match handed_in {
-        Ok(()) => ("The answer was taken. You are done.".to_owned(), false),
+        Ok(()) => (TAKEN.trim_end().to_owned(), false),
         Err(error) => (error.to_string(), true),
     };
     json!({"content": [{"type": "text", "text": text}], "isError": is_error})
