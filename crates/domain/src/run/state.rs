@@ -305,13 +305,10 @@ impl State {
                 if *asked != Asked::Resume {
                     let said = std::mem::take(&mut self.said);
                     self.said_dropped_bytes = 0;
+                    self.submitted = None;
                     if let Some(before) = self.attempts.last_mut() {
                         before.said = crate::size::tail(&said, EARLIER_SAID_MAX).to_owned();
                     }
-                }
-                if *asked == Asked::Correct {
-                    // What was handed in is what is wrong.
-                    self.submitted = None;
                 }
                 self.acceptance.clear();
                 self.model = None;

@@ -307,6 +307,7 @@ fn an_answer_is_that_of_its_own_attempt_and_usage_is_that_of_all() {
     let events = [
         began(0, super::Asked::Prompt),
         said("one"),
+        Event::ResultSubmitted { text: "handed in".to_owned() },
         used(),
         tool("Read"),
         began(1, super::Asked::Prompt),
@@ -328,11 +329,15 @@ fn an_answer_is_that_of_its_own_attempt_and_usage_is_that_of_all() {
     };
     let state = fold(&events);
     assert_eq!((state.said.as_str(), state.usage.input_tokens), ("two", 4));
+    assert_eq!(state.submitted, None, "what was handed in before is no answer of this one");
     let acted: Vec<bool> = state.attempts.iter().map(|attempt| attempt.acted).collect();
     assert_eq!((acted, state.attempts[0].said.as_str()), (vec![false, true], "one"));
     assert_eq!(state.attempts[1].tools[0].ok, Some(false));
+    events.push(Event::ResultSubmitted { text: "mine".to_owned() });
     events.extend([began(1, super::Asked::Resume), said(" and more")]);
-    assert_eq!(fold(&events).said, "two and more", "a lost worker's attempt goes on");
+    let state = fold(&events);
+    assert_eq!(state.said, "two and more", "a lost worker's attempt goes on");
+    assert_eq!(state.submitted.as_deref(), Some("mine"));
 }
 
 #[test]

@@ -61,7 +61,7 @@ impl Desk {
         let Some(argv) = command else {
             return Box::pin(self.step(Input::Ended(AgentEnd::Done))).await;
         };
-        self.attempts_here += 1;
+        self.attempts_here.update(|begun| begun + 1);
         let drive = ProcessDrive {
             argv: argv.clone(),
             env: Vec::new(),

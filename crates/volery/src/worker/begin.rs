@@ -23,7 +23,7 @@ use crate::readable::readable;
 impl Desk {
     /// Starts the attempt that was planned last.
     pub(super) async fn begin(&mut self) -> Result<(), StoreError> {
-        self.attempts_here += 1;
+        self.attempts_here.update(|begun| begun + 1);
         self.tell_deadline();
         if let Some(reason) = self.stale_session() {
             let end = AgentEnd::Failed(Failure::Session { reason });
@@ -75,7 +75,7 @@ impl Desk {
 
     /// The run's time begins with its first attempt, and is renewed only by a second try.
     async fn tell_started(&mut self) -> Result<(), StoreError> {
-        match self.attempts_here {
+        match self.attempts_here.get() {
             1 => {
                 self.started_ms = clock::monotonic_ms();
                 self.step(Input::Started).await
@@ -106,7 +106,7 @@ impl Desk {
         output: Output,
     ) -> Result<(), StoreError> {
         let Started { agent, stdin, stdout, stderr } = started;
-        let attempt = self.attempts_here;
+        let attempt = self.attempts_here.get();
         let path = self.dir.path().to_owned();
         let io = |error| StoreError::Io {
             attempt: "read the agent's output for",

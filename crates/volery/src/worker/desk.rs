@@ -1,9 +1,11 @@
 //! The one loop that owns the truth about a run. Tasks send it what they see; it asks the machine what to do,
 //! records, acts, and tells.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,7 +27,7 @@ use super::output::{Heard, Output};
 use super::questions::OpenQuestion;
 use super::shape::UnfitAnswer;
 use super::{agent, peers};
-use crate::app::{Engine, Progress, Request};
+use crate::app::{AppError, Engine, Progress, Request};
 use crate::causes::explain;
 use crate::clock;
 use crate::point;
@@ -55,6 +57,8 @@ pub(super) enum Seen {
     Look,
     Watcher(Saying),
     Ask {
+        /// Which attempt it comes from.
+        attempt: usize,
         request: Box<Request>,
         reply: oneshot::Sender<Tell>,
         signs: mpsc::Sender<Progress>,
@@ -135,8 +139,8 @@ pub(super) struct Desk {
     /// What was said before the run, as it was when somebody first asked.
     pub(super) past: std::cell::OnceCell<Past>,
     pub(super) put_off: Option<PutOff>,
-    /// How many attempts this worker has begun.
-    pub(super) attempts_here: usize,
+    /// How many attempts this worker has begun; whoever hears an agent notes which one it is of.
+    pub(super) attempts_here: Rc<Cell<usize>>,
     /// What is masked, of all attempts.
     pub(super) secrets: Vec<Secret>,
     pub(super) log: LogWriter,
@@ -219,7 +223,7 @@ impl Desk {
             attempt: spec.clone(),
             past: std::cell::OnceCell::new(),
             put_off: None,
-            attempts_here: 0,
+            attempts_here: Rc::default(),
             secrets,
             before: None,
             spec,
@@ -238,7 +242,8 @@ impl Desk {
                 }
             }
         });
-        tokio::task::spawn_local(peers::accept(listener, desk.spec.tag, desk.to_desk.clone()));
+        let attempt = Rc::clone(&desk.attempts_here);
+        tokio::task::spawn_local(peers::accept(listener, desk.spec.tag, attempt, desk.to_desk.clone()));
         point::reach("worker_claimed");
         let begun = desk.begin_run(resumed).await;
         desk.or_end(begun).await?;
@@ -330,7 +335,7 @@ impl Desk {
         match seen {
             // What comes late from an attempt that is over belongs to nobody.
             Seen::Output(attempt, ..) | Seen::OutputClosed(attempt, _) | Seen::AgentExited(attempt)
-                if attempt != self.attempts_here =>
+                if attempt != self.attempts_here.get() =>
             {
                 Ok(())
             }
@@ -347,7 +352,13 @@ impl Desk {
                 self.audience.join(peer);
                 Ok(())
             }
-            Seen::Ask { request, reply, signs } => self.take_ask(*request, reply, signs),
+            Seen::Ask { attempt, reply, .. } if attempt != self.attempts_here.get() => {
+                let error = AppError::usage("the attempt that asks is over");
+                // Its process is gone, most likely.
+                let _ = reply.send(Tell::Refused { error });
+                Ok(())
+            }
+            Seen::Ask { request, reply, signs, .. } => self.take_ask(*request, reply, signs),
             Seen::ChildEnded { run, outcome } => self.append(Event::ChildEnded { run, outcome }),
             Seen::CallDone { call, ok, output } => self.complete(call, ok, output).await,
         }

@@ -1,5 +1,7 @@
 //! Who connects to the run's socket: doors that watch or nudge, and the run's own agent with requests.
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use backend::process;
@@ -17,7 +19,12 @@ const CONNECTIONS_MAX: usize = 128;
 const ACCEPT_PAUSE: std::time::Duration = std::time::Duration::from_millis(100);
 
 /// Accepts connections for as long as the run lives.
-pub(super) async fn accept(listener: UnixListener, tag: u64, desk: mpsc::Sender<Seen>) {
+pub(super) async fn accept(
+    listener: UnixListener,
+    tag: u64,
+    attempt: Rc<Cell<usize>>,
+    desk: mpsc::Sender<Seen>,
+) {
     let places = Arc::new(tokio::sync::Semaphore::new(CONNECTIONS_MAX));
     loop {
         let stream = match listener.accept().await {
@@ -29,15 +36,16 @@ pub(super) async fn accept(listener: UnixListener, tag: u64, desk: mpsc::Sender<
             }
         };
         let Ok(place) = Arc::clone(&places).try_acquire_owned() else { continue };
-        let desk = desk.clone();
+        let (desk, attempt) = (desk.clone(), attempt.get());
         tokio::task::spawn_local(async move {
-            attend(stream, tag, desk).await;
+            attend(stream, tag, attempt, desk).await;
             drop(place);
         });
     }
 }
 
-async fn attend(stream: UnixStream, tag: u64, desk: mpsc::Sender<Seen>) {
+async fn attend(stream: UnixStream, tag: u64, attempt: usize, desk: mpsc::Sender<Seen>) {
+    // All processes of an attempt are gone before the next one begins, so one that lives is of the attempt under way.
     let inside = is_inside(&stream, tag);
     let (mut hearing, saying) = wire::split(stream, Inbound::default());
     let mut saying = Some(saying);
@@ -57,7 +65,7 @@ async fn attend(stream: UnixStream, tag: u64, desk: mpsc::Sender<Seen>) {
             Word::Ask { request } => {
                 let Some(mut out) = saying.take() else { return };
                 let tell = if inside {
-                    ask(*request, &mut out, &desk).await
+                    ask(attempt, *request, &mut out, &desk).await
                 } else {
                     Tell::Refused {
                         error: AppError::denied("only a process of this run may ask it for something"),
@@ -81,11 +89,11 @@ fn is_inside(stream: &UnixStream, tag: u64) -> bool {
 }
 
 /// Hands a request to the desk and passes on signs of life until the answer is there.
-async fn ask(request: Request, out: &mut Saying, desk: &mpsc::Sender<Seen>) -> Tell {
+async fn ask(attempt: usize, request: Request, out: &mut Saying, desk: &mpsc::Sender<Seen>) -> Tell {
     let gone = || Tell::Refused { error: AppError::internal("the run is ending") };
     let (reply, mut answer) = oneshot::channel();
     let (signs, mut seen_signs) = mpsc::channel::<Progress>(16);
-    if desk.send(Seen::Ask { request: Box::new(request), reply, signs }).await.is_err() {
+    if desk.send(Seen::Ask { attempt, request: Box::new(request), reply, signs }).await.is_err() {
         return gone();
     }
     loop {

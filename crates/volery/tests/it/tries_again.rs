@@ -198,6 +198,12 @@ fn with_silent_claude() -> Stage {
     stage
 }
 
+/// Returns when the stand-in has noted that it was started.
+fn has_started(stage: &Stage) {
+    let noted = || fs::read(stage.path("started")).is_ok_and(|noted| noted.ends_with(b"\n"));
+    wait_for(PATIENCE, "the agent", || noted().then_some(()));
+}
+
 fn start_with_claude(stage: &Stage) -> String {
     let mut command = stage.command(["run", "worker", "x", "--background"]);
     command.env("PATH", format!("{}:{}", stage.path("bin").display(), std::env::var("PATH").unwrap()));
@@ -211,7 +217,7 @@ fn a_lost_agent_that_had_named_no_session_is_not_started_again() {
     stage.hold("worker_spawned_agent");
     let id = start_with_claude(&stage);
     let worker = stage.held("worker_spawned_agent");
-    wait_for(PATIENCE, "the agent", || stage.path("started").exists().then_some(()));
+    has_started(&stage);
     crate::stage::kill(worker, rustix::process::Signal::KILL);
     let ending = stage.outcome_by_itself(&id, PATIENCE);
     assert_eq!((&ending["outcome"], &ending["lost"]), (&json!("interrupted"), &json!("worker")), "{ending}");
@@ -229,7 +235,7 @@ fn a_worker_that_was_lost_before_it_began_is_followed_by_one_that_begins() {
     wait_for(PATIENCE, "the next worker", || Some(stage.held("worker_claimed")).filter(|pid| *pid != first));
     assert!(!stage.path("started").exists());
     stage.release("worker_claimed");
-    wait_for(PATIENCE, "the agent", || stage.path("started").exists().then_some(()));
+    has_started(&stage);
     assert_eq!(stage.volery(["cancel", "--now", &id]).code, 0);
     assert_eq!(stage.ended(&id)["status"], json!("cancelled"));
     assert_eq!(attempts(&stage, &id).len(), 1);
@@ -273,7 +279,7 @@ fn what_was_lost_with_keeper_and_worker_goes_on_when_somebody_says_so() {
 fn what_had_begun_and_named_no_session_is_not_begun_again_by_hand_either() {
     let stage = with_silent_claude();
     let id = start_with_claude(&stage);
-    wait_for(PATIENCE, "the agent", || stage.path("started").exists().then_some(()));
+    has_started(&stage);
     stage.event(&id, "agent_started");
     let crew = crate::stage::crew(&stage.run_dir(&id));
     for member in [crew.keeper, crew.worker] {
@@ -282,4 +288,61 @@ fn what_had_begun_and_named_no_session_is_not_begun_again_by_hand_either() {
     let refused = stage.volery(["resume", &id]).exits(2);
     assert!(refused.stderr.contains("had begun and named no session to go on with"), "{refused:?}");
     assert_eq!(stage.runs().len(), 1);
+}
+
+/// Kills keeper and worker of a run whose agent was started, and takes away what the journal had not made durable: the
+/// lines from the first of this kind on, or from the one after it.
+fn crash(stage: &Stage, id: &str, lost: &str, from: usize) {
+    has_started(stage);
+    stage.event(id, "agent_started");
+    let crew = crate::stage::crew(&stage.run_dir(id));
+    for member in [crew.keeper, crew.worker] {
+        member.unwrap().kill();
+    }
+    wait_for(PATIENCE, "the end of all", || tagged(stage.tag(id)).is_empty().then_some(()));
+    let path = stage.run_dir(id).join("events.jsonl");
+    let log = fs::read(&path).unwrap();
+    let mut lines: Vec<&[u8]> = log.split_inclusive(|byte| *byte == b'\n').collect();
+    let kind = format!("\"type\":\"{lost}\"");
+    let is_of_kind = |line: &&[u8]| String::from_utf8_lossy(line).contains(&kind);
+    let at = lines.iter().position(is_of_kind).unwrap() + from;
+    lines.truncate(at);
+    // A line was being written.
+    fs::write(&path, [lines.concat().as_slice(), b"{\"seq\":"].concat()).unwrap();
+}
+
+#[test]
+fn what_the_journal_had_not_made_durable_is_not_taken_for_not_begun() {
+    for (on_interrupt, lost, from) in [("end", "attempt_began", 0), ("resume", "attempt_began", 1)] {
+        let stage = with_silent_claude();
+        stage.agent("worker", &format!("backend: claude\non_interrupt: {on_interrupt}"));
+        let id = start_with_claude(&stage);
+        crash(&stage, &id, lost, from);
+        let refused = stage.volery(["resume", &id]).exits(2);
+        let told = "had begun and named no session to go on with";
+        assert!(refused.stderr.contains(told), "{on_interrupt}: {refused:?}");
+        assert_eq!(fs::read_to_string(stage.path("started")).unwrap(), "x\n", "{on_interrupt}: once");
+        assert_eq!(stage.runs().len(), 1);
+    }
+}
+
+/// Defines a backend whose program hands in an answer by our tool, and then says that there is no room.
+fn backend_that_hands_in(stage: &Stage, name: &str) {
+    let program = env!("CARGO_BIN_EXE_volery");
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": {"name": "submit_result", "arguments": {"result": "handed in"}}});
+    let script = format!("echo '{call}' | {program} __submit-result > told; exit 75");
+    let command = json!(["sh", "-c", script]);
+    stage.configure(&format!("[backends.{name}]\ncommand = {command}\nshortage_codes = [75]\n"));
+}
+
+#[test]
+fn an_answer_that_was_handed_in_is_the_answer_and_nobody_else_is_asked() {
+    let stage = Stage::new();
+    backend_that_hands_in(&stage, "busy");
+    backend(&stage, "spare", &["say:mine"]);
+    stage.agent("worker", "backend: busy\nfallback: [{backend: spare}]");
+    let run = run(&stage, "x", &[]);
+    assert_eq!((&run["status"], &run["result"]), (&json!("succeeded"), &json!("handed in")), "{run}");
+    assert_eq!(attempts(&stage, run["run_id"].as_str().unwrap()).len(), 1);
 }
