@@ -30,6 +30,7 @@ pub(crate) fn spec(backend: &str) -> RunSpec {
         prompt: "do it".to_owned(),
         system_prompt: "You are careful.".to_owned(),
         model: None,
+        resumes: None,
         session: None,
         fork: false,
         told: Vec::new(),

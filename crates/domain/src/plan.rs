@@ -11,7 +11,8 @@ use crate::inputs::{self, Inputs};
 use crate::price::Price;
 use crate::run::replay::Exchange;
 use crate::run::{
-    Alternative, BackendSpec, Caller, Iac, Idempotency, LimitName, OnDisconnect, RunSpec, SPEC_VERSION,
+    Alternative, BackendSpec, Caller, Iac, Idempotency, LimitName, OnDisconnect, Resumes, RunSpec,
+    SPEC_VERSION,
 };
 use crate::setup::OutputFormat;
 use crate::size::display_bytes;
@@ -34,6 +35,8 @@ pub struct Order {
     pub model: Option<String>,
     /// A JSON schema for the answer, in place of the agent's own.
     pub output_schema: Option<serde_json::Value>,
+    /// The interrupted run that is gone on with.
+    pub resumes: Option<Resumes>,
     pub limits: AskedLimits,
     pub on_disconnect: Option<OnDisconnect>,
     pub idempotency: Option<Idempotency>,
@@ -112,6 +115,7 @@ pub fn plan(agent: &Agent, order: Order, place: Place) -> Result<RunSpec, Refusa
         told,
         model,
         output_schema,
+        resumes,
         limits,
         on_disconnect,
         idempotency,
@@ -152,6 +156,7 @@ pub fn plan(agent: &Agent, order: Order, place: Place) -> Result<RunSpec, Refusa
         prompt,
         system_prompt: agent.system_prompt.clone(),
         model: model.or_else(|| agent.model.clone()),
+        resumes,
         session,
         fork,
         told,

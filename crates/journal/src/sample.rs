@@ -65,6 +65,7 @@ pub(crate) fn spec_of(id: RunId) -> RunSpec {
         prompt: "look at \"it\"\nnow".to_owned(),
         system_prompt: String::new(),
         model: None,
+        resumes: None,
         session: None,
         fork: false,
         told: Vec::new(),

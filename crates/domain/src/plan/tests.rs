@@ -25,6 +25,7 @@ fn order(prompt: &str) -> Order {
         session: None,
         fork: false,
         told: Vec::new(),
+        resumes: None,
         model: None,
         output_schema: None,
         limits: AskedLimits::default(),

@@ -29,6 +29,9 @@ pub struct RunSpec {
     pub system_prompt: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// The interrupted run that this one goes on with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resumes: Option<Resumes>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionId>,
     /// The session is copied and not continued.
@@ -97,6 +100,13 @@ impl RunSpec {
     pub fn begins_session(&self) -> bool {
         self.session.as_ref() == Some(&self.own_session())
     }
+}
+
+/// An interrupted run, and whether its agent had begun: then it is told what happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resumes {
+    pub run: RunId,
+    pub begun: bool,
 }
 
 /// How the agent is driven, with everything the backend needs to do it again.

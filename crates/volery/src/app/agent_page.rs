@@ -146,6 +146,7 @@ impl Engine {
             session: None,
             fork: false,
             told: Vec::new(),
+            resumes: None,
             model: None,
             output_schema: None,
             limits: domain::budget::AskedLimits::default(),

@@ -73,7 +73,7 @@ pub struct Start {
     pub context: Option<String>,
     /// The interrupted run that this one goes on with: context and inputs stand in its prompt already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub resumes: Option<domain::id::RunId>,
+    pub resumes: Option<domain::run::Resumes>,
     /// Values that the agent's file asks for.
     #[serde(default)]
     pub inputs: domain::inputs::Inputs,

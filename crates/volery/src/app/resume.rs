@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use domain::id::RunId;
-use domain::run::{Cause, Lost, OnInterrupt, Outcome, OutcomeKind, RunSpec, State, replay};
+use domain::run::{Cause, Lost, OnInterrupt, Outcome, OutcomeKind, Resumes, RunSpec, State};
 use journal::index::ListQuery;
 
 use super::engine::{Engine, store_error};
@@ -26,39 +26,12 @@ impl Engine {
         let dir = self.find(typed)?;
         let spec = self.look(&dir)?;
         let (state, _) = journal::read_state(&dir).map_err(store_error)?;
-        let short = spec.id.short();
-        let Some(lost) = lost(&state) else {
-            let (_, explanation, _) = self.status(&spec, &state);
-            return Err(AppError::usage(format!("the run {short} was not interrupted: {explanation}")));
-        };
-        let start = Start {
-            agent: spec.agent.to_string(),
-            directory: Some(spec.directory.clone()),
-            model: spec.model.clone(),
-            output_schema: spec.setup.output_schema.clone(),
-            limits: (&spec.limits).into(),
-            on_disconnect: Some(spec.on_disconnect),
-            // Whoever comes first goes on with it; who comes later is told of that run.
-            idempotency_key: Some(format!("{KEY}-{}-{}", times_resumed(&spec) + 1, spec.id)),
-            resumes: Some(spec.id),
-            ..Start::default()
-        };
-        let surely_nothing = spec.on_interrupt == OnInterrupt::Resume || lost == Lost::BeforeStart;
-        if state.attempts.is_empty() && surely_nothing {
-            let session = spec.session.map(|session| session.to_string());
-            return Ok(Start { prompt: spec.prompt, session, fork: spec.fork, ..start });
-        }
-        if !honour::starts_a_process(&spec.backend) {
-            let message = format!("the run {short} had begun, and its steps would be taken once more");
-            return Err(AppError::usage(message).hint(format!("volery show {short} tells how far it came")));
-        }
-        match super::runs::session_of(&spec, &state) {
-            Some(session) => {
-                Ok(Start { prompt: replay::resume(&spec.prompt), session: Some(session), ..start })
-            }
+        match lost(&state) {
+            Some(lost) => resumption(&spec, &state, lost),
             None => {
-                let message = format!("the run {short} had begun and named no session to go on with");
-                Err(AppError::usage(message).hint(format!("volery show {short} tells how far it came")))
+                let (_, explanation, _) = self.status(&spec, &state);
+                let short = spec.id.short();
+                Err(AppError::usage(format!("the run {short} was not interrupted: {explanation}")))
             }
         }
     }
@@ -91,16 +64,69 @@ impl Engine {
         let dir = self.home.run_dir(run);
         let spec = dir.read_spec().ok()?;
         let (state, _) = journal::read_state(&dir).ok()?;
-        let of_both = matches!(lost(&state)?, Lost::KeeperAndWorker | Lost::BeforeStart);
-        // A child belongs to its parent, which ended with it and delegates anew.
-        if spec.on_interrupt != OnInterrupt::Resume || spec.parent.is_some() || !of_both {
-            return None;
+        match resumption_by_itself(&spec, &state)? {
+            Ok(start) => Some(Start { attachment: Attachment::Detached, ..start }),
+            Err(_) => None,
         }
-        if times_resumed(&spec) >= CHAIN_MAX {
-            return None;
+    }
+}
+
+/// Returns what keeps a run from being gone on with when a server starts, although its agent says so.
+pub(super) fn obstacle(spec: &RunSpec, state: &State) -> Option<String> {
+    let reason = resumption_by_itself(spec, state)?.err()?;
+    Some(format!("it is not gone on with by itself: {reason}"))
+}
+
+/// Returns what goes on with a run, or why that cannot be, if its agent wants it done by itself.
+fn resumption_by_itself(spec: &RunSpec, state: &State) -> Option<Result<Start, AppError>> {
+    let lost = lost(state).filter(|lost| matches!(lost, Lost::KeeperAndWorker | Lost::BeforeStart))?;
+    // A child belongs to its parent, which ended with it and delegates anew.
+    if spec.on_interrupt != OnInterrupt::Resume || spec.parent.is_some() {
+        return None;
+    }
+    if times_resumed(spec) >= CHAIN_MAX {
+        let message = format!("it and those before it were interrupted {} times in a row", CHAIN_MAX + 1);
+        return Some(Err(AppError::usage(message)));
+    }
+    Some(resumption(spec, state, lost))
+}
+
+/// Returns what has to be started to go on with an interrupted run.
+fn resumption(spec: &RunSpec, state: &State, lost: Lost) -> Result<Start, AppError> {
+    let short = spec.id.short();
+    let surely_nothing = spec.on_interrupt == OnInterrupt::Resume || lost == Lost::BeforeStart;
+    let begun = !(state.attempts.is_empty() && surely_nothing);
+    let start = Start {
+        agent: spec.agent.to_string(),
+        prompt: spec.prompt.clone(),
+        directory: Some(spec.directory.clone()),
+        model: spec.model.clone(),
+        output_schema: spec.setup.output_schema.clone(),
+        limits: (&spec.limits).into(),
+        on_disconnect: Some(spec.on_disconnect),
+        // Whoever comes first goes on with it; who comes later is told of that run.
+        idempotency_key: Some(format!("{KEY}-{}-{}", times_resumed(spec) + 1, spec.id)),
+        // What was not begun is told as before.
+        resumes: Some(Resumes {
+            run: spec.id,
+            begun: begun || spec.resumes.is_some_and(|before| before.begun),
+        }),
+        ..Start::default()
+    };
+    if !begun {
+        let session = spec.session.as_ref().map(ToString::to_string);
+        return Ok(Start { session, fork: spec.fork, ..start });
+    }
+    if !honour::starts_a_process(&spec.backend) {
+        let message = format!("the run {short} had begun, and its steps would be taken once more");
+        return Err(AppError::usage(message).hint(format!("volery show {short} tells how far it came")));
+    }
+    match super::runs::session_of(spec, state) {
+        Some(session) => Ok(Start { session: Some(session), ..start }),
+        None => {
+            let message = format!("the run {short} had begun and named no session to go on with");
+            Err(AppError::usage(message).hint(format!("volery show {short} tells how far it came")))
         }
-        let start = self.resumption_of(&run.to_string()).ok()?;
-        Some(Start { attachment: Attachment::Detached, ..start })
     }
 }
 

@@ -46,7 +46,10 @@ impl Engine {
         let mut view = self.outline(&spec, &state);
         view.damaged_lines = damaged;
         match &state.phase {
-            Phase::Ended(ending) => add_ending(&mut view, dir, ending, (offset, max))?,
+            Phase::Ended(ending) => {
+                add_ending(&mut view, dir, ending, (offset, max))?;
+                view.warnings.extend(super::resume::obstacle(&spec, &state));
+            }
             Phase::Accepted | Phase::Running | Phase::Waiting(_) | Phase::Stopping => {
                 let said = match state.said.is_empty() {
                     true => {

@@ -98,7 +98,7 @@ impl Engine {
         let told_before = resumes.map(|_| Agent { inputs: Vec::new(), ..agent.clone() });
         let agent = told_before.as_ref().unwrap_or(agent);
         let order = order_of(ask, fingerprint)?;
-        let caller = self.caller_of(resumes);
+        let caller = self.caller_of(resumes.map(|before| before.run));
         let place = Place {
             id: clock::new_run_id(),
             now: clock::now(),
@@ -143,7 +143,8 @@ impl Engine {
         spec.warnings = honour::unhonoured(&Wishes::of_run(&spec), &spec.backend);
         spec.warnings.extend(said_of_fallbacks);
         spec.warnings.extend(
-            resumes.map(|run| format!("goes on with the run {}, which was interrupted", run.short())),
+            resumes
+                .map(|before| format!("goes on with the run {}, which was interrupted", before.run.short())),
         );
         if !honour::can_resume(&spec.backend) {
             spec.on_interrupt = OnInterrupt::End;
@@ -408,6 +409,7 @@ fn order_of(ask: Start, fingerprint: String) -> Result<Order, AppError> {
         told: Vec::new(),
         model: ask.model,
         output_schema: ask.output_schema,
+        resumes: ask.resumes,
         limits: ask.limits,
         on_disconnect: ask.on_disconnect,
         idempotency: idempotency.map(|key| Idempotency { key, fingerprint }),

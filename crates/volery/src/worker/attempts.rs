@@ -274,6 +274,10 @@ impl Desk {
         };
         let summary = self.spec.setup.response_file.as_ref().and_then(|file| file.summary_template.clone());
         let errors = self.unfit.as_ref().map_or(&[][..], |unfit| &unfit.errors);
+        if attempt.asked == Asked::Prompt && spec.resumes.is_some_and(|before| before.begun) {
+            // The run before had begun, and this one goes on where it was.
+            spec.prompt = replay::resume(&spec.prompt);
+        }
         spec.prompt = match attempt.asked {
             Asked::Prompt if self.is_asked_for_any_json(backend) => replay::as_json(&spec.prompt),
             Asked::Correct => replay::correct(errors),

@@ -44,7 +44,8 @@ impl Desk {
             Some(begun) => begun,
             None => match plan(&self.spec) {
                 Err(reason) => return Ok(refused(&reason)),
-                Ok(planned) => {
+                Ok(mut planned) => {
+                    self.begin_from_the_run_before(&mut planned)?;
                     let Worktree { path, branch, origin, base } = planned.clone();
                     self.append(Event::WorktreeBegun { path, branch, origin, base })?;
                     // Whoever ends the run must know of it.
@@ -64,6 +65,25 @@ impl Desk {
             }
             Err(reason) => Ok(refused(&reason)),
         }
+    }
+
+    /// Lets the work tree begin with what the interrupted run left that this one goes on with.
+    fn begin_from_the_run_before(&mut self, planned: &mut Worktree) -> Result<(), StoreError> {
+        let Some(before) = self.spec.resumes else { return Ok(()) };
+        let Ok((state, _)) = journal::read_state(&self.dir.home().run_dir(before.run)) else { return Ok(()) };
+        let Some(branch) = state.branch else { return Ok(()) };
+        let deadline = Instant::now() + MAKE_MAX;
+        let commit = format!("{}^{{commit}}", branch.tip);
+        let known = git(&self.spec).is_some_and(|git| {
+            git.ask(Path::new(&planned.origin), &["cat-file", "-e", &commit], deadline).is_ok()
+        });
+        if known {
+            planned.base = branch.tip;
+            return Ok(());
+        }
+        let message =
+            format!("the branch {} of the run before is gone; this one begins without it", branch.name);
+        self.append(Event::Warned { message })
     }
 
     /// Leaves only the branch.

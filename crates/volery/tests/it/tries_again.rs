@@ -268,6 +268,9 @@ fn what_was_lost_with_keeper_and_worker_goes_on_when_somebody_says_so() {
     let told = resumed["result"].as_str().unwrap();
     assert!(told.contains("# Session History: parrot") && told.contains("was interrupted"), "{told}");
     assert!(told.ends_with("\n\nCount the herons."), "{told}");
+    let listed = stage.json(["ps", "--all"]);
+    let prompts: Vec<&Value> = listed["runs"].as_array().unwrap().iter().map(|run| &run["prompt"]).collect();
+    assert_eq!(prompts, [&json!("Count the herons."); 2], "what was really asked: {listed}");
     assert_eq!(resumed["session"], json!(id), "the same conversation");
     assert_eq!(stage.json(["resume", &id])["run_id"], resumed["run_id"], "once for each interruption");
     let limits = stage.spec(resumed["run_id"].as_str().unwrap())["limits"].clone();
@@ -321,6 +324,10 @@ fn what_the_journal_had_not_made_durable_is_not_taken_for_not_begun() {
         let refused = stage.volery(["resume", &id]).exits(2);
         let told = "had begun and named no session to go on with";
         assert!(refused.stderr.contains(told), "{on_interrupt}: {refused:?}");
+        // Whose agent wants it done by itself finds the reason with the run.
+        let warnings = stage.json(["show", &id])["warnings"].to_string();
+        let kept = "it is not gone on with by itself: the run";
+        assert_eq!(warnings.contains(kept), on_interrupt == "resume", "{warnings}");
         assert_eq!(fs::read_to_string(stage.path("started")).unwrap(), "x\n", "{on_interrupt}: once");
         assert_eq!(stage.runs().len(), 1);
     }

@@ -305,3 +305,30 @@ fn and_its_conversation_goes_on_in_the_next() {
     let second = stage.json(["run", "writer", "How many?", "--session", session]);
     assert!(second["result"].as_str().unwrap().contains("Count the herons."), "{second}");
 }
+
+#[test]
+fn and_a_run_that_goes_on_with_an_interrupted_one_begins_with_what_that_one_left() {
+    let stage = repository();
+    let script = "cat > /dev/null; ls; echo x >> made.txt; while [ ! -e \"$0\" ]; do sleep 0.02; done";
+    stage.backend("maker", &["sh", "-c", script, stage.path("go").to_str().unwrap()]);
+    stage.agent("maker", &format!("backend: maker\n{ISOLATED}"));
+    let id = stage.start("maker", "Make it.");
+    let spool = stage.run_dir(&id).join("stdout");
+    wait_for(PATIENCE, "its word", || fs::read(&spool).ok().filter(|said| !said.is_empty()));
+    let tree = trees(&stage).remove(0);
+    let made = stage.path("home/.local/share/volery-worktrees").join(tree).join("made.txt");
+    wait_for(PATIENCE, "its work", || fs::read(&made).ok().filter(|made| made == b"x\n"));
+    let crew = crate::stage::crew(&stage.run_dir(&id));
+    for member in [crew.keeper, crew.worker] {
+        member.unwrap().kill();
+    }
+    fs::write(stage.path("go"), "").unwrap();
+    let resumed = stage.json(["resume", &id]);
+    let before = stage.json(["show", &id]);
+    let listed = resumed["result"].as_str().unwrap_or_else(|| panic!("{resumed}"));
+    assert!(listed.contains("made.txt"), "{resumed}");
+    assert_eq!(resumed["branch"]["base"], before["branch"]["tip"], "{resumed}");
+    let branch = branch_of(&stage, &resumed);
+    assert_eq!(git(&stage.project(), &["show", &format!("{branch}:made.txt")]), "x\nx");
+    untouched(&stage);
+}
