@@ -43,6 +43,7 @@ mod repeats_no_request;
 mod resumes_after_kill;
 mod runs_an_agent;
 mod serves_over_http;
+mod sets_up_clients;
 mod shares_a_session;
 mod shares_one_state;
 mod short_lived_grandchildren;

@@ -12,7 +12,7 @@ use super::error::CommandError;
 use super::exit::Exit;
 use super::out::{Format, Out};
 use super::{
-    agents, answer, approve, cancel, clean, completions, demo, deny, doctor, health, logs, ps, reindex,
+    agents, answer, approve, cancel, clean, completions, demo, deny, doctor, health, init, logs, ps, reindex,
     resume, run, serve, serve_budgie, show, token, trust, wait,
 };
 use crate::app::AppError;
@@ -66,6 +66,7 @@ pub(crate) enum Command {
     Agents(agents::Args),
     Health(health::Args),
     Doctor(doctor::Args),
+    Init(init::Args),
     Trust(trust::Args),
     Clean(clean::Args),
     Reindex(reindex::Args),
@@ -142,6 +143,7 @@ async fn dispatch(command: Command, context: &Context, out: &mut Out) -> Result<
         Command::Agents(args) => agents::run(args, context, out).await,
         Command::Health(args) => health::run(args, context, out).await,
         Command::Doctor(args) => doctor::run(args, context, out).await,
+        Command::Init(args) => init::run(args, context, out),
         Command::Trust(args) => trust::run(args, context, out).await,
         Command::Clean(args) => clean::run(args, context, out).await,
         Command::Reindex(args) => reindex::run(args, context, out).await,

@@ -12,6 +12,7 @@ mod demo;
 mod deny;
 mod doctor;
 mod health;
+mod init;
 mod logs;
 mod ps;
 mod reindex;

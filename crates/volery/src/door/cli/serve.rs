@@ -19,9 +19,9 @@ use crate::report::neutralise;
 
 /// Serve MCP clients over standard input and output, or over HTTP
 ///
-/// Add this command to an MCP client, and its agent can delegate to any agent
-/// that `volery agents` lists. The client starts and ends it; runs that were
-/// begun outlive it as their on_disconnect says.
+/// `volery init` adds this command to an MCP client, and its agent can delegate
+/// to any agent that `volery agents` lists. The client starts and ends it; runs
+/// that were begun outlive it as their on_disconnect says.
 ///
 /// With --http one server is there for many clients, each with a token: the
 /// first start makes one and prints it, `volery token` makes more.
@@ -51,7 +51,8 @@ pub(crate) struct Args {
     budgie: serve_budgie::Args,
 }
 
-fn dialect_parser() -> impl TypedValueParser<Value = DialectName> {
+/// Reads the name of a dialect.
+pub(super) fn dialect_parser() -> impl TypedValueParser<Value = DialectName> {
     let names = PossibleValuesParser::new(DialectName::ALL.map(DialectName::as_str));
     names.map(|name| DialectName::parse(&name).expect("one of these names"))
 }

@@ -61,6 +61,8 @@ fn every_command_of_the_reference_parses_and_takes_json() {
         "volery agents new reviewer --backend claude --user",
         "volery health --all",
         "volery doctor",
+        "volery init --client claude --client codex --dialect jarvis --user --dry-run",
+        "volery init --undo",
         "volery trust /tmp --yes",
         "volery trust --list",
         "volery trust --revoke /tmp",

@@ -1,0 +1,282 @@
+//! Files of clients: kept safe, kept apart, and put back to the letter.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use proptest::prelude::*;
+use serde_json::Value;
+
+use super::super::client::{CLIENTS, Scope, Server, Surroundings, named};
+use super::super::record::Records;
+use super::super::set_up::{FileReport, Order, State, set_up, take_back};
+
+/// A project and a home of their own.
+pub(super) struct Place {
+    folder: tempfile::TempDir,
+}
+
+impl Place {
+    pub(super) fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["project", "home", "state"] {
+            fs::create_dir(folder.path().join(name)).unwrap();
+        }
+        Self { folder }
+    }
+
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        fs::canonicalize(self.folder.path()).unwrap().join(name)
+    }
+
+    pub(super) fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    fn act(&self, client: &str, scope: Scope, how: How) -> Vec<FileReport> {
+        let (project, records) = (self.path("project"), Records::below(&self.path("state")));
+        let surroundings = Surroundings {
+            project: project.clone(),
+            home: self.path("home"),
+            claude_config: None,
+            codex_home: None,
+            copilot_home: None,
+            config_home: None,
+        };
+        let arguments =
+            std::iter::once("serve".to_owned()).chain(how.dialect.map(|name| format!("--dialect={name}")));
+        let server = Server { command: "volery".to_owned(), arguments: arguments.collect(), env: Vec::new() };
+        let client = named(client).unwrap();
+        let wishes = (client.wishes)(&surroundings, scope, &server);
+        let order = Order {
+            project: &project,
+            asked_for: Some(project.clone()),
+            records: &records,
+            dry_run: how.dry_run,
+        };
+        if how.undo { take_back(client, &wishes, &order) } else { set_up(client, &wishes, &order) }
+    }
+
+    pub(super) fn init(&self, client: &str, scope: Scope) -> Vec<FileReport> {
+        self.act(client, scope, How::default())
+    }
+
+    fn undo(&self, client: &str, scope: Scope) -> Vec<FileReport> {
+        self.act(client, scope, How { undo: true, ..How::default() })
+    }
+
+    /// Returns every file with its content and mode, the state apart.
+    fn all(&self) -> Vec<(PathBuf, Vec<u8>, u32)> {
+        fn below(folder: &Path, found: &mut Vec<(PathBuf, Vec<u8>, u32)>) {
+            for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+                let metadata = entry.metadata().unwrap();
+                if metadata.is_dir() {
+                    found.push((entry.path(), Vec::new(), 0));
+                    below(&entry.path(), found);
+                } else {
+                    let content = fs::read(entry.path()).unwrap_or_default();
+                    found.push((entry.path(), content, metadata.permissions().mode()));
+                }
+            }
+        }
+        let mut found = Vec::new();
+        for name in ["project", "home"] {
+            below(&self.path(name), &mut found);
+        }
+        found.sort();
+        found
+    }
+}
+
+#[derive(Default)]
+struct How {
+    undo: bool,
+    dry_run: bool,
+    dialect: Option<&'static str>,
+}
+
+fn states(reports: &[FileReport]) -> Vec<State> {
+    reports.iter().map(|report| report.state).collect()
+}
+
+fn problem(reports: &[FileReport]) -> &str {
+    reports.iter().find_map(|report| report.problem.as_deref()).unwrap_or_default()
+}
+
+#[test]
+fn every_client_is_set_up_and_taken_back_without_a_trace() {
+    for client in CLIENTS {
+        for scope in [Scope::Project, Scope::User] {
+            let place = Place::new();
+            let before = place.all();
+            let first = place.init(client.name, scope);
+            assert!(first.iter().all(|file| file.state == State::Written), "{}: {first:?}", client.name);
+            let between = place.all();
+            assert!(place.init(client.name, scope).iter().all(|file| file.state == State::Unchanged));
+            assert_eq!(place.all(), between, "{}: a second time changed something", client.name);
+            assert!(place.undo(client.name, scope).iter().all(|file| file.state == State::Removed));
+            assert_eq!(place.all(), before, "{}", client.name);
+        }
+    }
+}
+
+#[test]
+fn what_was_there_is_kept_beside_and_comes_back_to_the_letter() {
+    let place = Place::new();
+    let text = "{ \"mcpServers\" :{} , \"x\":[ 1,2 ]}";
+    let path = place.write("project/.mcp.json", text);
+    fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).unwrap();
+    let before = place.all();
+    let reports = place.init("claude", Scope::Project);
+    let backup = reports[0].backup.clone().unwrap();
+    assert_eq!(
+        (fs::read_to_string(&backup).unwrap().as_str(), backup.file_name().unwrap().to_str().unwrap()),
+        (text, ".mcp.json.before-volery")
+    );
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+    assert_eq!(states(&place.undo("claude", Scope::Project)), [State::TakenBack, State::Removed]);
+    assert_eq!(place.all(), before);
+}
+
+#[test]
+fn what_the_user_changed_since_survives_the_undoing() {
+    let place = Place::new();
+    let path = place.write("project/.mcp.json", "{\n  \"mcpServers\": {}\n}\n");
+    place.init("claude", Scope::Project);
+    let edited = fs::read_to_string(&path)
+        .unwrap()
+        .replace("\"mcpServers\"", "// mine\n  \"a\": 1,\n  \"mcpServers\"");
+    fs::write(&path, &edited).unwrap();
+    place.undo("claude", Scope::Project);
+    assert_eq!(fs::read_to_string(&path).unwrap(), "{\n  // mine\n  \"a\": 1,\n  \"mcpServers\": {}\n}\n");
+}
+
+#[test]
+fn another_dialect_replaces_the_first_and_one_undo_takes_back_both() {
+    let place = Place::new();
+    place.write("home/.codex/config.toml", "model = \"x\" # mine\n");
+    let before = place.all();
+    place.init("codex", Scope::User);
+    place.act("codex", Scope::User, How { dialect: Some("jarvis"), ..How::default() });
+    let now = fs::read_to_string(place.path("home/.codex/config.toml")).unwrap();
+    assert!(now.contains("jarvis") && now.matches("[mcp_servers").count() == 1, "{now}");
+    place.undo("codex", Scope::User);
+    assert_eq!(place.all(), before);
+}
+
+#[test]
+fn a_dry_run_changes_nothing_and_shows_everything() {
+    let place = Place::new();
+    place.write("project/.cursor/mcp.json", "{}");
+    let before = place.all();
+    let reports = place.act("cursor", Scope::Project, How { dry_run: true, ..How::default() });
+    assert_eq!((states(&reports), place.all()), (vec![State::WouldChange], before));
+    assert!(reports[0].diff.contains("+    \"volery\": {"), "{}", reports[0].diff);
+}
+
+#[test]
+fn a_broken_file_is_named_with_its_place_and_its_client_left_alone() {
+    let place = Place::new();
+    place.write("project/.claude/settings.local.json", "{\n  \"permissions\": {,}\n}\n");
+    let before = place.all();
+    let reports = place.init("claude", Scope::Project);
+    assert_eq!(states(&reports), [State::LeftAlone, State::LeftAlone]);
+    assert_eq!(reports[1].problem.as_deref(), Some("line 2, column 19: a key in double quotes was expected"));
+    assert_eq!(place.all(), before, "half of a client was set up");
+}
+
+#[test]
+fn text_that_is_none_is_left_alone() {
+    let place = Place::new();
+    let path = place.write("project/.mcp.json", "");
+    fs::write(&path, b"{\n \"a\": \"\xff\"}").unwrap();
+    assert_eq!(
+        place.init("claude", Scope::Project)[0].problem.as_deref(),
+        Some("line 2, column 8: not UTF-8 text")
+    );
+}
+
+#[test]
+fn a_read_only_file_is_left_alone() {
+    let place = Place::new();
+    let path = place.write("project/.cursor/mcp.json", "{}");
+    fs::set_permissions(&path, PermissionsExt::from_mode(0o444)).unwrap();
+    let before = place.all();
+    assert_eq!(problem(&place.init("cursor", Scope::Project)), "it is read-only");
+    assert_eq!(place.all(), before);
+}
+
+#[test]
+fn a_link_out_of_the_project_is_not_followed() {
+    for link in [".cursor", ".cursor/mcp.json"] {
+        let place = Place::new();
+        let outside = place.write("home/outside/mcp.json", "{}");
+        let at = place.path("project").join(link);
+        fs::create_dir_all(at.parent().unwrap()).unwrap();
+        let target = if link == ".cursor" { place.path("home/outside") } else { outside.clone() };
+        symlink(target, at).unwrap();
+        let reports = place.init("cursor", Scope::Project);
+        assert!(problem(&reports).starts_with("it leads out of the project"), "{reports:?}");
+        assert_eq!(fs::read_to_string(outside).unwrap(), "{}");
+    }
+}
+
+#[test]
+fn a_link_within_the_project_and_a_users_own_stay_links() {
+    let place = Place::new();
+    for (link, target, client, scope) in [
+        ("project/.cursor/mcp.json", "project/shared.json", "cursor", Scope::Project),
+        ("home/.qwen/settings.json", "home/dotfiles/qwen.json", "qwen", Scope::User),
+    ] {
+        let target = place.write(target, "{}");
+        let link = place.path(link);
+        fs::create_dir_all(link.parent().unwrap()).unwrap();
+        symlink(&target, &link).unwrap();
+        assert_eq!(states(&place.init(client, scope)), [State::Written]);
+        assert!(link.symlink_metadata().unwrap().is_symlink());
+        assert!(fs::read_to_string(&target).unwrap().contains("volery"));
+        place.undo(client, scope);
+        assert_eq!(fs::read_to_string(&target).unwrap(), "{}");
+    }
+}
+
+#[test]
+fn a_link_to_nowhere_is_left_alone() {
+    let place = Place::new();
+    fs::create_dir(place.path("project/.cursor")).unwrap();
+    symlink(place.path("home/nothing"), place.path("project/.cursor/mcp.json")).unwrap();
+    assert!(problem(&place.init("cursor", Scope::Project)).starts_with("could not find it"));
+    assert!(!place.path("home/nothing").exists());
+}
+
+#[test]
+fn opencode_keeps_the_file_that_it_has() {
+    let place = Place::new();
+    let path = place.write("project/opencode.jsonc", "{\n  // mine\n}\n");
+    let reports = place.init("opencode", Scope::Project);
+    assert_eq!(reports[0].path, path);
+    assert!(!place.path("project/opencode.json").exists());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn set_up_and_undone_is_the_same_to_the_byte(
+        keys in proptest::collection::btree_map("[a-z]{1,4}|mcpServers", "[1-9][0-9]{0,2}|\\{\\}|\\{ \"q\" : \\[ \\] \\}", 0..4),
+        space in "[ \t\n]{0,3}", end in "\n?",
+    ) {
+        let members: Vec<String> = keys.iter().map(|(key, value)| format!("{space}\"{key}\":{space}{value}")).collect();
+        let text = format!("{{{}{space}}}{end}", members.join(","));
+        prop_assume!(serde_json::from_str::<Value>(&text).is_ok());
+        let place = Place::new();
+        place.write("project/.mcp.json", &text);
+        let before = place.all();
+        place.init("claude", Scope::Project);
+        place.undo("claude", Scope::Project);
+        prop_assert_eq!(place.all(), before);
+    }
+}
