@@ -25,6 +25,7 @@ mod ends_in_time;
 mod enforces_limits;
 mod found_in_review;
 mod hides_secrets_while_it_runs;
+mod imports_other_systems;
 mod keeps_the_queue_in_order;
 mod kills;
 mod leaves_no_control_group_behind;

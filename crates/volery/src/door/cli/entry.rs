@@ -12,8 +12,8 @@ use super::error::CommandError;
 use super::exit::Exit;
 use super::out::{Format, Out};
 use super::{
-    agents, answer, approve, cancel, clean, completions, demo, deny, doctor, health, init, logs, ps, reindex,
-    resume, run, serve, serve_budgie, show, token, trust, wait,
+    agents, answer, approve, cancel, clean, completions, demo, deny, doctor, health, import, init, logs, ps,
+    reindex, resume, run, serve, serve_budgie, show, token, trust, wait,
 };
 use crate::app::AppError;
 use crate::report::{neutralise, one_line};
@@ -67,6 +67,7 @@ pub(crate) enum Command {
     Health(health::Args),
     Doctor(doctor::Args),
     Init(init::Args),
+    Import(import::Args),
     Trust(trust::Args),
     Clean(clean::Args),
     Reindex(reindex::Args),
@@ -144,6 +145,7 @@ async fn dispatch(command: Command, context: &Context, out: &mut Out) -> Result<
         Command::Health(args) => health::run(args, context, out).await,
         Command::Doctor(args) => doctor::run(args, context, out).await,
         Command::Init(args) => init::run(args, context, out),
+        Command::Import(args) => import::run(args, context, out),
         Command::Trust(args) => trust::run(args, context, out).await,
         Command::Clean(args) => clean::run(args, context, out).await,
         Command::Reindex(args) => reindex::run(args, context, out).await,

@@ -12,6 +12,7 @@ mod demo;
 mod deny;
 mod doctor;
 mod health;
+mod import;
 mod init;
 mod logs;
 mod ps;

@@ -63,6 +63,7 @@ fn every_command_of_the_reference_parses_and_takes_json() {
         "volery doctor",
         "volery init --client claude --client codex --dialect jarvis --user --dry-run",
         "volery init --undo",
+        "volery import /tmp --from budgie",
         "volery trust /tmp --yes",
         "volery trust --list",
         "volery trust --revoke /tmp",

@@ -27,7 +27,10 @@ use crate::app::AppError;
 use crate::report::neutralise;
 use crate::{env, own_program};
 
-use client::{CLIENTS, Client, Scope, Server, Surroundings, named};
+pub(super) use client::{CLIENTS, Scope, Server, Surroundings};
+use client::{Client, named};
+pub(super) use file::find;
+
 use record::Records;
 use set_up::{FileReport, Order, State};
 

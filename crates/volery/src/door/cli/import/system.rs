@@ -1,0 +1,103 @@
+//! What is known about the systems that volery can stand in for.
+
+use std::path::{Path, PathBuf};
+
+use domain::agent::{Format, Layer};
+
+use super::entry::ServerEntry;
+use super::systems::{budgie, jarvis, kiwi, powerspawn, sub_agents};
+use crate::app::{Folder, Prompts};
+
+/// What becomes of a setting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    Honoured,
+    /// Honoured, but not quite as before.
+    Differs(&'static str),
+    NotHonoured(&'static str),
+}
+
+/// A variable or a flag of the system.
+#[derive(Debug)]
+pub(super) struct Setting {
+    pub(super) name: &'static str,
+    pub(super) fate: Fate,
+}
+
+pub(super) const fn honoured(name: &'static str) -> Setting {
+    Setting { name, fate: Fate::Honoured }
+}
+
+pub(super) const fn differs(name: &'static str, how: &'static str) -> Setting {
+    Setting { name, fate: Fate::Differs(how) }
+}
+
+pub(super) const fn not_honoured(name: &'static str, why: &'static str) -> Setting {
+    Setting { name, fate: Fate::NotHonoured(why) }
+}
+
+/// Where a set-up was found.
+pub(super) struct Site<'a> {
+    pub(super) project: &'a Path,
+    pub(super) home: &'a Path,
+    /// The entry by which a client starts it, if there is one.
+    pub(super) entry: Option<&'a ServerEntry>,
+}
+
+impl Site<'_> {
+    /// Returns a folder that a flag names, else one below the home.
+    pub(super) fn flag_or_home(&self, flag: &str, below: &str) -> PathBuf {
+        self.flag_path(flag).unwrap_or_else(|| self.home.join(below))
+    }
+
+    /// Returns a path that a flag names.
+    pub(super) fn flag_path(&self, flag: &str) -> Option<PathBuf> {
+        let named = self.entry.and_then(|entry| entry.flag(flag));
+        named.map(|path| expand(path, self.home))
+    }
+
+    /// Returns a folder of agents in this place.
+    pub(super) fn folder(&self, path: PathBuf, format: Format) -> Folder {
+        Folder { path, format, layer: Layer::Environment, within: None, prompts: Prompts::default() }
+    }
+}
+
+fn expand(path: &str, home: &Path) -> PathBuf {
+    path.strip_prefix("~/").map_or_else(|| PathBuf::from(path), |below| home.join(below))
+}
+
+/// One of the systems.
+pub(super) struct System {
+    /// Also the name of its dialect.
+    pub(super) name: &'static str,
+    /// Tells whether an entry starts it.
+    pub(super) is: fn(&ServerEntry) -> bool,
+    /// Tells whether its files are in a project that no client's configuration speaks of.
+    pub(super) left_files: fn(&Path) -> bool,
+    pub(super) tools: &'static [&'static str],
+    pub(super) variables: &'static [Setting],
+    pub(super) flags: &'static [Setting],
+    pub(super) folders: fn(&Site<'_>) -> Vec<Folder>,
+    /// Returns the sessions that can be continued, by name.
+    pub(super) sessions: fn(&Site<'_>) -> Vec<String>,
+    /// Returns variables that the changed entry needs and the old one did not.
+    pub(super) more_env: fn(&Site<'_>) -> Vec<(&'static str, String)>,
+    pub(super) note: Option<&'static str>,
+}
+
+pub(super) const SYSTEMS: [&System; 5] =
+    [&sub_agents::SYSTEM, &budgie::SYSTEM, &powerspawn::SYSTEM, &jarvis::SYSTEM, &kiwi::SYSTEM];
+
+pub(super) fn nothing<T>(_site: &Site<'_>) -> Vec<T> {
+    Vec::new()
+}
+
+/// Returns the names of what a folder holds, without this ending.
+pub(super) fn names_in(folder: &Path, ending: &str) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut names: Vec<String> =
+        names.filter_map(|name| name.strip_suffix(ending).map(str::to_owned)).collect();
+    names.sort();
+    names
+}

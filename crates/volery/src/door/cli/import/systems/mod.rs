@@ -1,0 +1,7 @@
+//! One file per system.
+
+pub(super) mod budgie;
+pub(super) mod jarvis;
+pub(super) mod kiwi;
+pub(super) mod powerspawn;
+pub(super) mod sub_agents;
