@@ -100,6 +100,11 @@ pub fn get(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
+/// Returns a variable that is set to a text.
+pub fn text(name: &str) -> Option<String> {
+    get(name).and_then(|value| value.into_string().ok())
+}
+
 /// Returns a variable that names a directory by an absolute path.
 pub fn directory(name: &str) -> Option<PathBuf> {
     get(name).map(PathBuf::from).filter(|path| path.is_absolute())

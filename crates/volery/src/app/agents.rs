@@ -8,11 +8,12 @@ use domain::plan::Refusal;
 use super::engine::Engine;
 use super::honour::{self, Wishes};
 use super::{AgentList, AgentView, AppError, FoundAgent, FoundAgents, ListAgents};
+use crate::env;
 use crate::registry::{self, Catalogue, Folder};
 
 /// Reads the agents of one folder.
 pub(super) fn read_folder(folder: &Folder) -> FoundAgents {
-    let (agents, diagnostics) = registry::read_folder(folder);
+    let (agents, diagnostics) = registry::read_folder(folder, env::text);
     let modified = |agent: &Agent| {
         let modified = std::fs::metadata(&agent.source.file).and_then(|found| found.modified()).ok()?;
         Timestamp::try_from(modified).ok()

@@ -132,14 +132,7 @@ impl Engine {
         if spec.containment == ContainmentDemand::Auto {
             spec.containment = catalogue.config.containment.value;
         }
-        if let Some(problem) = honour::wrong_schema(&spec.setup) {
-            let hint = "output_schema is JSON Schema, draft 2020-12, and refers to nothing outside of itself";
-            return Err(AppError::usage(format!("agent {}: {problem}", agent.name)).hint(hint));
-        }
-        if let Some(refusal) = honour::refusal(&spec.setup, &spec.backend) {
-            let hint = "choose another backend, or write unenforceable: warn into the agent's file";
-            return Err(AppError::denied(format!("agent {}: {refusal}", agent.name)).hint(hint));
-        }
+        check_honoured(&spec)?;
         spec.warnings = honour::unhonoured(&Wishes::of_run(&spec), &spec.backend);
         spec.warnings.extend(said_of_fallbacks);
         spec.warnings.extend(
@@ -393,6 +386,19 @@ pub(super) fn check_installed(agent: &Agent) -> Result<(), AppError> {
     let wanted = agent.launch.program.clone().unwrap_or_else(|| program.names.join(" or "));
     let message = format!("agent {} needs {wanted}, which is not on the PATH", agent.name);
     Err(AppError::usage(message).hint(format!("install {wanted}, or give the agent another backend")))
+}
+
+/// Refuses what the backend cannot honour and the agent will not do without.
+fn check_honoured(spec: &RunSpec) -> Result<(), AppError> {
+    if let Some(problem) = honour::wrong_schema(&spec.setup) {
+        let hint = "output_schema is JSON Schema, draft 2020-12, and refers to nothing outside of itself";
+        return Err(AppError::usage(format!("agent {}: {problem}", spec.agent)).hint(hint));
+    }
+    if let Some(refusal) = honour::refusal(&spec.setup, &spec.backend) {
+        let hint = "choose another backend, or write unenforceable: warn into the agent's file";
+        return Err(AppError::denied(format!("agent {}: {refusal}", spec.agent)).hint(hint));
+    }
+    Ok(())
 }
 
 fn order_of(ask: Start, fingerprint: String) -> Result<Order, AppError> {

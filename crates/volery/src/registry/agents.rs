@@ -26,18 +26,21 @@ const JARVIS_MAIN: &str = "main";
 /// Reads every agent of a project and its user. Nearer folders come later, and win.
 pub(super) fn read(project: &Path, diagnostics: &mut Vec<Diagnostic>) -> BTreeMap<AgentName, Agent> {
     let mut agents = BTreeMap::new();
-    let defaults = plain_defaults(diagnostics);
+    let defaults = plain_defaults(env::text, diagnostics);
     for folder in folders(project) {
         read_into(&mut agents, &folder, &defaults, diagnostics);
     }
     agents
 }
 
-/// Reads the agents of one folder, which whoever started us named.
-pub fn read_folder(folder: &Folder) -> (BTreeMap<AgentName, Agent>, Vec<Diagnostic>) {
+/// Reads the agents of one folder, which whoever started us named, as a server with these variables would.
+pub fn read_folder(
+    folder: &Folder,
+    variable: impl Fn(&str) -> Option<String>,
+) -> (BTreeMap<AgentName, Agent>, Vec<Diagnostic>) {
     let mut agents = BTreeMap::new();
     let mut diagnostics = Vec::new();
-    let defaults = plain_defaults(&mut diagnostics);
+    let defaults = plain_defaults(variable, &mut diagnostics);
     read_into(&mut agents, folder, &defaults, &mut diagnostics);
     (agents, diagnostics)
 }
@@ -251,23 +254,25 @@ fn has_frontmatter(text: &str) -> bool {
 }
 
 /// Returns what sub-agents-mcp is told by its environment about all of its agents.
-fn plain_defaults(diagnostics: &mut Vec<Diagnostic>) -> PlainDefaults {
+fn plain_defaults(
+    variable: impl Fn(&str) -> Option<String>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> PlainDefaults {
     let mut defaults = PlainDefaults::default();
-    let text = |name| env::get(name).and_then(|value| value.into_string().ok());
     let mut wrong = |name: &str, value: &str| {
         let message = format!("{name} is {value:?}, which means nothing");
         diagnostics.push(Diagnostic::warning("(environment)", message));
     };
-    if let Some(value) = text(env::AGENT_TYPE) {
+    if let Some(value) = variable(env::AGENT_TYPE) {
         match value.parse() {
             Ok(backend) => defaults.backend = backend,
             Err(_) => wrong(env::AGENT_TYPE, &value),
         }
     }
     let word = |value: &String| !value.starts_with('-') && !value.chars().any(char::is_control);
-    defaults.model = text(env::AGENT_MODEL).filter(word);
-    defaults.effort = text(env::AGENT_EFFORT).filter(word);
-    if let Some(value) = text(env::AGENT_PERMISSION) {
+    defaults.model = variable(env::AGENT_MODEL).filter(word);
+    defaults.effort = variable(env::AGENT_EFFORT).filter(word);
+    if let Some(value) = variable(env::AGENT_PERMISSION) {
         let levels = [Level::ReadOnly, Level::SafeEdit, Level::Yolo];
         defaults.level = levels.into_iter().find(|level| level.as_str() == value);
         if defaults.level.is_none() {

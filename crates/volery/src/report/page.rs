@@ -1,10 +1,20 @@
 //! A page for people: labels with their values, and blocks of text.
 
 use super::look::{Look, Tone};
-use super::text::{neutralise, wrap};
+use super::text::{neutralise, one_line, wrap};
 
 /// Columns that the labels of a page take.
 const LABEL: usize = 12;
+
+/// Renders what is known about one thing: a title, and below it the facts that are known.
+pub(crate) fn facts(title: &str, facts: &[(&str, String)], look: &Look) -> String {
+    let mut page = Page::new(look);
+    page.text.push_str(&format!("{}\n", look.paint.apply(Tone::Strong, &one_line(title))));
+    for (label, value) in facts.iter().filter(|(_, value)| !value.is_empty()) {
+        page.fact(label, &one_line(value));
+    }
+    page.text
+}
 
 /// A page that is being written.
 pub(super) struct Page<'a> {

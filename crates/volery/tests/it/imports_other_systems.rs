@@ -35,7 +35,10 @@ fn sub_agents_mcp_is_found_in_a_clients_configuration() {
         found["change"],
         json!({"command": "volery", "args": ["serve", "--dialect", "sub-agents-mcp"]})
     );
-    assert_eq!(found["agents"][0]["name"], "reviewer");
+    assert_eq!(
+        (&found["agents"][0]["name"], &found["agents"][0]["backend"]),
+        (&json!("reviewer"), &json!("claude"))
+    );
     assert_eq!(found["sessions"], json!(["s1_reviewer"]));
     assert_eq!(found["honoured"], json!(["AGENTS_DIR", "AGENT_TYPE"]));
     let not: Vec<_> = found["not_honoured"].as_array().unwrap().iter().map(|told| &told["name"]).collect();
@@ -45,7 +48,7 @@ fn sub_agents_mcp_is_found_in_a_clients_configuration() {
     let text = stage.volery(["import"]).ok().stdout;
     assert!(
         text.contains(
-            "change        \"command\": \"volery\", \"args\": [\"serve\",\"--dialect\",\"sub-agents-mcp\"]"
+            "change to   \"command\": \"volery\", \"args\": [\"serve\",\"--dialect\",\"sub-agents-mcp\"]"
         ),
         "{text}"
     );

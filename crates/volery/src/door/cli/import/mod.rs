@@ -151,7 +151,8 @@ fn is_old(system: &System, entry: &ServerEntry) -> bool {
 fn map(system: &'static System, site: &Site<'_>) -> Mapping {
     let (mut agents, mut diagnostics) = (Vec::new(), Vec::new());
     for folder in (system.folders)(site).iter().filter(|folder| folder.path.is_dir()) {
-        let (read, problems) = read_folder(folder);
+        let variable = |name: &str| site.entry.and_then(|entry| entry.env.get(name).cloned());
+        let (read, problems) = read_folder(folder, variable);
         diagnostics.extend(problems);
         agents.extend(read.into_values().map(|agent| AgentFound {
             name: agent.name.to_string(),
@@ -223,10 +224,10 @@ fn tell(report: &Report, out: &mut Out) -> Result<Exit, CommandError> {
     match out.format() {
         Format::Json => out.json(report)?,
         Format::Text => {
-            for mapping in &report.found {
-                for line in lines(mapping) {
-                    out.line(&line)?;
-                }
+            for (index, mapping) in report.found.iter().enumerate() {
+                let gap = if index == 0 { "" } else { "\n" };
+                let page = report::facts(&title(mapping), &facts(mapping), &out.look());
+                out.page(&format!("{gap}{page}"))?;
                 let page = report::diagnostics(&mapping.diagnostics, &out.notes_look());
                 out.notes_page(&page);
             }
@@ -241,19 +242,18 @@ fn tell(report: &Report, out: &mut Out) -> Result<Exit, CommandError> {
     Ok(Exit::Done)
 }
 
-fn lines(mapping: &Mapping) -> Vec<String> {
+fn title(mapping: &Mapping) -> String {
     let place = match &mapping.entry {
         Some(Place { client, file, name }) => format!("{name} in {} ({client})", file.display()),
         None => "by its files; no client's configuration starts it".to_owned(),
     };
-    let mut lines = vec![format!("{}: {place}", mapping.system)];
-    let mut add = |what: &str, text: String| {
-        if !text.is_empty() {
-            lines.push(format!("  {what:<13} {text}"));
-        }
-    };
+    format!("{}: {place}", mapping.system)
+}
+
+fn facts(mapping: &Mapping) -> Vec<(&'static str, String)> {
+    let mut facts = Vec::new();
     if !mapping.available {
-        add("not yet", format!("this version has no dialect {}", mapping.system));
+        facts.push(("not yet", format!("this version has no dialect {}", mapping.system)));
     }
     if let Some(Change { command, args, env }) = &mapping.change {
         let args = serde_json::json!(args);
@@ -262,20 +262,17 @@ fn lines(mapping: &Mapping) -> Vec<String> {
         } else {
             format!(", and to \"env\" add {}", serde_json::json!(env))
         };
-        add("change", format!("\"command\": \"{command}\", \"args\": {args}{env}"));
+        facts.push(("change to", format!("\"command\": \"{command}\", \"args\": {args}{env}")));
     }
-    add("tools", mapping.tools.join(", "));
+    facts.push(("tools", mapping.tools.join(", ")));
     let agents: Vec<String> =
         mapping.agents.iter().map(|agent| format!("{} ({})", agent.name, agent.backend)).collect();
-    add("agents", agents.join(", "));
-    add("sessions", mapping.sessions.join(", "));
-    add("honoured", mapping.honoured.join(", "));
-    for Told { name, why } in &mapping.differs {
-        add("differs", format!("{name}: {why}"));
-    }
-    for Told { name, why } in &mapping.not_honoured {
-        add("not honoured", format!("{name}: {why}"));
-    }
-    add("note", mapping.note.unwrap_or_default().to_owned());
-    lines
+    facts.push(("agents", agents.join(", ")));
+    facts.push(("sessions", mapping.sessions.join(", ")));
+    facts.push(("honoured", mapping.honoured.join(", ")));
+    let told = |told: &Told| format!("{}: {}", told.name, told.why);
+    facts.extend(mapping.differs.iter().map(|setting| ("differs", told(setting))));
+    facts.extend(mapping.not_honoured.iter().map(|setting| ("ignored", told(setting))));
+    facts.push(("note", mapping.note.unwrap_or_default().to_owned()));
+    facts
 }
