@@ -1,24 +1,32 @@
 //! What agents and files say is data: before it reaches a model, what the model's user could not see is taken out.
 
+use std::borrow::Cow;
+
 use domain::harmless::harmless;
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::Value;
 
 use crate::app::RunView;
 
-/// Cleans every text of a value.
+/// Cleans every text of a value, and the names in it.
 pub(super) fn value(value: &mut Value) {
     match value {
         Value::String(string) => text(string),
         Value::Array(items) => items.iter_mut().for_each(self::value),
-        Value::Object(object) => object.values_mut().for_each(self::value),
+        Value::Object(object) => {
+            if object.keys().any(|key| matches!(harmless(key), Cow::Owned(_))) {
+                let entries = std::mem::take(object).into_iter();
+                object.extend(entries.map(|(key, value)| (harmless(&key).into_owned(), value)));
+            }
+            object.values_mut().for_each(self::value);
+        }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 
 /// Cleans one text.
 pub(super) fn text(string: &mut String) {
-    if let std::borrow::Cow::Owned(clean) = harmless(string) {
+    if let Cow::Owned(clean) = harmless(string) {
         *string = clean;
     }
 }

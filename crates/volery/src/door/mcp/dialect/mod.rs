@@ -10,6 +10,7 @@ mod per_agent;
 mod powerspawn;
 mod sub_agents;
 mod surface;
+mod twice;
 mod volery;
 
 pub(crate) use budgie::Flags as BudgieFlags;

@@ -24,6 +24,7 @@ use serde_json::{Value, json};
 
 use super::super::call::Call;
 use super::delegate::Words;
+use super::twice::{compact, twice};
 use super::{Delegated, Dialect, Unanswered, delegate};
 use crate::app::{App, AppError, Before, FoundAgent, NamedSession, Start};
 use names::{Meaning, Names};
@@ -164,7 +165,7 @@ impl Budgie {
             })
             .collect();
         match health::report(call, &agents).await {
-            Ok(report) => reply::both(&report),
+            Ok(report) => twice(&report, compact),
             Err(error) => reply::error(&error.to_string()),
         }
     }

@@ -6,6 +6,7 @@ use domain::run::{Cause, Outcome};
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde::Serialize;
 
+use super::super::twice::{compact, twice};
 use crate::app::RunView;
 
 #[derive(Debug, Serialize)]
@@ -50,14 +51,6 @@ pub(super) fn going(run: &RunView, tool: &str, session: &str) -> CallToolResult 
     render(run, &text, session)
 }
 
-/// Renders a value as text and as structured content.
-pub(super) fn both(value: &impl Serialize) -> CallToolResult {
-    let value = serde_json::to_value(value).unwrap_or_default();
-    let mut result = CallToolResult::success(vec![ContentBlock::text(value.to_string())]);
-    result.structured_content = Some(value);
-    result
-}
-
 /// Renders what came to no run.
 pub(super) fn error(message: &str) -> CallToolResult {
     CallToolResult::error(vec![ContentBlock::text(message)])
@@ -65,7 +58,7 @@ pub(super) fn error(message: &str) -> CallToolResult {
 
 fn render(run: &RunView, response: &str, session: &str) -> CallToolResult {
     let attempts = Some(run.attempts).filter(|attempts| *attempts > 1);
-    both(&Output { response, session_id: session, attempts })
+    twice(&Output { response, session_id: session, attempts }, compact)
 }
 
 fn failure(run: &RunView, timeout_ms: u64) -> String {

@@ -4,6 +4,7 @@ use domain::run::{Cause, Failure, Outcome};
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::json;
 
+use super::super::twice::{compact, twice};
 use crate::app::RunView;
 
 const TIMEOUT: &str = "timeout";
@@ -26,7 +27,7 @@ pub(super) fn going(agent: &str, run: &RunView) -> CallToolResult {
         run.short_id
     );
     let value = json!({ "agent": agent, "result": text, "duration_ms": run.duration_ms, "cost_usd": null });
-    both(&value)
+    twice(&value, compact)
 }
 
 /// Renders what came to no answer.
@@ -39,13 +40,9 @@ fn answer(agent: &str, run: &RunView) -> CallToolResult {
     // Where a shape was asked for, the value that was checked is the answer, without the words around it.
     let value = run.structured.as_ref().map(ToString::to_string);
     let result = value.as_deref().or(run.result.as_deref()).unwrap_or_default();
-    both(&json!({ "agent": agent, "result": result, "duration_ms": run.duration_ms, "cost_usd": cost_usd }))
-}
-
-fn both(value: &serde_json::Value) -> CallToolResult {
-    let mut result = CallToolResult::success(vec![ContentBlock::text(value.to_string())]);
-    result.structured_content = Some(value.clone());
-    result
+    let value =
+        json!({ "agent": agent, "result": result, "duration_ms": run.duration_ms, "cost_usd": cost_usd });
+    twice(&value, compact)
 }
 
 /// Returns the kind of a failure and its message; nothing if the run succeeded.

@@ -2,9 +2,10 @@
 
 use domain::Timestamp;
 use domain::id::RunId;
-use rmcp::model::{CallToolResult, ContentBlock};
+use rmcp::model::CallToolResult;
 use serde_json::{Value, json};
 
+use super::super::twice::{compact, twice};
 use crate::app::{AppError, Entry, ErrorKind};
 use crate::clock;
 
@@ -12,9 +13,7 @@ use crate::clock;
 const COMPLETED_IDS: usize = 3;
 
 pub(super) fn of(value: &Value) -> CallToolResult {
-    let mut result = CallToolResult::success(vec![ContentBlock::text(value.to_string())]);
-    result.structured_content = Some(value.clone());
-    result
+    twice(value, compact)
 }
 
 pub(super) fn error(error: &AppError) -> CallToolResult {

@@ -46,10 +46,9 @@ pub(super) struct SubAgents {
 
 /// Reads the settings of the dialect from the environment, as sub-agents-mcp does.
 pub(super) fn open(config: &Config) -> Result<SubAgents, AppError> {
-    let value = |name: &str| crate::env::get(name).and_then(|value| value.into_string().ok());
     let configured = |name: &str| config.backends.keys().any(|known| known.as_str() == name);
     let known = |name: &str| configured(name) || backend::registry::built_in().contains(&name);
-    let settings = settings::read(&value, &known)?;
+    let settings = settings::read(&crate::env::text, &known)?;
     let log = Log::new(settings.log_level);
     Ok(SubAgents { settings, log, unanswered: Unanswered::default() })
 }

@@ -3,8 +3,9 @@
 use domain::run::{Cause, Failure, Outcome};
 use rmcp::model::{CallToolResult, ContentBlock, MetaObject};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
+use super::super::twice::{pretty, twice};
 use crate::app::RunView;
 
 const TIMED_OUT: i32 = 124;
@@ -98,11 +99,8 @@ pub(super) fn with_note(mut result: CallToolResult, note: &str) -> CallToolResul
 }
 
 fn both(value: &impl Serialize, is_error: bool) -> CallToolResult {
-    let text = serde_json::to_string_pretty(value).unwrap_or_default();
-    let content = vec![ContentBlock::text(text)];
-    let mut result = CallToolResult::success(content);
+    let mut result = twice(value, pretty);
     result.is_error = Some(is_error);
-    result.structured_content = Some(serde_json::to_value(value).unwrap_or(Value::Null));
     result
 }
 
