@@ -19,10 +19,10 @@ pub fn read(agent_file: AgentFile<'_>) -> (Option<Agent>, Vec<Diagnostic>) {
     markdown::read(agent_file, Format::Claude, Frontmatter::Required { hint: MINIMAL }, read_fields)
 }
 
-/// What a mode means for an agent that nobody can be asked about.
+/// What a mode means here.
 #[derive(Clone, Copy)]
 enum Mode {
-    /// What no rule allows is denied.
+    /// What no rule allows is asked about.
     Plain,
     Level(Level),
     /// A model of the vendor's decides.
@@ -32,7 +32,8 @@ enum Mode {
 const MODES: [(&str, Mode); 7] = [
     ("default", Mode::Plain),
     ("manual", Mode::Plain),
-    ("dontAsk", Mode::Plain),
+    // Beyond reading, only what a rule allows.
+    ("dontAsk", Mode::Level(Level::ReadOnly)),
     ("acceptEdits", Mode::Level(Level::SafeEdit)),
     ("plan", Mode::Level(Level::ReadOnly)),
     ("bypassPermissions", Mode::Level(Level::Yolo)),

@@ -260,6 +260,17 @@ pub enum WaitReason {
     },
 }
 
+impl WaitReason {
+    /// What the run does, in the words of its progress.
+    pub fn activity(&self) -> String {
+        match self {
+            Self::Answer { text, .. } => format!("asks: {text}"),
+            Self::Slot => "waiting for a slot".to_owned(),
+            Self::Session { .. } => "waiting for its session".to_owned(),
+        }
+    }
+}
+
 /// What was in force to keep the run's processes together and within their limits.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Containment {

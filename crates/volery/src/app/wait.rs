@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::id::RunId;
-use domain::run::{OutcomeKind, Phase};
+use domain::run::{OutcomeKind, Phase, WaitReason};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use journal::RunDir;
@@ -131,6 +131,7 @@ impl Engine {
         let view = self.view(dir, 0, 0)?;
         let (state, _) = journal::read_state(dir).map_err(store_error)?;
         let activity = match &state.phase {
+            Phase::Waiting(reason @ WaitReason::Answer { .. }) => reason.activity(),
             Phase::Waiting(_) => view.explanation,
             Phase::Accepted | Phase::Running | Phase::Stopping | Phase::Ended(_) => view.status.clone(),
         };

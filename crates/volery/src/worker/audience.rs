@@ -1,6 +1,6 @@
 //! Who is told how the run goes: the door that started it, and whoever watches it.
 
-use domain::run::{Phase, RunSpec, State, WaitReason};
+use domain::run::{Phase, RunSpec, State};
 
 use crate::app::Progress;
 use crate::clock;
@@ -69,9 +69,7 @@ impl Audience {
         self.pending = false;
         self.told_ms = now;
         let (status, activity) = match &state.phase {
-            Phase::Waiting(WaitReason::Answer { text, .. }) => ("waiting", format!("asks: {text}")),
-            Phase::Waiting(WaitReason::Slot) => ("waiting", "waiting for a slot".to_owned()),
-            Phase::Waiting(WaitReason::Session { .. }) => ("waiting", "waiting for its session".to_owned()),
+            Phase::Waiting(reason) => ("waiting", reason.activity()),
             Phase::Stopping => ("stopping", "stopping".to_owned()),
             Phase::Accepted | Phase::Running | Phase::Ended(_) => ("running", self.activity.clone()),
         };

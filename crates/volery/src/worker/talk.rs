@@ -130,6 +130,8 @@ impl Desk {
         // Whoever is asked must find the question after a crash too.
         self.log.sync()?;
         self.machine.step(crate::clock::monotonic_ms(), Input::WaitBegan);
+        // Whoever watches hears of it now, and not with the agent's next word, for which it waits.
+        self.audience.note("asked".to_owned());
         self.next_look = 0;
         Ok(())
     }
@@ -148,6 +150,7 @@ impl Desk {
             _ => (false, String::new()),
         };
         self.append(answered)?;
+        self.audience.note("was answered".to_owned());
         self.step(Input::WaitEnded).await?;
         match question.asker {
             Asker::Call(call) => {

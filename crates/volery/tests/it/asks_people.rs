@@ -39,6 +39,26 @@ fn the_question_is_shown_and_approved_in_the_shell() {
 }
 
 #[test]
+fn whoever_waits_is_told_the_question_and_how_to_answer_it() {
+    let stage = Stage::new();
+    stage.rehearsal("asker", "- ask: May I deploy?\n- say: after", "");
+    let notes = stage.path("notes");
+    let mut command = stage.command(["run", "asker", "go"]);
+    let stderr = std::fs::File::create(&notes).unwrap();
+    let mut child = command.stdin(std::process::Stdio::null()).stderr(stderr).spawn().unwrap();
+    let told = wait_for(PATIENCE, "the question", || {
+        let told = std::fs::read_to_string(&notes).unwrap();
+        told.contains("volery deny").then_some(told)
+    });
+    assert!(told.contains("asker asks: May I deploy?"), "{told}");
+    let short = told.split("volery approve ").nth(1).and_then(|rest| rest.split(',').next()).unwrap();
+    stage.volery(["approve", short]).ok();
+    assert!(child.wait().unwrap().success());
+    let told = std::fs::read_to_string(&notes).unwrap();
+    assert_eq!(told.matches("asks:").count(), 1, "said once: {told}");
+}
+
+#[test]
 fn a_denial_reaches_the_run_with_its_reason() {
     let (stage, id) = asking("");
     stage.volery(["deny", &id, "--reason", "not on a Friday"]).ok();

@@ -93,7 +93,7 @@ fn every_mode_of_claude_code_has_a_meaning() {
         accept(claude::read, "a", &text, warnings).setup.permission.level
     };
     assert_eq!(level("default", &[]), None);
-    assert_eq!(level("dontAsk", &[]), None);
+    assert_eq!(level("dontAsk", &[]), Some(Level::ReadOnly));
     assert_eq!(level("acceptEdits", &[]), Some(Level::SafeEdit));
     assert_eq!(level("bypassPermissions", &[]), Some(Level::Yolo));
     let auto =

@@ -27,7 +27,14 @@ pub(crate) enum Watched {
 
 /// The last sign of life of each run.
 #[derive(Clone, Default)]
-struct Latest(Arc<Mutex<BTreeMap<RunId, (Progress, Instant)>>>);
+struct Latest(Arc<Mutex<Signs>>);
+
+#[derive(Default)]
+struct Signs {
+    by_run: BTreeMap<RunId, (Progress, Instant)>,
+    /// The questions that were shown, by run.
+    shown: BTreeMap<RunId, String>,
+}
 
 /// Waits for runs. Signals concern `own`, the run that this command started.
 pub(crate) async fn watch(
@@ -50,7 +57,14 @@ pub(crate) async fn watch(
             waited = &mut waiting => {
                 break waited.map(|waited| Watched::Waited { waited, interrupted: interrupts > 0 });
             }
-            _ = redraw.tick() => live.draw(&latest.rows(), out),
+            _ = redraw.tick() => {
+                let questions = latest.new_questions();
+                if !questions.is_empty() {
+                    live.erase(out);
+                    questions.iter().for_each(|question| out.note(question));
+                }
+                live.draw(&latest.rows(), out);
+            }
             received = signals.next() => {
                 let response = respond(received, interrupts);
                 live.erase(out);
@@ -94,13 +108,37 @@ async fn cancel(app: &App, run: RunId, pace: CancelPace, out: &mut Out) {
 impl Latest {
     fn put(&self, progress: Progress) {
         let mut seen = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        seen.insert(progress.run_id, (progress, Instant::now()));
+        seen.by_run.insert(progress.run_id, (progress, Instant::now()));
+    }
+
+    /// Returns what runs have begun to ask, and how it is answered: a run that waits for a word should not look as if
+    /// it hung.
+    fn new_questions(&self) -> Vec<String> {
+        let mut seen = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let Signs { by_run, shown } = &mut *seen;
+        let mut questions = Vec::new();
+        for (run, (progress, _)) in by_run {
+            let asks = Some(progress.activity.clone()).filter(|activity| activity.starts_with("asks: "));
+            match asks {
+                Some(activity) if shown.get(run) != Some(&activity) => {
+                    let (agent, short) = (&progress.agent, run.short());
+                    questions.push(format!("{agent} {activity}"));
+                    questions.push(format!(
+                        "from another terminal: volery approve {short}, or volery deny {short}"
+                    ));
+                    shown.insert(*run, activity);
+                }
+                Some(_) => {}
+                None => _ = shown.remove(run),
+            }
+        }
+        questions
     }
 
     fn rows(&self) -> Vec<LiveRow> {
         let seen = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let several = seen.len() > 1;
-        seen.values().map(|(progress, at)| row(progress, *at, several)).collect()
+        let several = seen.by_run.len() > 1;
+        seen.by_run.values().map(|(progress, at)| row(progress, *at, several)).collect()
     }
 }
 
