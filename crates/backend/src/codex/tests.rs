@@ -415,8 +415,16 @@ fn what_the_agent_wants_is_asked_of_codex() {
     assert_eq!(thread["config"].get("project_doc_max_bytes"), None);
     let argv = prepare(|spec| spec.prompt = "secret prompt".to_owned()).unwrap().argv;
     assert!(!argv.iter().any(|word| word.contains("prompt")), "{argv:?}");
-    let refused = prepare(|spec| spec.setup.extra_args = vec!["-c".to_owned()]);
-    assert!(refused.is_err_and(|error| error.reason.contains("may not be given by an agent")));
+    for word in ["-c", "--config=notify=[\"x\"]", "--config=model_verbosity", "--config=features.x=true"] {
+        let refused = prepare(|spec| spec.setup.extra_args = vec![word.to_owned()]);
+        assert!(
+            refused.is_err_and(|error| error.reason.contains("may not be given by an agent")),
+            "{word} was taken"
+        );
+    }
+    let quiet = "--config=model_verbosity=\"low\"";
+    let argv = prepare(|spec| spec.setup.extra_args = vec![quiet.to_owned()]).unwrap().argv;
+    assert!(argv.iter().any(|word| word == quiet), "{argv:?}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use model_server::Reply;
 use serde_json::{Value, json};
 
 use super::place::{PATIENCE, Place};
-use crate::stage::Client;
+use crate::stage::{Client, wait_for};
 
 fn place(case: &str, script: Vec<Reply>) -> Option<Place> {
     let mut place = Place::make_for(&["codex"], case, script)?;
@@ -45,7 +45,9 @@ fn the_tools_are_the_ones_that_were_reviewed_and_wrong_calls_are_told() {
     };
     refused("codex", json!({}), "prompt is required");
     refused("codex", json!({"prompt": "x", "sandbox": "none"}), "sandbox is \"none\"; it can be read-only");
-    refused("codex", json!({"prompt": "x", "compact-prompt": "y"}), "compact-prompt is not honoured here");
+    refused("codex", json!({"prompt": "x", "profile": "y"}), "profile is not honoured here");
+    refused("codex", json!({"prompt": "x", "config": "model_verbosity"}), "config must be an object");
+    refused("codex", json!({"prompt": "x", "config": {"model_verbosity": []}}), "must be a text, a number");
     refused(
         "codex",
         json!({"prompt": "x", "config": {"mcp_servers": {}}}),
@@ -122,4 +124,73 @@ fn with_nobody_to_ask_what_needs_an_approval_is_denied() {
     let answer = call(&mut client, "codex", arguments);
     assert_eq!(answer["structuredContent"]["content"], json!("It was not allowed."), "{answer}");
     assert!(!place.stage.project().join("unasked.txt").exists());
+}
+
+#[test]
+fn what_a_call_says_about_model_instructions_and_settings_reaches_codex() {
+    let Some(place) = place("codex-settings", vec![Reply::say("Noted.")]) else { return };
+    let mut client = serve(&place, json!({}));
+    let arguments = json!({
+        "prompt": "Go.", "cwd": place.stage.project(), "model": "gpt-5.5", "approval-policy": "never",
+        "sandbox": "workspace-write", "base-instructions": "You count herons.",
+        "developer-instructions": "Count twice.", "compact-prompt": "Keep the \"numbers\".",
+        "config": {"model_reasoning_effort": "high", "tool_output_token_limit": 5000, "hide_agent_reasoning": true},
+    });
+    let answer = call(&mut client, "codex", arguments);
+    assert_eq!(answer["structuredContent"]["content"], json!("Noted."), "{answer}");
+    let seen = place.offline.server().seen();
+    let body = &seen.last().unwrap().body;
+    assert_eq!((&body["model"], &body["reasoning"]["effort"]), (&json!("gpt-5.5"), &json!("high")), "{body}");
+    let instructions = body["input"][0].to_string();
+    assert!(instructions.contains("You count herons.\\n\\nCount twice."), "{instructions}");
+    let spec = place.stage.spec(&place.stage.only_run());
+    assert_eq!(spec["setup"]["permission"]["level"], json!("safe-edit"));
+    let settings = [
+        "--config=tool_output_token_limit=5000",
+        "--config=hide_agent_reasoning=true",
+        "--config=compact_prompt=\"Keep the \\\"numbers\\\".\"",
+    ];
+    assert_eq!(spec["setup"]["extra_args"], json!(settings));
+}
+
+#[test]
+fn each_sandbox_allows_what_it_says() {
+    for (sandbox, inside, outside) in
+        [("read-only", false, false), ("workspace-write", true, false), ("danger-full-access", true, true)]
+    {
+        let Some(place) = place("codex-sandbox", Vec::new()) else { return };
+        // Folders for temporary files are open to it, and the stage is in one of them.
+        let elsewhere = tempfile::Builder::new().prefix("volery-it-").tempdir_in("/var/tmp").unwrap();
+        let beside = elsewhere.path().join("beside.txt");
+        let command = format!("touch inside.txt; touch {}", beside.display());
+        place
+            .offline
+            .server()
+            .add([Reply::call("exec_command", json!({"cmd": command})), Reply::say("Done.")]);
+        let arguments = json!({
+            "prompt": "Write.", "cwd": place.stage.project(), "sandbox": sandbox, "approval-policy": "never",
+        });
+        let answer = call(&mut serve(&place, json!({})), "codex", arguments);
+        assert_eq!(answer["structuredContent"]["content"], json!("Done."), "{answer}");
+        let there = (place.stage.project().join("inside.txt").exists(), beside.exists());
+        assert_eq!(there, (inside, outside), "{sandbox}");
+    }
+}
+
+#[test]
+fn the_same_call_again_waits_for_the_same_conversation() {
+    let Some(place) = place("codex-again", vec![Reply::say("At last.").after_ms(4_000)]) else { return };
+    place.stage.configure("[serve]\nwait = \"1s\"\n");
+    let mut client = serve(&place, json!({}));
+    let arguments = json!({"prompt": "Take your time.", "cwd": place.stage.project()});
+    let first = call(&mut client, "codex", arguments.clone());
+    let told = first["structuredContent"]["content"].as_str().unwrap();
+    assert!(told.contains("still at work"), "{first}");
+    let said = wait_for(PATIENCE, "the answer", || {
+        let again = call(&mut client, "codex", arguments.clone());
+        let said = again["structuredContent"]["content"].as_str().unwrap().to_owned();
+        (!said.contains("still at work")).then_some(said)
+    });
+    assert_eq!(said, "At last.");
+    place.stage.only_run();
 }

@@ -1,5 +1,6 @@
 //! What `codex` and `codex-reply` take. What cannot be honoured here is refused by name.
 
+use backend::codex::PERMITTED_SETTINGS;
 use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 
@@ -19,8 +20,9 @@ const SANDBOXES: [(&str, Sandbox); 3] = [
 /// Whether somebody is asked about what is beyond the sandbox.
 const POLICIES: [(&str, bool); 4] =
     [("untrusted", true), ("on-failure", true), ("on-request", true), ("never", false)];
-/// Settings of Codex that have a word of ours.
+/// The setting of Codex that has a word of ours.
 const EFFORT: &str = "model_reasoning_effort";
+const COMPACT_PROMPT: &str = "compact_prompt";
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Begin {
@@ -32,6 +34,8 @@ pub(super) struct Begin {
     pub(super) base_instructions: Option<String>,
     pub(super) developer_instructions: Option<String>,
     pub(super) effort: Option<String>,
+    /// Other settings of Codex, as arguments for it.
+    pub(super) settings: Vec<String>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -43,6 +47,8 @@ pub(super) struct Reply {
 impl Begin {
     pub(super) fn read(given: JsonObject) -> Result<Self, String> {
         let mut given = Given(given);
+        let (effort, mut settings) = given.config()?;
+        settings.extend(given.text("compact-prompt")?.map(|text| setting(COMPACT_PROMPT, &text.into())));
         let begun = Self {
             prompt: given.needed("prompt")?,
             model: given.text("model")?,
@@ -51,7 +57,8 @@ impl Begin {
             asks: given.choice("approval-policy", &POLICIES)?.unwrap_or(true),
             base_instructions: given.text("base-instructions")?,
             developer_instructions: given.text("developer-instructions")?,
-            effort: given.effort()?,
+            effort,
+            settings,
         };
         given.nothing_else()?;
         Ok(begun)
@@ -101,16 +108,30 @@ impl Given {
         known.map(Some).ok_or_else(|| format!("{key} is {text:?}; it can be {}", all.join(", ")))
     }
 
-    fn effort(&mut self) -> Result<Option<String>, String> {
-        let Some(Value::Object(config)) = self.take("config") else { return Ok(None) };
+    /// Takes the settings of Codex: how hard it thinks, and the others as arguments for it.
+    fn config(&mut self) -> Result<(Option<String>, Vec<String>), String> {
+        let config = match self.take("config") {
+            None => return Ok((None, Vec::new())),
+            Some(Value::Object(config)) => config,
+            Some(_) => return Err("config must be an object".to_owned()),
+        };
         let mut config = Self(config);
         let effort = config.text(EFFORT)?;
-        match config.0.keys().next() {
-            Some(key) => Err(format!(
-                "config.{key} cannot be set by a call; of Codex' settings, {EFFORT} can. Put others into its own config.toml"
-            )),
-            None => Ok(effort),
+        let mut settings = Vec::new();
+        for (key, value) in config.0.iter().filter(|(_, value)| !value.is_null()) {
+            if !PERMITTED_SETTINGS.contains(&key.as_str()) {
+                return Err(format!(
+                    "config.{key} cannot be set by a call; of Codex' settings, these can: {}. Put others into its own \
+                     config.toml",
+                    PERMITTED_SETTINGS.join(", ")
+                ));
+            }
+            if !(value.is_string() || value.is_number() || value.is_boolean()) {
+                return Err(format!("config.{key} must be a text, a number or true or false"));
+            }
+            settings.push(setting(key, value));
         }
+        Ok((effort, settings))
     }
 
     fn nothing_else(&self) -> Result<(), String> {
@@ -119,6 +140,11 @@ impl Given {
             None => Ok(()),
         }
     }
+}
+
+/// Returns a setting as an argument. What JSON writes for a text, a number or a truth value, TOML reads as the same.
+fn setting(key: &str, value: &Value) -> String {
+    format!("--config={key}={value}")
 }
 
 /// Returns the schema of `codex`.
@@ -142,10 +168,11 @@ pub(super) fn begin_schema() -> Value {
             "config": {
                 "type": "object",
                 "properties": { EFFORT: text("How hard the model thinks.") },
-                "description": "Settings of Codex for this conversation."
+                "description": format!("Settings of Codex for this conversation: {}.", PERMITTED_SETTINGS.join(", "))
             },
             "base-instructions": text("Takes the place of Codex' own instructions."),
             "developer-instructions": text("Comes after Codex' own instructions."),
+            "compact-prompt": text("Takes the place of what Codex asks for when it shortens a long conversation."),
         },
         "required": ["prompt"],
         "additionalProperties": false,

@@ -70,6 +70,7 @@ fn begin(asked: Begin, somebody_answers: bool) -> Start {
         setup.permission.ask = CHANGES.map(|tool| tool.parse().expect("a valid rule")).to_vec();
     }
     setup.effort = asked.effort;
+    setup.extra_args = asked.settings;
     (agent.system_prompt, setup.prompt_mode) = match (asked.base_instructions, asked.developer_instructions) {
         (Some(base), Some(developer)) => (format!("{base}\n\n{developer}"), PromptMode::Replace),
         (Some(base), None) => (base, PromptMode::Replace),
