@@ -3,6 +3,8 @@
 
 use std::borrow::Cow;
 
+use serde_json::Value;
+
 const ESCAPE: char = '\u{1b}';
 const BELL: char = '\u{7}';
 /// The longest escape sequence that is taken out as one.
@@ -28,13 +30,38 @@ pub fn harmless(text: &str) -> Cow<'_, str> {
     Cow::Owned(seen)
 }
 
+/// Takes out of a text what is not seen.
+pub fn clean(text: &mut String) {
+    if let Cow::Owned(seen) = harmless(text) {
+        *text = seen;
+    }
+}
+
+/// The same for every text of a value, and the names in it.
+pub fn clean_value(value: &mut Value) {
+    match value {
+        Value::String(text) => clean(text),
+        Value::Array(items) => items.iter_mut().for_each(clean_value),
+        Value::Object(object) => {
+            if object.keys().any(|name| matches!(harmless(name), Cow::Owned(_))) {
+                let entries = std::mem::take(object).into_iter();
+                object.extend(entries.map(|(name, value)| (harmless(&name).into_owned(), value)));
+            }
+            object.values_mut().for_each(clean_value);
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
 fn is_unseen(character: char) -> bool {
     match character {
         '\n' | '\t' => false,
         // Overrides, embeddings and isolates of the direction.
         '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
-        // Annotations, and tags that spell a second text.
-        '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}' => true,
+        // Annotations, and tags and variants that spell a second text.
+        '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e01ef}' => true,
+        // Spaces and joiners without width; those that scripts and emoji are written with stay.
+        '\u{200b}' | '\u{2060}'..='\u{2064}' | '\u{feff}' | '\u{180e}' => true,
         character => character.is_control(),
     }
 }
@@ -87,12 +114,21 @@ mod tests {
             ("50%\r100%\r\n", "50%\n100%\n"),
             ("a\u{202e}b\u{2066}c\u{2069}", "abc"),
             ("hi\u{e0069}\u{e0067}\u{e006e}", "hi"),
+            ("a\u{e0101}\u{e0148}b\u{200b}c\u{feff}", "abc"),
+            ("❤\u{fe0f} می\u{200c}خواهم", "❤\u{fe0f} می\u{200c}خواهم"),
             ("nul\0 del\u{7f} c1\u{9b}31m", "nul del c131m"),
             ("never ends \u{1b}[1;1;1", "never ends [1;1;1"),
             ("never ends \u{1b}]0;title", "never ends ]0;title"),
         ] {
             assert_eq!(harmless(text), seen, "{text:?}");
         }
+    }
+
+    #[test]
+    fn every_text_of_a_value_is_cleaned_and_so_are_names() {
+        let mut value = serde_json::json!({"a\u{1b}[1m": ["\u{202e}x", {"b": "\u{7}"}], "c": 1});
+        clean_value(&mut value);
+        assert_eq!(value, serde_json::json!({"a": ["x", {"b": ""}], "c": 1}));
     }
 
     proptest! {

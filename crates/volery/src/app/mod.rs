@@ -31,7 +31,9 @@ mod wait;
 
 use std::sync::Arc;
 
+use domain::harmless::clean;
 use domain::id::RunId;
+use domain::run::Caller;
 
 pub use crate::registry::{Folder, Prompts};
 
@@ -89,6 +91,14 @@ impl App {
     pub fn set_caller(&self, name: &str) {
         if let Way::Own(engine) = &self.way {
             engine.set_caller(name);
+        }
+    }
+
+    /// Returns who asks through this door; nothing inside a run, where that is the run's own affair.
+    pub fn caller(&self) -> Option<Caller> {
+        match &self.way {
+            Way::Own(engine) => Some(engine.caller()),
+            Way::Relayed(_) => None,
         }
     }
 
@@ -154,7 +164,12 @@ impl App {
     pub async fn get_run(&self, ask: GetRun) -> Result<RunDetail, AppError> {
         match &self.way {
             Way::Own(engine) => engine.get_run(ask).await,
-            Way::Relayed(relay) => relay.ask(Request::GetRun(ask), &mut |_| {}).await,
+            Way::Relayed(relay) => {
+                let mut detail: RunDetail = relay.ask(Request::GetRun(ask), &mut |_| {}).await?;
+                // Who asks from inside a run is a model, whichever door it uses.
+                detail.run.clean();
+                Ok(detail)
+            }
         }
     }
 
@@ -189,7 +204,11 @@ impl App {
     pub async fn read_output(&self, ask: ReadOutput) -> Result<OutputPage, AppError> {
         match &self.way {
             Way::Own(engine) => engine.read_output(&ask),
-            Way::Relayed(relay) => relay.ask(Request::ReadOutput(ask), &mut |_| {}).await,
+            Way::Relayed(relay) => {
+                let mut page: OutputPage = relay.ask(Request::ReadOutput(ask), &mut |_| {}).await?;
+                clean(&mut page.text);
+                Ok(page)
+            }
         }
     }
 

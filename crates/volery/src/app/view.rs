@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use domain::agent::Agent;
 use domain::diagnostic::Diagnostic;
+use domain::harmless::{clean, clean_value};
 use domain::id::RunId;
 use domain::run::{Branch, Changes, Containment, Outcome, Usage, Verification};
 use serde::{Deserialize, Serialize};
@@ -195,6 +196,16 @@ pub struct RunView {
     /// Lines of the journal that could not be read.
     #[serde(default)]
     pub damaged_lines: u64,
+}
+
+impl RunView {
+    /// Takes out of what the agent said whatever its reader could not see.
+    pub fn clean(&mut self) {
+        let texts = [&mut self.explanation, &mut self.stderr_tail];
+        let optional = [&mut self.result, &mut self.partial].into_iter().flatten();
+        texts.into_iter().chain(optional).chain(&mut self.warnings).for_each(clean);
+        self.structured.iter_mut().for_each(clean_value);
+    }
 }
 
 /// A command that is to confirm a success.

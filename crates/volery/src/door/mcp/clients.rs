@@ -56,7 +56,8 @@ const KNOWN: &[Known] = &[
     // Keeps about 10 kB of an answer, the head and the tail.
     Known { result_bytes: 8 << 10, ..known("codex", 240, 300) },
     known("gemini", 540, 600),
-    known("qwen", 540, 600),
+    // After five minutes without a word, unless its settings name another time.
+    known("qwen", 240, 300),
     Known { resets: true, wait_with_progress_s: 300, ..known("opencode", 45, SDK_LIMIT_S) },
     // Claude Desktop: four minutes, whatever happens.
     known("claude-ai", 200, 240),

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use domain::id::RunId;
+use domain::run::Caller;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
@@ -19,6 +20,7 @@ pub(crate) type Answering<'a, T> = BoxFuture<'a, Result<T, AppError>>;
 /// The app as the door sees it. Every method is that of `App`.
 pub(crate) trait Front: Send + Sync + 'static {
     fn set_caller(&self, name: &str);
+    fn caller(&self) -> Option<Caller>;
     fn list_agents(&self, ask: ListAgents) -> Answering<'_, AgentList>;
     fn read_agents(&self, folder: Folder) -> Answering<'_, FoundAgents>;
     fn iac_entries(&self) -> Answering<'_, Vec<Entry>>;
@@ -40,6 +42,10 @@ pub(crate) trait Front: Send + Sync + 'static {
 impl Front for App {
     fn set_caller(&self, name: &str) {
         self.set_caller(name);
+    }
+
+    fn caller(&self) -> Option<Caller> {
+        self.caller()
     }
 
     fn list_agents(&self, ask: ListAgents) -> Answering<'_, AgentList> {

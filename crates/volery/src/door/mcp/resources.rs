@@ -1,5 +1,6 @@
 //! Agents and runs as resources, for clients that attach them to a conversation.
 
+use domain::harmless::{clean, clean_value};
 use domain::id::RunRef;
 use rmcp::model::{
     ErrorData, ListResourcesResult, MetaObject, ProtocolVersion, ReadResourceResult, Resource,
@@ -9,7 +10,6 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::call::Call;
-use super::clean;
 use super::events;
 use crate::app::{AppError, ErrorKind, GetRun, ListAgents};
 
@@ -131,7 +131,7 @@ async fn read_result(
     };
     let run = call.door.app.get_run(ask).await.map_err(|error| failed(uri, &error))?.run;
     let mut text = run.result.unwrap_or_default();
-    clean::text(&mut text);
+    clean(&mut text);
     let mut contents = ResourceContents::text(text, uri).with_mime_type(TEXT);
     if let Some(next) = run.result_next_offset {
         let mut meta = MetaObject::new();
@@ -177,7 +177,7 @@ fn to_text(value: &impl Serialize) -> Result<String, ErrorData> {
     let mut value = serde_json::to_value(value).map_err(|error| {
         ErrorData::internal_error(format!("the resource could not be written: {error}"), None)
     })?;
-    clean::value(&mut value);
+    clean_value(&mut value);
     Ok(value.to_string())
 }
 

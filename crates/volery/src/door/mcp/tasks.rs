@@ -1,6 +1,7 @@
 //! The Tasks extension: a task is a run, seen through the journal. Its id is the run's id, whose 74 random bits
 //! nobody guesses, so a task outlives this server and can be read from the next one.
 
+use domain::harmless::clean_value;
 use domain::id::RunId;
 use domain::run::{CancelOrder, OutcomeKind};
 use jiff::{SignedDuration, Timestamp};
@@ -11,7 +12,6 @@ use rmcp::model::{
 use serde_json::Value;
 
 use super::call::Call;
-use super::clean;
 use super::elicit;
 use super::tools::{RunReport, is_failure};
 use crate::app::{Answer, AppError, Cancel, CancelTarget, ErrorKind, GetRun, RunView, WaitingView};
@@ -124,7 +124,7 @@ fn result_of(call: &Call<'_>, view: RunView) -> Result<JsonObject, ErrorData> {
     let unwritable =
         |error| ErrorData::internal_error(format!("the result could not be written: {error}"), None);
     let mut report = serde_json::to_value(RunReport::of(view, &call.client)).map_err(unwritable)?;
-    clean::value(&mut report);
+    clean_value(&mut report);
     let result =
         if failed { CallToolResult::structured_error(report) } else { CallToolResult::structured(report) };
     match serde_json::to_value(result).map_err(unwritable)? {

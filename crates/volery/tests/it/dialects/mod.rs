@@ -1,6 +1,7 @@
 //! Servers that stand in for other systems: their tools, their answers, and their defects, which are not there.
 
 mod budgie;
+mod every_dialect;
 mod per_agent;
 mod powerspawn;
 mod sub_agents_mcp;

@@ -31,3 +31,14 @@ fn without_the_native_dialect_it_is_refused() {
     let refused = stage.volery(["serve", "--tools", "per-agent", "--dialect", "codex"]).exits(2);
     assert!(refused.stderr.contains("this server does not speak it"), "{refused:?}");
 }
+
+#[test]
+fn an_agent_that_gets_no_tool_is_named() {
+    let stage = Stage::new();
+    stage.rehearsal("a-b", "- say: one", "");
+    stage.rehearsal("a_b", "- say: two", "");
+    let mut command = stage.command(["serve", "--tools", "per-agent"]);
+    let output = command.stdin(std::process::Stdio::null()).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(told.contains("has no tool of its own") && told.contains("agent_a_b"), "{told}");
+}

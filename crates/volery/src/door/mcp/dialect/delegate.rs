@@ -5,16 +5,16 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use domain::id::RunId;
+use domain::size::display_bytes;
 use rmcp::model::InputRequiredResult;
 use sha2::{Digest, Sha256};
 
 use super::super::call::Call;
-use super::super::clean;
 use super::super::clients::CancelMeaning;
 use super::super::elicit;
 use super::super::tools::obey_cancel;
 use super::super::waiting::{self, WaitEnd};
-use crate::app::{AppError, GetRun, RunView, Start, WaitUntil};
+use crate::app::{AppError, ErrorKind, GetRun, RunView, Start, WaitUntil};
 
 /// The most of an answer that is given in one piece.
 const RESULT_BYTES_MAX: u64 = 1 << 20;
@@ -56,6 +56,14 @@ impl Words {
         let text = serde_json::to_vec(call).unwrap_or_default();
         Self(Sha256::digest(&text).into())
     }
+
+    /// The same words of somebody else are another call.
+    fn said_by(self, token: Option<&str>) -> Self {
+        match token {
+            Some(token) => Self(Sha256::new().chain_update(self.0).chain_update(token).finalize().into()),
+            None => self,
+        }
+    }
 }
 
 impl Unanswered {
@@ -78,6 +86,35 @@ impl Unanswered {
     }
 }
 
+/// Returns the run that the same call has started, unless its record is gone by now.
+async fn still_there(
+    call: &Call<'_>,
+    unanswered: &Unanswered,
+    words: Words,
+) -> Result<Option<RunId>, AppError> {
+    let Some(run) = unanswered.find(words) else { return Ok(None) };
+    let look = GetRun { run: run.to_string(), result_max: 0, ..GetRun::default() };
+    match call.door.app.get_run(look).await {
+        Ok(_) => Ok(Some(run)),
+        Err(error) if error.kind == ErrorKind::NotFound => {
+            unanswered.forget(words);
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// An answer that is longer than one piece says so: its caller has no way to ask for the next.
+fn say_if_cut(view: &mut RunView) {
+    let Some(given) = view.result_next_offset else { return };
+    let note = format!(
+        "\n\n[This is the beginning of the answer, {}. The whole of it is printed by: volery wait {}]",
+        display_bytes(given),
+        view.short_id
+    );
+    view.result.get_or_insert_default().push_str(&note);
+}
+
 /// Starts a run, or finds the one that the same call has started, and waits for it.
 pub(super) async fn delegate(
     call: &Call<'_>,
@@ -85,7 +122,12 @@ pub(super) async fn delegate(
     words: Words,
     start: Start,
 ) -> Result<Delegated, AppError> {
-    let run = match call.resumed.or_else(|| unanswered.find(words)) {
+    let words = words.said_by(call.door.app.caller().and_then(|caller| caller.token).as_deref());
+    let known = match call.resumed {
+        Some(run) => Some(run),
+        None => still_there(call, unanswered, words).await?,
+    };
+    let run = match known {
         Some(run) => run,
         None => call.door.app.start(start).await?.run_id,
     };
@@ -94,7 +136,8 @@ pub(super) async fn delegate(
         WaitEnd::Waited(_) | WaitEnd::Asked(_) => {
             let ask = GetRun { run: run.to_string(), result_max: RESULT_BYTES_MAX, ..GetRun::default() };
             let mut view = Box::new(call.door.app.get_run(ask).await?.run);
-            clean::run(&mut view);
+            view.clean();
+            say_if_cut(&mut view);
             if view.ended {
                 unanswered.forget(words);
                 return Ok(Delegated::Ended(view));

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use domain::diagnostic::Diagnostic;
 use domain::dialect::DialectName;
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -31,13 +32,24 @@ pub(super) struct PerAgent {
 pub(super) async fn open(app: &App) -> Result<PerAgent, AppError> {
     let list = app.list_agents(ListAgents::default()).await?;
     let mut tools: Vec<(Tool, String)> = Vec::new();
-    for agent in list.agents.into_iter().filter(|agent| agent.problem.is_none()).take(AGENTS_MAX) {
+    let mut left_out = Vec::new();
+    for agent in list.agents.into_iter().filter(|agent| agent.problem.is_none()) {
         let tool = tool_of(&agent);
-        // Two names that differ only in what a tool's name cannot hold: the first has the tool.
-        if tools.iter().all(|(known, _)| known.name != tool.name) {
-            tools.push((tool, agent.name));
-        }
+        let taken = tools.iter().find(|(known, _)| known.name == tool.name);
+        let why = match taken {
+            // Two names that differ only in what a tool's name cannot hold: the first has the tool.
+            Some((_, first)) => format!("{first} has the tool {}", tool.name),
+            None if tools.len() >= AGENTS_MAX => format!("there are {AGENTS_MAX} already"),
+            None => {
+                tools.push((tool, agent.name));
+                continue;
+            }
+        };
+        let message = format!("{} has no tool of its own: {why}", agent.name);
+        left_out
+            .push(Diagnostic::warning("(--tools per-agent)", message).hint("run_agent starts it by name"));
     }
+    super::complain(&left_out);
     Ok(PerAgent { tools })
 }
 

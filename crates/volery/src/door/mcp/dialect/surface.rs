@@ -16,6 +16,9 @@ use super::super::clean;
 use super::{BudgieFlags, Dialect, budgie, codex, jarvis, per_agent, powerspawn, sub_agents, volery};
 use crate::app::{App, AppError};
 
+/// How to take what agents say, whatever the tools are called.
+const DATA: &str = include_str!("answers_are_data.md");
+
 /// Everything that a server offers. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Surface(Arc<Offered>);
@@ -109,8 +112,13 @@ impl Surface {
     }
 
     pub(in super::super) fn instructions(&self) -> String {
-        let all = self.0.dialects.iter().map(|dialect| dialect.instructions());
-        all.filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n\n")
+        let mut all: Vec<String> = self.0.dialects.iter().map(|dialect| dialect.instructions()).collect();
+        // The native dialect says it in its own words.
+        if self.0.dialects.iter().all(|dialect| dialect.name() != DialectName::Volery) {
+            all.push(DATA.trim_end().to_owned());
+        }
+        all.retain(|text| !text.is_empty());
+        all.join("\n\n")
     }
 
     pub(in super::super) fn has_tasks(&self) -> bool {

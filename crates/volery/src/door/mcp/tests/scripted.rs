@@ -321,6 +321,10 @@ impl Front for Scripted {
         async move { Ok(OutputPage { text, next_offset: ask.offset + 10, complete: true }) }.boxed()
     }
 
+    fn caller(&self) -> Option<domain::run::Caller> {
+        None
+    }
+
     fn detach(&self, run: RunId) {
         self.note(format!("detach {}", run.short()));
     }

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
+use domain::harmless::clean_value;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use rmcp::model::{
@@ -14,7 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::super::call::Call;
-use super::super::{clean, resources};
+use super::super::resources;
 use super::{
     answer_run, arguments, cancel_run, get_run, health, list_agents, list_runs, run_agent, run_agents,
     schema, wait_runs,
@@ -136,7 +137,7 @@ async fn run<T: NativeTool>(call: &Call<'_>, arguments: Value) -> Result<CallToo
         let mut value = written.map_err(|error| {
             AppError::internal(format!("the answer could not be written as JSON: {error}"))
         })?;
-        clean::value(&mut value);
+        clean_value(&mut value);
         Ok::<_, AppError>(value)
     };
     let links = |output: &T::Output| match resources::can_be_linked(call) {

@@ -24,7 +24,7 @@ use crate::env;
 
 const TOOL: &str = "run_subagent";
 const DESCRIPTION: &str = include_str!("run_subagent.md");
-/// The constant name of the caller.
+/// The constant name of a caller without a token.
 const CALLER: &str = "main";
 const WITHIN: &str = "jarvis";
 /// Jarvis never forgets a session; this long after its last use it is as good as forgotten.
@@ -41,7 +41,11 @@ pub(super) struct Jarvis {
 
 /// Finds the home of Jarvis and the agents that its tool shall describe.
 pub(super) async fn open(app: &App) -> Result<Jarvis, AppError> {
-    let named = env::directory(env::JARVIS_HOME);
+    let named = env::get(env::JARVIS_HOME).map(PathBuf::from);
+    if let Some(home) = named.as_ref().filter(|home| !home.is_absolute() || !home.is_dir()) {
+        let message = format!("JARVIS_HOME is {}, which is no absolute path of a directory", home.display());
+        return Err(AppError::usage(message).hint("name the directory that has agents/NAME/agent.md"));
+    }
     let home = match &named {
         Some(home) => home.clone(),
         None => app.directory().ok_or_else(|| AppError::usage("JARVIS_HOME is not set"))?,
@@ -88,8 +92,9 @@ impl Jarvis {
             return Ok(reply::error(&message).into());
         };
         let agent = agent.agent.clone();
-        if !agent.callers.allow_root(&call.client.name) {
-            let message = format!("Agent \"{name}\" does not allow caller \"{CALLER}\".");
+        if let Some(caller) = call.door.app.caller().filter(|caller| !agent.callers.allow(caller)) {
+            let caller = caller.token.as_deref().unwrap_or(CALLER);
+            let message = format!("Agent \"{name}\" does not allow caller \"{caller}\".");
             return Ok(reply::error(&message).into());
         }
         let timeout_ms = agent.limits.timeout_ms;

@@ -64,8 +64,9 @@ fn failure(agent: &str, timeout_ms: Option<u64>, run: &RunView) -> Option<(&'sta
             (PARSE_ERROR, "No result event or text content in Claude output.".to_owned())
         }
         Outcome::Failed { failure: Failure::Schema { reason, errors } } => {
-            let lines = std::iter::once(reason).chain(errors).map(String::as_str);
-            (PARSE_ERROR, lines.collect::<Vec<_>>().join("\n"))
+            // Where there is a list, the reason is the same in one line.
+            let message = if errors.is_empty() { reason.clone() } else { errors.join("\n") };
+            (PARSE_ERROR, message)
         }
         Outcome::Failed { .. }
         | Outcome::Partial { .. }
