@@ -123,6 +123,11 @@ pub trait Backend: Sync {
     fn program(&self) -> Option<&'static Program> {
         None
     }
+
+    /// Names the variables that its process gets if they are set, whether or not the agent names them.
+    fn variables(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
 }
 
 /// Where a run is prepared.

@@ -51,6 +51,11 @@ pub fn by_kind(kind: &str) -> Option<&'static dyn Backend> {
     all().find(|backend| backend.kind() == kind)
 }
 
+/// Returns the backends whose processes get this variable if it is set.
+pub fn knowing(variable: &str) -> Vec<&'static str> {
+    all().filter(|backend| backend.variables().contains(&variable)).map(|backend| backend.kind()).collect()
+}
+
 /// Returns the backends that have a vendor's program, by name; of several with the same program the first.
 pub fn vendors() -> impl Iterator<Item = (&'static str, &'static Program)> {
     let of = |backend: &dyn Backend| Some((backend.kind(), backend.program()?));

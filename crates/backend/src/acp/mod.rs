@@ -87,6 +87,10 @@ impl Backend for Known {
         Some(self.program)
     }
 
+    fn variables(&self) -> Vec<&'static str> {
+        self.variables.concat()
+    }
+
     fn capabilities(&self, _options: &Value) -> Capabilities {
         capabilities(&self.habits)
     }

@@ -65,6 +65,11 @@ impl Backend for Api {
         self.service.map_or(CONFIGURED, |service| service.backend)
     }
 
+    fn variables(&self) -> Vec<&'static str> {
+        let of = |service: &'static Provider| service.keys.iter().copied().chain([service.address_variable]);
+        self.service.into_iter().flat_map(of).collect()
+    }
+
     fn capabilities(&self, _options: &Value) -> Capabilities {
         Capabilities {
             system_prompt: true,

@@ -76,6 +76,10 @@ impl Backend for Claude {
         Some(&versions::PROGRAM)
     }
 
+    fn variables(&self) -> Vec<&'static str> {
+        VARIABLES.iter().copied().chain(self.service.map(|(_, key)| key)).collect()
+    }
+
     fn capabilities(&self, _options: &Value) -> Capabilities {
         Capabilities {
             system_prompt: true,

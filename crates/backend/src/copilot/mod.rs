@@ -68,6 +68,10 @@ impl Backend for Copilot {
         Some(&versions::PROGRAM)
     }
 
+    fn variables(&self) -> Vec<&'static str> {
+        VARIABLES.to_vec()
+    }
+
     fn capabilities(&self, _options: &Value) -> Capabilities {
         Capabilities {
             system_prompt: true,

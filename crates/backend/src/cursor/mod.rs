@@ -43,6 +43,10 @@ impl Backend for Cursor {
         Some(&PROGRAM)
     }
 
+    fn variables(&self) -> Vec<&'static str> {
+        VARIABLES.to_vec()
+    }
+
     fn capabilities(&self, _options: &Value) -> Capabilities {
         Capabilities {
             system_prompt: true,

@@ -42,6 +42,10 @@ impl Backend for Grok {
         Some(&PROGRAM)
     }
 
+    fn variables(&self) -> Vec<&'static str> {
+        VARIABLES.to_vec()
+    }
+
     fn capabilities(&self, _options: &Value) -> Capabilities {
         Capabilities {
             system_prompt: true,

@@ -69,6 +69,10 @@ impl Backend for Kiro {
         Some(&PROGRAM)
     }
 
+    fn variables(&self) -> Vec<&'static str> {
+        VARIABLES.to_vec()
+    }
+
     fn capabilities(&self, options: &Value) -> Capabilities {
         let launch = Launch::of(options);
         let sessions = launch.sessions.is_some() || launch.container.is_some();
