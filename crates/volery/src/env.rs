@@ -94,6 +94,11 @@ pub const BASE: [&str; 23] = [
 ];
 pub const BASE_PREFIXES: [&str; 2] = ["LC_", "XDG_"];
 
+/// Tells whether every agent gets this variable.
+pub fn is_base(name: &str) -> bool {
+    BASE.contains(&name) || BASE_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
 /// Returns a variable that is set and not empty.
 #[expect(clippy::disallowed_methods, reason = "this is the one place")]
 pub fn get(name: &str) -> Option<OsString> {

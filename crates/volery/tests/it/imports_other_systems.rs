@@ -17,10 +17,14 @@ fn sub_agents_mcp_is_found_in_a_clients_configuration() {
     let stage = Stage::new();
     let project = stage.project();
     write(&project.join("team/reviewer.md"), "# Reviewer\nYou review.\n");
-    write(&project.join(".mcp-sessions/s1_reviewer.json"), "{}");
+    let exchange = json!({"request": {"prompt": "p"}, "response": {"stdout": "a"}});
+    let session = json!({"sessionId": "s1", "agentType": "reviewer", "history": [exchange]});
+    write(&project.join(".mcp-sessions/s1_reviewer.json"), &session.to_string());
+    write(&project.join(".mcp-sessions/s2_reviewer.json"), "{}");
     let config = json!({"mcpServers": {"subs": {
         "command": "npx", "args": ["-y", "sub-agents-mcp"],
-        "env": {"AGENTS_DIR": project.join("team"), "AGENT_TYPE": "claude", "LOG_FILE": "/x", "SECRET_X": "s3cret"},
+        "env": {"AGENTS_DIR": project.join("team"), "AGENT_TYPE": "claude", "LOG_FILE": "/x", "SECRET_X": "s3cret",
+            "SESSION_ENABLED": "true", "ANTHROPIC_API_KEY": "s3cret", "OPENAI_API_KEY": "s3cret"},
     }}});
     write(&project.join(".mcp.json"), &config.to_string());
     let report = stage.json(["import"]);
@@ -33,16 +37,21 @@ fn sub_agents_mcp_is_found_in_a_clients_configuration() {
     );
     assert_eq!(
         found["change"],
-        json!({"command": "volery", "args": ["serve", "--dialect", "sub-agents-mcp"]})
+        json!({"command": "volery", "args": ["serve", "--dialect", "sub-agents-mcp"],
+            "lines": ["\"command\": \"volery\", \"args\": [\"serve\",\"--dialect\",\"sub-agents-mcp\"]"]})
     );
+    assert_eq!(found["to_mend"], json!([]));
     assert_eq!(
         (&found["agents"][0]["name"], &found["agents"][0]["backend"]),
         (&json!("reviewer"), &json!("claude"))
     );
     assert_eq!(found["sessions"], json!(["s1_reviewer"]));
-    assert_eq!(found["honoured"], json!(["AGENTS_DIR", "AGENT_TYPE"]));
+    assert_eq!(
+        found["honoured"],
+        json!(["AGENTS_DIR", "AGENT_TYPE", "ANTHROPIC_API_KEY", "SESSION_ENABLED"])
+    );
     let not: Vec<_> = found["not_honoured"].as_array().unwrap().iter().map(|told| &told["name"]).collect();
-    assert_eq!(not, ["LOG_FILE", "SECRET_X"]);
+    assert_eq!(not, ["LOG_FILE", "OPENAI_API_KEY", "SECRET_X"]);
     assert!(!report.to_string().contains("s3cret"), "a value was told");
     assert_eq!(fs::read_to_string(project.join(".mcp.json")).unwrap(), config.to_string());
     let text = stage.volery(["import"]).ok().stdout;
@@ -62,8 +71,12 @@ fn jarvis_keeps_its_home_and_its_sessions() {
         &home.join("agents/scout/agent.md"),
         "---\nname: scout\ndescription: Looks.\nsession: true\n---\nYou look.\n",
     );
+    write(
+        &home.join("agents/forgetful/agent.md"),
+        "---\nname: forgetful\ndescription: Forgets.\nsession: false\n---\nYou forget.\n",
+    );
     write(&home.join("agents/broken/agent.md"), "---\ndescription: [\n---\n");
-    write(&home.join("data/sessions.json"), "{\"scout\": \"x\"}");
+    write(&home.join("data/sessions.json"), "{\"scout\": \"x\", \"forgetful\": \"y\"}");
     let server = home.join("dist/mcp/subagent-server.js");
     let entry = format!("[mcp_servers.jarvis-subagents]\ncommand = \"node\"\nargs = [{server:?}]\n");
     write(&stage.path("home/.codex/config.toml"), &entry);
@@ -71,7 +84,15 @@ fn jarvis_keeps_its_home_and_its_sessions() {
     let found = &report["found"][0];
     assert_eq!(found["entry"]["client"], "codex", "{report}");
     assert_eq!(found["change"]["env"], json!({"JARVIS_HOME": home}));
-    assert_eq!((&found["agents"][0]["name"], &found["sessions"]), (&json!("scout"), &json!(["scout"])));
+    assert_eq!(
+        found["change"]["lines"],
+        json!([
+            "command = \"volery\"",
+            "args = [\"serve\",\"--dialect\",\"jarvis\"]",
+            format!("and in env: JARVIS_HOME = {home:?}"),
+        ])
+    );
+    assert_eq!((&found["agents"][1]["name"], &found["sessions"]), (&json!("scout"), &json!(["scout"])));
     let broken = found["diagnostics"].as_array().unwrap();
     assert!(broken.iter().any(|problem| problem["file"].as_str().unwrap().contains("broken")), "{report}");
 }
@@ -87,8 +108,10 @@ fn flags_of_budgie_stay() {
         "command": "/opt/budgie", "args": ["-agent-timeout", "5m", format!("--agents-dir={}", stage.path("kiro").display()), "--odd"],
     }}});
     write(&stage.path("home/.kiro/settings/mcp.json"), &config.to_string());
+    write(&stage.path("home/.kiro/sub-agents/sessions/0000-uuid/x"), "");
     let report = stage.json(["import"]);
     let found = &report["found"][0];
+    assert_eq!((&found["sessions"], &found["to_mend"]), (&json!([]), &json!([])), "{report}");
     let dir = format!("--agents-dir={}", stage.path("kiro").display());
     assert_eq!(
         found["change"]["args"],
@@ -121,4 +144,174 @@ fn an_entry_that_was_changed_already_is_not_old() {
     let report = stage.json(["import"]);
     assert_eq!(report["found"], json!([]));
     assert!(report["problems"][0].as_str().unwrap().contains("line 1, column 2"), "{report}");
+}
+
+/// Writes a file and returns the one mapping that is found.
+fn only(stage: &Stage, path: &Path, text: &str) -> serde_json::Value {
+    write(path, text);
+    let report = stage.json(["import"]);
+    assert_eq!(report["found"].as_array().unwrap().len(), 1, "{report}");
+    report["found"][0].clone()
+}
+
+#[test]
+fn jarvis_is_found_where_its_design_registers_it() {
+    let stage = Stage::new();
+    let config = json!({"mcpServers": {"jarvis-subagents":
+        {"command": "node", "args": ["dist/mcp/subagent-server.js"]}}});
+    write(&stage.project().join("dist/mcp/subagent-server.js"), "");
+    let found = only(&stage, &stage.project().join(".claude/settings.json"), &config.to_string());
+    assert_eq!(
+        found["entry"],
+        json!({"client": "claude", "file": stage.project().join(".claude/settings.json"), "name": "jarvis-subagents"})
+    );
+    let why = found["to_mend"][0]["why"].as_str().unwrap();
+    assert!(why.contains("reads no servers from this file") && why.ends_with(".mcp.json"), "{found}");
+    // Also where the home is the project: without it, agents with servers wait for `volery trust`.
+    assert_eq!(found["change"]["env"], json!({"JARVIS_HOME": stage.project()}));
+}
+
+#[test]
+fn budgie_is_found_in_the_orchestrators_agent_file() {
+    let stage = Stage::new();
+    let agent = json!({
+        "name": "orchestrator",
+        "mcpServers": {"kiro-subagents": {"command": "/path/to/budgie", "args": [], "type": "stdio"}},
+        "tools": ["@kiro-subagents"],
+    });
+    let file = stage.path("home/.kiro/agents/orchestrator.json");
+    let found = only(&stage, &file, &agent.to_string());
+    assert_eq!((&found["system"], &found["entry"]["client"]), (&json!("budgie"), &json!("kiro")));
+    assert_eq!(found["entry"]["file"], json!(file));
+    assert_eq!(found["change"]["args"], json!(["serve", "--dialect", "budgie"]));
+}
+
+#[test]
+fn powerspawn_is_found_as_its_document_sets_it_up() {
+    let stage = Stage::new();
+    let server = json!({"command": "python", "args": ["powerspawn/mcp_server.py"],
+        "env": {"PYTHONIOENCODING": "utf-8", "PYTHONUNBUFFERED": "1", "XAI_API_KEY": "k", "OPENAI_API_KEY": "k"}});
+    let found = only(
+        &stage,
+        &stage.project().join(".mcp.json"),
+        &json!({"mcpServers": {"agents": server}}).to_string(),
+    );
+    assert_eq!(
+        (&found["system"], &found["change"]["args"]),
+        (&json!("powerspawn"), &json!(["serve", "--dialect", "powerspawn"]))
+    );
+    assert_eq!(found["honoured"], json!(["OPENAI_API_KEY", "XAI_API_KEY"]));
+    assert!(found["note"].as_str().unwrap().contains("root and in its folder powerspawn"), "{found}");
+    fs::remove_file(stage.project().join(".mcp.json")).unwrap();
+    let server =
+        json!({"command": "python", "args": ["powerspawn/mcp_server.py"], "cwd": "${workspaceFolder}"});
+    let config = json!({"servers": {"powerspawn": server}});
+    let found = only(&stage, &stage.project().join(".vscode/mcp.json"), &config.to_string());
+    assert_eq!(found["entry"]["client"], "vscode");
+}
+
+#[test]
+fn servers_that_claude_code_keeps_for_this_project_are_found_and_those_of_others_not() {
+    let stage = Stage::new();
+    let server = json!({"mcpServers": {"subs": {"command": "npx", "args": ["sub-agents-mcp"], "env": {}}}});
+    let state = json!({"projects": {stage.project().to_str().unwrap(): server, "/elsewhere": server}});
+    let found = only(&stage, &stage.path("home/.claude.json"), &state.to_string());
+    assert_eq!(found["entry"]["below"], json!(stage.project()));
+    assert_eq!(found["to_mend"][0]["name"], "AGENTS_DIR", "{found}");
+}
+
+#[test]
+fn claude_desktop_is_looked_at() {
+    let stage = Stage::new();
+    let server = json!({"mcpServers": {"subs": {"command": "npx", "args": ["sub-agents-mcp"]}}});
+    let file = stage.path("home/Library/Application Support/Claude/claude_desktop_config.json");
+    assert_eq!(only(&stage, &file, &server.to_string())["entry"]["client"], "claude-desktop");
+}
+
+#[test]
+fn codex_as_a_server_is_a_system_too() {
+    let stage = Stage::new();
+    let entry = |words: serde_json::Value| json!({"mcp": {"codex": {"type": "local", "command": words}}});
+    let file = stage.project().join("opencode.json");
+    let words = json!(["npx", "-y", "@openai/codex", "mcp-server", "-c", "model=x"]);
+    let found = only(&stage, &file, &entry(words).to_string());
+    assert_eq!(found["system"], "codex");
+    assert_eq!(
+        found["change"]["lines"],
+        json!(["\"command\": [\"volery\",\"serve\",\"--dialect\",\"codex\"]"]),
+        "opencode has one list"
+    );
+    assert_eq!(found["not_honoured"][0]["name"], "-c", "{found}");
+    write(&file, &entry(json!(["codex", "mcp", "list"])).to_string());
+    assert_eq!(stage.json(["import"])["found"], json!([]));
+}
+
+#[test]
+fn a_kiwi_entry_is_not_told_to_start_what_is_not_there() {
+    let stage = Stage::new();
+    let config = json!({"mcpServers": {"kiwi": {"command": "python", "args": ["-m", "kiwi_mcp.server"]}}});
+    let found = only(&stage, &stage.project().join(".mcp.json"), &config.to_string());
+    assert_eq!((&found["system"], &found["available"]), (&json!("kiwi"), &json!(false)));
+    assert!(found.get("change").is_none(), "{found}");
+}
+
+#[test]
+fn values_that_the_server_would_refuse_are_told_beforehand() {
+    let stage = Stage::new();
+    let project = stage.project();
+    fs::create_dir(project.join("team")).unwrap();
+    let config = |folder: &str| {
+        json!({"mcp": {"subs": {"type": "local", "command": ["npx", "sub-agents-mcp"], "environment": {
+            "AGENTS_DIR": folder, "EXECUTION_TIMEOUT_MS": "abc", "AGENT_TYPE": "cursor", "AGENT_EFFORT": "high",
+            "AGENT_PERMISSION": "all", "LOG_LEVEL": "warn",
+        }}}})
+    };
+    let file = project.join("opencode.json");
+    let found = only(&stage, &file, &config("./team").to_string());
+    let named = |found: &serde_json::Value| -> Vec<String> {
+        let told = found["to_mend"].as_array().unwrap().iter();
+        told.map(|told| told["name"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(named(&found), ["AGENT_EFFORT", "AGENT_PERMISSION", "EXECUTION_TIMEOUT_MS"], "{found}");
+    assert_eq!(found["change"]["env"], json!({"AGENTS_DIR": project.join("team")}));
+    let line = format!("and in \"environment\": \"AGENTS_DIR\": {:?}", project.join("team"));
+    assert_eq!(found["change"]["lines"][1], json!(line));
+    assert_eq!(
+        (&found["honoured"], &found["differs"][0]["name"]),
+        (&json!(["AGENT_TYPE", "LOG_LEVEL"]), &json!("AGENTS_DIR"))
+    );
+    let found = only(&stage, &file, &config("/not/there").to_string());
+    assert_eq!(named(&found)[0], "AGENTS_DIR", "{found}");
+    assert!(
+        found["to_mend"][0]["why"].as_str().unwrap().contains("there is no folder /not/there"),
+        "{found}"
+    );
+}
+
+#[test]
+fn variables_that_an_agents_servers_need_and_nobody_has_set_are_told() {
+    let stage = Stage::new();
+    let home = stage.path("jarvis");
+    let agent = "---\nname: seeker\ndescription: Seeks.\nmcp_servers:\n  - name: s\n    command: npx\n    env:\n      \
+                 A: \"${NOT_THERE}\"\n      B: \"${OTHERWISE:-x}\"\n      C: \"${GIVEN}\"\n---\nYou seek.\n";
+    write(&home.join("agents/seeker/agent.md"), agent);
+    let config = json!({"mcpServers": {"j": {"command": "node", "args": [home.join("dist/mcp/subagent-server.js")],
+        "env": {"GIVEN": "g"}}}});
+    let found = only(&stage, &stage.project().join(".mcp.json"), &config.to_string());
+    assert_eq!(found["to_mend"].as_array().unwrap().len(), 1, "{found}");
+    assert_eq!(found["to_mend"][0]["name"], "seeker");
+    let why = found["to_mend"][0]["why"].as_str().unwrap();
+    assert!(why.contains("NOT_THERE") && !why.contains("OTHERWISE") && !why.contains("GIVEN"), "{why}");
+}
+
+#[test]
+fn a_system_that_was_asked_for_and_is_not_there_is_not_found() {
+    let stage = Stage::new();
+    for system in ["jarvis", "sub-agents-mcp", "codex"] {
+        let said = stage.volery(["import", "--from", system]).exits(5);
+        assert!(
+            said.stdout.is_empty() && said.stderr.contains(&format!("no set-up of {system}")),
+            "{said:?}"
+        );
+    }
 }

@@ -17,6 +17,9 @@ use crate::app::{App, AppError, MadeBy};
 use crate::door::mcp::{BudgieFlags, NativeTools, Options, http, open, serve};
 use crate::report::neutralise;
 
+// How dialects read what other systems have left: `volery import` tells beforehand what they will say.
+pub(super) use crate::door::mcp::{check_sub_agents, is_sub_agents_session, kept_by_jarvis};
+
 /// Serve MCP clients over standard input and output, or over HTTP
 ///
 /// `volery init` adds this command to an MCP client, and its agent can delegate

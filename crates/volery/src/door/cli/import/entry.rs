@@ -1,30 +1,54 @@
 //! The servers that clients' configurations name. Reads only.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::super::init::{CLIENTS, Scope, Server, Surroundings, find};
+use super::super::init::{Surroundings, Syntax, find};
+use super::places::{Place, places};
 
 /// The keys below which clients keep their servers.
 const TABLES: [&str; 4] = ["mcpServers", "servers", "mcp", "mcp_servers"];
+/// The key below which Claude Code keeps what belongs to one project.
+const PROJECTS: &str = "projects";
 
 /// A server as a client starts it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ServerEntry {
     pub(super) client: &'static str,
     pub(super) file: PathBuf,
+    /// The project below which it stands, in a file that has servers for several.
+    pub(super) below: Option<String>,
     pub(super) name: String,
+    pub(super) form: Form,
     /// The program and its arguments.
     pub(super) words: Vec<String>,
     pub(super) env: BTreeMap<String, String>,
+    /// Where the client would read it, if not there.
+    pub(super) belongs_in: Option<&'static str>,
+}
+
+/// How a client's file writes a server down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// `command`, `args` and `env`, in JSON.
+    Json,
+    /// The program and its arguments as one list `command`, and `environment`.
+    OneList,
+    Toml,
 }
 
 impl ServerEntry {
     /// Tells whether one of the words that start it contains this text.
     pub(super) fn mentions(&self, text: &str) -> bool {
         self.words.iter().any(|word| word.to_lowercase().contains(text))
+    }
+
+    /// Returns the words that follow the first that contains this text: what its launcher takes is none of its own.
+    pub(super) fn words_after(&self, text: &str) -> &[String] {
+        let position = self.words.iter().position(|word| word.to_lowercase().contains(text));
+        self.words.get(position.unwrap_or_default() + 1..).unwrap_or_default()
     }
 
     /// Returns the value of a flag, in any of the ways to write it.
@@ -56,46 +80,66 @@ pub(super) fn flag_of(word: &str) -> Option<&str> {
 
 /// Returns every server of every client's configuration, and what is wrong with files that could not be read.
 pub(super) fn entries(surroundings: &Surroundings) -> (Vec<ServerEntry>, Vec<String>) {
-    let nothing = Server { command: String::new(), arguments: Vec::new(), env: Vec::new() };
-    let mut seen = BTreeSet::new();
     let (mut entries, mut problems) = (Vec::new(), Vec::new());
-    for client in CLIENTS {
-        for scope in [Scope::Project, Scope::User] {
-            for wish in (client.wishes)(surroundings, scope, &nothing) {
-                if !seen.insert(wish.path.clone()) {
-                    continue;
-                }
-                let found =
-                    find(&wish.path, wish.scope, &surroundings.project).map_err(|error| error.to_string());
-                let text = found.map(|found| found.text);
-                let value = text.and_then(|text| {
-                    text.map(|text| wish.syntax.value(&text).map_err(|error| error.to_string())).transpose()
-                });
-                match value {
-                    Ok(Some(value)) => entries.extend(servers(client.name, &wish.path, &value)),
-                    Ok(None) => {}
-                    Err(error) => problems.push(format!("{}: {error}", wish.path.display())),
-                }
-            }
+    for place in places(surroundings) {
+        match read(&place, &surroundings.project) {
+            Ok(Some(value)) => entries.extend(servers(&place, &surroundings.project, &value)),
+            Ok(None) => {}
+            Err(error) => problems.push(format!("{}: {error}", place.path.display())),
         }
     }
     (entries, problems)
 }
 
-fn servers(client: &'static str, file: &Path, value: &Value) -> Vec<ServerEntry> {
-    let tables = TABLES.iter().filter_map(|table| value.get(table)?.as_object());
-    let servers = tables.flatten().filter_map(|(name, entry)| {
-        let command = entry.get("command")?;
-        let mut words = texts(command);
-        words.extend(entry.get("args").map(texts).unwrap_or_default());
-        let env = entry.get("env").or_else(|| entry.get("environment")).and_then(Value::as_object);
-        let env = env
-            .into_iter()
-            .flatten()
-            .filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())));
-        Some(ServerEntry { client, file: file.to_owned(), name: name.clone(), words, env: env.collect() })
-    });
-    servers.collect()
+fn read(place: &Place, project: &Path) -> Result<Option<Value>, String> {
+    let found = find(&place.path, place.scope, project).map_err(|error| error.to_string())?;
+    let value = found.text.map(|text| place.syntax.value(&text)).transpose();
+    value.map_err(|error| error.to_string())
+}
+
+fn servers(place: &Place, project: &Path, value: &Value) -> Vec<ServerEntry> {
+    let of = |below: Option<&String>, value: &Value| -> Vec<ServerEntry> {
+        let tables = TABLES.iter().filter_map(|table| value.get(table)?.as_object());
+        tables.flatten().filter_map(|(name, entry)| server(place, below, name, entry)).collect()
+    };
+    let mut servers = of(None, value);
+    let projects = value.get(PROJECTS).and_then(Value::as_object).into_iter().flatten();
+    // Those of other projects are none of this one's.
+    for (named, value) in projects.filter(|(named, _)| is_same(Path::new(named), project)) {
+        servers.extend(of(Some(named), value));
+    }
+    servers
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    one == other || real(one) == real(other)
+}
+
+fn server(place: &Place, below: Option<&String>, name: &str, entry: &Value) -> Option<ServerEntry> {
+    let command = entry.get("command")?;
+    let form = match (place.syntax, command.is_array()) {
+        (Syntax::Toml, _) => Form::Toml,
+        (Syntax::Json, true) => Form::OneList,
+        (Syntax::Json, false) => Form::Json,
+    };
+    let mut words = texts(command);
+    words.extend(entry.get("args").map(texts).unwrap_or_default());
+    let env = entry.get("env").or_else(|| entry.get("environment")).and_then(Value::as_object);
+    Some(ServerEntry {
+        client: place.client,
+        file: place.path.clone(),
+        below: below.cloned(),
+        name: name.to_owned(),
+        form,
+        words,
+        env: env.map(variables).unwrap_or_default(),
+        belongs_in: place.belongs_in,
+    })
+}
+
+fn variables(env: &Map<String, Value>) -> BTreeMap<String, String> {
+    env.iter().filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect()
 }
 
 fn texts(value: &Value) -> Vec<String> {

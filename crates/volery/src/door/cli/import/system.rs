@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use domain::agent::{Format, Layer};
+use domain::agent::{Agent, Format, Layer};
+use serde::Serialize;
 
 use super::entry::ServerEntry;
-use super::systems::{budgie, jarvis, kiwi, powerspawn, sub_agents};
+use super::systems::{budgie, codex, jarvis, kiwi, powerspawn, sub_agents};
 use crate::app::{Folder, Prompts};
 
 /// What becomes of a setting.
@@ -36,15 +37,30 @@ pub(super) const fn not_honoured(name: &'static str, why: &'static str) -> Setti
     Setting { name, fate: Fate::NotHonoured(why) }
 }
 
+/// A setting or an agent, and what is to be known about it. The value of a variable that volery does not know is not
+/// told: it may be a secret.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Told {
+    pub(super) name: String,
+    pub(super) why: String,
+}
+
 /// Where a set-up was found.
 pub(super) struct Site<'a> {
     pub(super) project: &'a Path,
     pub(super) home: &'a Path,
     /// The entry by which a client starts it, if there is one.
     pub(super) entry: Option<&'a ServerEntry>,
+    /// The backends of the configuration, beside those that are built in.
+    pub(super) configured: &'a [String],
 }
 
 impl Site<'_> {
+    /// Returns a variable of the entry.
+    pub(super) fn variable(&self, name: &str) -> Option<&str> {
+        self.entry.and_then(|entry| entry.env.get(name)).map(String::as_str)
+    }
+
     /// Returns a folder that a flag names, else one below the home.
     pub(super) fn flag_or_home(&self, flag: &str, below: &str) -> PathBuf {
         self.flag_path(flag).unwrap_or_else(|| self.home.join(below))
@@ -53,7 +69,7 @@ impl Site<'_> {
     /// Returns a path that a flag names.
     pub(super) fn flag_path(&self, flag: &str) -> Option<PathBuf> {
         let named = self.entry.and_then(|entry| entry.flag(flag));
-        named.map(|path| expand(path, self.home))
+        named.map(|path| self.project.join(expand(path, self.home)))
     }
 
     /// Returns a folder of agents in this place.
@@ -70,25 +86,41 @@ fn expand(path: &str, home: &Path) -> PathBuf {
 pub(super) struct System {
     /// Also the name of its dialect.
     pub(super) name: &'static str,
+    /// What the name of its program contains: the flags that follow are its own.
+    pub(super) program: &'static str,
     /// Tells whether an entry starts it.
     pub(super) is: fn(&ServerEntry) -> bool,
     /// Tells whether its files are in a project that no client's configuration speaks of.
     pub(super) left_files: fn(&Path) -> bool,
     pub(super) tools: &'static [&'static str],
+    /// The backends that its agents have, beside those that their files name.
+    pub(super) backends: &'static [&'static str],
     pub(super) variables: &'static [Setting],
     pub(super) flags: &'static [Setting],
     pub(super) folders: fn(&Site<'_>) -> Vec<Folder>,
-    /// Returns the sessions that can be continued, by name.
-    pub(super) sessions: fn(&Site<'_>) -> Vec<String>,
-    /// Returns variables that the changed entry needs and the old one did not.
-    pub(super) more_env: fn(&Site<'_>) -> Vec<(&'static str, String)>,
+    /// Returns the sessions of these agents that can be continued, by name.
+    pub(super) sessions: fn(&Site<'_>, &[Agent]) -> Vec<String>,
+    /// Returns variables that the changed entry needs and the old one did not, or said in another way.
+    pub(super) set_env: fn(&Site<'_>) -> Vec<(&'static str, String)>,
+    /// Returns what would keep the server from starting with the changed entry, by the variable or flag.
+    pub(super) refused: fn(&Site<'_>) -> Vec<Told>,
     pub(super) note: Option<&'static str>,
 }
 
-pub(super) const SYSTEMS: [&System; 5] =
-    [&sub_agents::SYSTEM, &budgie::SYSTEM, &powerspawn::SYSTEM, &jarvis::SYSTEM, &kiwi::SYSTEM];
+pub(super) const SYSTEMS: [&System; 6] = [
+    &sub_agents::SYSTEM,
+    &budgie::SYSTEM,
+    &powerspawn::SYSTEM,
+    &jarvis::SYSTEM,
+    &kiwi::SYSTEM,
+    &codex::SYSTEM,
+];
 
 pub(super) fn nothing<T>(_site: &Site<'_>) -> Vec<T> {
+    Vec::new()
+}
+
+pub(super) fn no_sessions(_site: &Site<'_>, _agents: &[Agent]) -> Vec<String> {
     Vec::new()
 }
 

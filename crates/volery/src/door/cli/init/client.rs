@@ -47,7 +47,7 @@ impl Surroundings {
         }
     }
 
-    pub(super) fn config_home(&self) -> PathBuf {
+    pub(crate) fn config_home(&self) -> PathBuf {
         self.config_home.clone().unwrap_or_else(|| self.home.join(".config"))
     }
 }

@@ -29,6 +29,7 @@ use crate::{env, own_program};
 
 pub(super) use client::{CLIENTS, Scope, Server, Surroundings};
 use client::{Client, named};
+pub(super) use edit::Syntax;
 pub(super) use file::find;
 
 use record::Records;

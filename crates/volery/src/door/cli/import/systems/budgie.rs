@@ -3,15 +3,18 @@
 use std::path::Path;
 
 use domain::agent::Format;
+use domain::go_duration;
 
-use super::super::system::{Site, System, honoured, names_in, nothing};
+use super::super::system::{Site, System, Told, honoured, no_sessions, nothing};
 use crate::app::{Folder, Prompts};
 
 pub(crate) const SYSTEM: System = System {
     name: "budgie",
+    program: "budgie",
     is: |entry| entry.mentions("budgie") || entry.name == "kiro-subagents",
     left_files: |project: &Path| project.join(".kiro/sub-agents").is_dir(),
-    tools: &["kiro-subagents.NAME, for each agent", "kiro-subagents.health-check"],
+    tools: &["kiro-subagents.NAME for each agent", "kiro-subagents.health-check"],
+    backends: &["kiro"],
     variables: &[],
     flags: &[
         honoured("agents-dir"),
@@ -37,11 +40,28 @@ pub(crate) const SYSTEM: System = System {
         };
         vec![Folder { prompts, ..site.folder(path, Format::Kiro) }]
     },
-    sessions,
-    more_env: nothing,
-    note: None,
+    // Budgie deletes its sessions when it ends.
+    sessions: no_sessions,
+    set_env: nothing,
+    refused,
+    note: Some("a sessionId from before begins a new conversation: budgie's own ended with its server"),
 };
 
-fn sessions(site: &Site<'_>) -> Vec<String> {
-    names_in(&site.flag_or_home("sessions-dir", ".kiro/sub-agents/sessions"), "")
+fn refused(site: &Site<'_>) -> Vec<Told> {
+    let told = |flag: &str, why: String| Told { name: format!("--{flag}"), why };
+    let named = |flag| site.entry.and_then(|entry| entry.flag(flag));
+    let mut refused = Vec::new();
+    if let Some(error) = named("agent-timeout").and_then(|text| go_duration::parse_ms(text).err()) {
+        refused.push(told("agent-timeout", error.to_string()));
+    }
+    let folder = site.flag_or_home("agents-dir", ".kiro/agents");
+    if !folder.is_dir() {
+        refused.push(told("agents-dir", format!("there is no folder {}", folder.display())));
+    }
+    for flag in ["system-prompt", "context-summary-prompt"] {
+        if let Some(path) = site.flag_path(flag).filter(|path| !path.is_file()) {
+            refused.push(told(flag, format!("there is no file {}", path.display())));
+        }
+    }
+    refused
 }

@@ -1,16 +1,19 @@
 //! Jarvis: a folder per agent, below its home.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use domain::agent::Format;
+use domain::agent::{Agent, Format};
 
-use super::super::system::{Site, System, honoured, not_honoured};
+use super::super::super::serve::kept_by_jarvis;
+use super::super::system::{Site, System, Told, honoured, not_honoured};
 
 pub(crate) const SYSTEM: System = System {
     name: "jarvis",
+    program: "subagent-server",
     is: |entry| entry.mentions("subagent-server") || entry.name == "jarvis-subagents",
     left_files: |project| project.join("dist/mcp/subagent-server.js").is_file(),
     tools: &["run_subagent"],
+    backends: &["claude"],
     variables: &[
         honoured("JARVIS_HOME"),
         not_honoured("JARVIS_LOG_PORT", "there is no dashboard on a port; volery ps, show and logs tell it"),
@@ -19,11 +22,17 @@ pub(crate) const SYSTEM: System = System {
     flags: &[],
     folders: |site| vec![site.folder(home(site).join("agents"), Format::Jarvis)],
     sessions,
-    more_env: |site| {
-        let named = site.entry.is_some_and(|entry| entry.env.contains_key("JARVIS_HOME"));
-        let home = home(site);
-        let needed = !named && home != site.project;
-        needed.then(|| ("JARVIS_HOME", home.display().to_string())).into_iter().collect()
+    // Always: in a folder that nobody named, agents' servers wait for `volery trust`. A path from here is no name either.
+    set_env: |site| {
+        let named = site.variable("JARVIS_HOME").is_some_and(|home| Path::new(home).is_absolute());
+        let home = home(site).display().to_string();
+        (!named).then_some(("JARVIS_HOME", home)).into_iter().collect()
+    },
+    refused: |site| {
+        let folder = home(site).join("agents");
+        let missing = !folder.is_dir();
+        let why = format!("there is no folder {}, so there are no agents", folder.display());
+        missing.then(|| Told { name: "JARVIS_HOME".to_owned(), why }).into_iter().collect()
     },
     note: None,
 };
@@ -37,13 +46,10 @@ fn home(site: &Site<'_>) -> PathBuf {
     named.or(beside).unwrap_or_else(|| site.project.to_owned())
 }
 
-fn sessions(site: &Site<'_>) -> Vec<String> {
-    let files = ["data/sessions.json", "data/subagent-sessions.json"];
-    let texts = files.iter().filter_map(|file| std::fs::read_to_string(home(site).join(file)).ok());
-    let known =
-        texts.filter_map(|text| serde_json::from_str::<serde_json::Map<_, serde_json::Value>>(&text).ok());
-    let mut agents: Vec<String> = known.flat_map(|known| known.into_iter().map(|(agent, _)| agent)).collect();
-    agents.sort();
-    agents.dedup();
-    agents
+/// An agent goes on with the session that Jarvis kept for it, if it keeps sessions at all.
+fn sessions(site: &Site<'_>, agents: &[Agent]) -> Vec<String> {
+    let home = home(site);
+    let goes_on =
+        |agent: &&Agent| agent.setup.keeps_session && kept_by_jarvis(&home, agent.name.as_str()).is_some();
+    agents.iter().filter(goes_on).map(|agent| agent.name.to_string()).collect()
 }

@@ -1,6 +1,7 @@
 //! One file per system.
 
 pub(super) mod budgie;
+pub(super) mod codex;
 pub(super) mod jarvis;
 pub(super) mod kiwi;
 pub(super) mod powerspawn;

@@ -12,7 +12,7 @@ const FILES: [&str; 2] = ["data/subagent-sessions.json", "data/sessions.json"];
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Returns the session that an agent had. A file that cannot be read is as good as none: the agent begins anew.
-pub(super) fn session(home: &Path, agent: &str) -> Option<SessionId> {
+pub(crate) fn session(home: &Path, agent: &str) -> Option<SessionId> {
     FILES.iter().find_map(|file| {
         let mut text = String::new();
         File::open(home.join(file)).ok()?.take(FILE_BYTES_MAX).read_to_string(&mut text).ok()?;

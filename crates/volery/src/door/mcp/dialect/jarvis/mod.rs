@@ -22,6 +22,8 @@ use super::{Delegated, Dialect, Unanswered, delegate};
 use crate::app::{App, AppError, Before, Folder, FoundAgent, NamedSession, Prompts, Start};
 use crate::env;
 
+pub(crate) use kept::session as kept_session;
+
 const TOOL: &str = "run_subagent";
 const DESCRIPTION: &str = include_str!("run_subagent.md");
 /// The constant name of a caller without a token.

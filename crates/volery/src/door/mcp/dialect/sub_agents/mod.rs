@@ -9,6 +9,7 @@ mod reply;
 mod resources;
 mod settings;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use definition::config::Config;
@@ -51,6 +52,19 @@ pub(super) fn open(config: &Config) -> Result<SubAgents, AppError> {
     let settings = settings::read(&crate::env::text, &known)?;
     let log = Log::new(settings.log_level);
     Ok(SubAgents { settings, log, unanswered: Unanswered::default() })
+}
+
+/// Says what would keep a server with these variables from starting.
+pub(crate) fn check(
+    value: &dyn Fn(&str) -> Option<String>,
+    is_backend: &dyn Fn(&str) -> bool,
+) -> Result<(), AppError> {
+    settings::read(value, is_backend).map(drop)
+}
+
+/// Tells whether a session that sub-agents-mcp has kept can be read.
+pub(crate) fn is_session(folder: &Path, session: &str, agent: &str) -> bool {
+    history::read(folder, session, agent).is_ok_and(|told| !told.is_empty())
 }
 
 impl SubAgents {
