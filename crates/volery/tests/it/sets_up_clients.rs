@@ -75,3 +75,54 @@ fn a_file_that_cannot_be_read_fails_the_command_and_stays() {
     assert!(!stage.project().join(".claude").exists(), "half of a client was set up");
     assert!(stage.project().join(".cursor/mcp.json").exists(), "another client had to suffer for it");
 }
+
+#[test]
+fn what_forbids_the_server_is_named_and_left() {
+    let stage = Stage::new();
+    let settings = stage.project().join(".claude/settings.local.json");
+    let bans = json!({"disabledMcpjsonServers": ["volery"], "permissions": {"deny": ["mcp__volery"]}});
+    fs::create_dir_all(settings.parent().unwrap()).unwrap();
+    fs::write(&settings, bans.to_string()).unwrap();
+    fs::create_dir_all(stage.path("home/.gemini")).unwrap();
+    fs::write(stage.path("home/.gemini/settings.json"), "{\"mcp\": {\"allowed\": [\"other\"]}}").unwrap();
+    let said = stage.volery(["init", "--client", "claude", "--client", "gemini"]).ok();
+    for ban in [
+        "settings.local.json: disabledMcpjsonServers names volery",
+        "settings.local.json: permissions.deny has mcp__volery",
+        "home/.gemini/settings.json: mcp.allowed does not name volery",
+    ] {
+        assert!(said.stderr.contains(ban), "{ban}: {said:?}");
+    }
+    let after: serde_json::Value = serde_json::from_str(&fs::read_to_string(&settings).unwrap()).unwrap();
+    assert_eq!(after["disabledMcpjsonServers"], bans["disabledMcpjsonServers"]);
+    assert_eq!(after["permissions"]["deny"], bans["permissions"]["deny"]);
+}
+
+#[test]
+fn an_entry_of_the_system_that_is_stood_in_for_is_named() {
+    let stage = Stage::new();
+    let old = json!({"mcpServers": {"jarvis-subagents": {"command": "node", "args": ["dist/mcp/subagent-server.js"]}}});
+    fs::write(stage.project().join(".mcp.json"), old.to_string()).unwrap();
+    let plain = stage.json(["init", "--client", "claude", "--dry-run"]);
+    assert!(!plain["notes"].to_string().contains("jarvis"), "{plain}");
+    let said = stage.json(["init", "--client", "claude", "--dialect", "jarvis"]);
+    let notes = said["notes"].to_string();
+    assert!(notes.contains("jarvis-subagents in ") && notes.contains("volery import"), "{notes}");
+    let other = stage.json(["init", "--client", "cursor", "--dialect", "jarvis", "--dry-run"]);
+    assert!(!other["notes"].to_string().contains("jarvis-subagents"), "{other}");
+}
+
+#[test]
+fn an_entry_that_was_changed_since_fails_the_undoing_each_time() {
+    let stage = Stage::new();
+    stage.volery(["init", "--client", "cursor"]).ok();
+    let path = stage.project().join(".cursor/mcp.json");
+    let edited =
+        fs::read_to_string(&path).unwrap().replace("\"serve\"", "\"serve\", \"--tools\", \"per-agent\"");
+    fs::write(&path, &edited).unwrap();
+    for _ in 0..2 {
+        let said = stage.volery(["init", "--undo"]).exits(1);
+        assert!(said.stdout.contains("left alone: mcpServers.volery was changed since"), "{said:?}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), edited);
+    }
+}

@@ -10,6 +10,7 @@ mod systems;
 use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use domain::dialect::DialectName;
 use serde::Serialize;
 
 use super::context::Context;
@@ -90,6 +91,24 @@ pub(crate) fn run(args: Args, context: &Context, out: &mut Out) -> Result<Exit, 
         found.extend(own.into_iter().map(|entry| map(system, &site(Some(entry)))));
     }
     tell(&Report { project, found, problems }, args.from, out)
+}
+
+/// Returns the entries that still start the systems of these dialects, each with its client and in words.
+pub(super) fn left_beside(
+    surroundings: &Surroundings,
+    dialects: &[DialectName],
+) -> Vec<(&'static str, String)> {
+    let (entries, _) = entries(surroundings);
+    let systems = SYSTEMS.iter().filter(|system| dialects.iter().any(|name| name.as_str() == system.name));
+    let old = systems.flat_map(|system| {
+        entries.iter().filter(|entry| is_old(system, entry)).map(|entry| {
+            let (name, file) = (&entry.name, entry.file.display());
+            let what =
+                format!("{name} in {file} still starts {}; volery import tells what to change", system.name);
+            (entry.client, what)
+        })
+    });
+    old.collect()
 }
 
 /// An entry that starts volery has been changed already.

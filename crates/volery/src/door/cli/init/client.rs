@@ -14,9 +14,10 @@ pub(crate) const SERVER: &str = "volery";
 pub(crate) const PATIENCE_S: u64 = 600;
 
 /// Whose configuration is meant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Scope {
+    #[default]
     Project,
     User,
 }

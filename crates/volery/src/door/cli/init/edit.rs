@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{json_text, toml_text};
+use super::{json_text, merge, toml_text};
 
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
@@ -18,10 +18,10 @@ pub(crate) enum Syntax {
     Toml,
 }
 
-/// Something that shall stand in a file.
+/// Something that shall stand in a file, beside what does.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Entry {
-    /// A key has this value.
+    /// A key has this value; a table that is there has at least these members.
     Key { path: Vec<String>, value: Value },
     /// A list has this item among others.
     Item { path: Vec<String>, item: String },
@@ -69,9 +69,11 @@ pub(crate) fn apply(syntax: Syntax, text: &str, entries: &[Entry]) -> Result<(St
     let mut text = text.to_owned();
     let mut all_done = Vec::new();
     for entry in entries {
-        if let Some((edited, done)) = apply_one(syntax, &text, entry)? {
-            text = edited;
-            all_done.push(done);
+        for member in merge::members(entry, &syntax.value(&text)?)? {
+            if let Some((edited, done)) = apply_one(syntax, &text, &member)? {
+                text = edited;
+                all_done.push(done);
+            }
         }
     }
     Ok((text, all_done))
@@ -258,7 +260,7 @@ fn owned(path: &[&str]) -> Vec<String> {
     path.iter().map(|&key| key.to_owned()).collect()
 }
 
-fn lookup<'a>(value: &'a Value, path: &[String]) -> Option<&'a Value> {
+pub(super) fn lookup<'a>(value: &'a Value, path: &[String]) -> Option<&'a Value> {
     path.iter().try_fold(value, |value, key| value.as_object()?.get(key))
 }
 

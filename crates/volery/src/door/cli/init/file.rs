@@ -140,10 +140,7 @@ impl Found {
     pub(crate) fn remove(&self, made: &[PathBuf]) -> Result<(), FileError> {
         self.check_unchanged()?;
         fs::remove_file(&self.target).map_err(failed("remove it"))?;
-        for folder in made.iter().rev() {
-            // One that is not empty has become somebody's.
-            let _ = fs::remove_dir(folder);
-        }
+        remove_folders(made);
         Ok(())
     }
 
@@ -174,6 +171,14 @@ impl Found {
         file.set_permissions(Permissions::from_mode(mode))?;
         file.write_all(text.as_bytes())?;
         file.sync_all()
+    }
+}
+
+/// Removes folders that were made, outermost first, as far as they are empty.
+pub(super) fn remove_folders(made: &[PathBuf]) {
+    for folder in made.iter().rev() {
+        // One that is not empty has become somebody's.
+        let _ = fs::remove_dir(folder);
     }
 }
 

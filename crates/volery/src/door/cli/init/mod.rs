@@ -1,11 +1,13 @@
 //! `volery init`: adds this server to MCP clients, and takes it out again.
 
+mod bans;
 mod client;
 mod clients;
 mod edit;
 mod file;
 mod json_text;
 mod json_tree;
+mod merge;
 mod record;
 mod set_up;
 mod toml_text;
@@ -21,6 +23,7 @@ use serde::Serialize;
 use super::context::Context;
 use super::error::CommandError;
 use super::exit::Exit;
+use super::import;
 use super::out::{Format, Out};
 use super::serve::dialect_parser;
 use crate::app::AppError;
@@ -82,7 +85,7 @@ fn client_parser() -> impl TypedValueParser<Value = &'static Client> {
 }
 
 /// What `--json` prints.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 struct Report {
     project: PathBuf,
     scope: Scope,
@@ -90,7 +93,10 @@ struct Report {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     found: Vec<&'static str>,
     files: Vec<FileReport>,
-    notes: Vec<&'static str>,
+    /// What keeps clients from using the server.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
+    notes: Vec<String>,
 }
 
 pub(crate) fn run(args: Args, context: &Context, out: &mut Out) -> Result<Exit, CommandError> {
@@ -104,8 +110,7 @@ pub(crate) fn run(args: Args, context: &Context, out: &mut Out) -> Result<Exit, 
     let server = server(&dialects)?;
     let asked_for = (!user).then(|| project.clone());
     let order = Order { project: &project, asked_for, records: &records, dry_run };
-    let mut report =
-        Report { project: project.clone(), scope, found: Vec::new(), files: Vec::new(), notes: Vec::new() };
+    let mut report = Report { project: project.clone(), scope, ..Report::default() };
     let chosen = if !clients.is_empty() {
         clients
     } else if undo {
@@ -120,11 +125,18 @@ pub(crate) fn run(args: Args, context: &Context, out: &mut Out) -> Result<Exit, 
         // Made and checked as for a run, since what is recorded stands in it.
         journal::Home::open(&state).map_err(|error| AppError::usage(error.to_string()))?;
     }
+    let old = if undo { Vec::new() } else { import::left_beside(&surroundings, &dialects) };
     for client in chosen {
         let wishes = (client.wishes)(&surroundings, scope, &server);
-        let act = if undo { set_up::take_back } else { set_up::set_up };
-        report.files.extend(act(client, &wishes, &order));
-        report.notes.extend(client.note.filter(|_| !undo));
+        if undo {
+            report.files.extend(set_up::take_back(client, &wishes, &order));
+            continue;
+        }
+        report.warnings.extend(bans::bans(client, &surroundings, scope, &server));
+        report.files.extend(set_up::set_up(client, &wishes, &order));
+        report.notes.extend(client.note.map(str::to_owned));
+        let beside = old.iter().filter(|(of, _)| *of == client.name);
+        report.notes.extend(beside.map(|(_, what)| what.clone()));
     }
     tell(&report, undo, out)
 }
@@ -220,6 +232,9 @@ fn tell_people(report: &Report, undo: bool, out: &mut Out) -> Result<(), Command
             out.note(&format!("what it was is kept in {}", backup.display()));
         }
     }
+    for warning in &report.warnings {
+        out.warning(warning);
+    }
     for note in &report.notes {
         out.note(note);
     }
@@ -251,6 +266,7 @@ fn line(file: &FileReport) -> String {
         State::Written => "written",
         State::TakenBack => "as it was without volery",
         State::Removed => "removed",
+        State::Gone => "was removed already",
         State::LeftAlone => "left alone",
     };
     let problem = file.problem.as_ref().map(|problem| format!(": {problem}")).unwrap_or_default();

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::client::{Client, Wish};
 use super::edit::{self, Done};
 use super::file::{self, FileError, Found};
+use super::merge;
 use super::record::{Before, Record, Records, digest};
 
 /// What became of a file.
@@ -23,6 +24,8 @@ pub(crate) enum State {
     TakenBack,
     /// It was made for us, and is gone.
     Removed,
+    /// Somebody else has removed it.
+    Gone,
     LeftAlone,
 }
 
@@ -60,7 +63,6 @@ struct Planned {
     copy: bool,
     /// A copy that has served its purpose.
     spent: Option<PathBuf>,
-    kept: Vec<String>,
 }
 
 /// Puts a client's wishes into its files.
@@ -105,7 +107,9 @@ fn carry_out(client: &'static Client, wishes: &[Wish], order: &Order<'_>, plan: 
 fn plan(client: &'static Client, wish: &Wish, order: &Order<'_>) -> Result<Option<Planned>, String> {
     let found = find(wish, order)?;
     let now = found.text.clone().unwrap_or_default();
-    let (after, done) = edit::apply(wish.syntax, &now, &wish.entries).map_err(|error| error.to_string())?;
+    let told = |error: edit::EditError| error.to_string();
+    let entries = merge::with_arguments_of(&wish.syntax.value(&now).map_err(told)?, &wish.entries);
+    let (after, done) = edit::apply(wish.syntax, &now, &entries).map_err(told)?;
     if done.is_empty() {
         return Ok(None);
     }
@@ -115,12 +119,12 @@ fn plan(client: &'static Client, wish: &Wish, order: &Order<'_>) -> Result<Optio
     let base = untouched.and_then(|known| known.before.text());
     let (after, done, before) = match (&known, base) {
         (Some(known), Some(base)) => {
-            let (after, done) =
-                edit::apply(wish.syntax, &base, &wish.entries).map_err(|error| error.to_string())?;
+            let (after, done) = edit::apply(wish.syntax, &base, &entries).map_err(told)?;
             (after, done, known.before.clone())
         }
+        // Whatever was there once, somebody has removed it.
+        _ if found.text.is_none() => (after, done, Before::Nothing),
         (Some(known), None) => (after, edit::join(&known.done, done), Before::Mixed { path: None }),
-        (None, _) if found.text.is_none() => (after, done, Before::Nothing),
         (None, _) => (after, done, Before::Copy { path: PathBuf::new(), digest: digest(&now) }),
     };
     let copy = match &before {
@@ -128,10 +132,13 @@ fn plan(client: &'static Client, wish: &Wish, order: &Order<'_>) -> Result<Optio
         Before::Copy { path, .. } => path.as_os_str().is_empty(),
         Before::Mixed { .. } => true,
     };
-    let folders = known.map_or_else(|| found.missing_folders(), |known| known.folders);
+    let mut folders = known.map(|known| known.folders).unwrap_or_default();
+    folders.extend(found.missing_folders());
+    folders.sort();
+    folders.dedup();
     let record =
         new_record(client, wish, order, &found, RecordParts { done, after: &after, before, folders });
-    Ok(Some(Planned { found, after: Some(after), record: Some(record), copy, spent: None, kept: Vec::new() }))
+    Ok(Some(Planned { found, after: Some(after), record: Some(record), copy, spent: None }))
 }
 
 struct RecordParts<'a> {
@@ -164,8 +171,7 @@ fn new_record(
 fn plan_back(wish: &Wish, order: &Order<'_>) -> Result<Option<Planned>, String> {
     let found = find(wish, order)?;
     let Some(known) = order.records.of(&found.target) else { return Ok(None) };
-    let nothing_left =
-        |found| Planned { found, after: None, record: None, copy: false, spent: None, kept: Vec::new() };
+    let nothing_left = |found| Planned { found, after: None, record: None, copy: false, spent: None };
     let Some(now) = found.text.clone() else { return Ok(Some(nothing_left(found))) };
     found.check_writable().map_err(|error| error.to_string())?;
     if known.after == digest(&now) {
@@ -181,8 +187,12 @@ fn plan_back(wish: &Wish, order: &Order<'_>) -> Result<Option<Planned>, String> 
         }
     }
     let taken = edit::take_back(known.syntax, &now, &known.done).map_err(|error| error.to_string())?;
+    if !taken.kept.is_empty() {
+        let kept = taken.kept.join(", ");
+        return Err(format!("{kept} was changed since: take it out by hand, and then undo the rest"));
+    }
     let after = (!taken.empty || known.before != Before::Nothing).then_some(taken.text);
-    Ok(Some(Planned { after, kept: taken.kept, ..nothing_left(found) }))
+    Ok(Some(Planned { after, ..nothing_left(found) }))
 }
 
 fn find(wish: &Wish, order: &Order<'_>) -> Result<Found, String> {
@@ -192,15 +202,13 @@ fn find(wish: &Wish, order: &Order<'_>) -> Result<Found, String> {
 fn write(planned: Planned, order: &Order<'_>, report: &mut FileReport) {
     let now = planned.found.text.clone().unwrap_or_default();
     report.diff = diff(&report.path, &now, planned.after.as_deref().unwrap_or_default());
-    if !planned.kept.is_empty() {
-        report.problem = Some(format!("{} was changed since and stays", planned.kept.join(", ")));
-    }
     let back = planned.record.is_none();
     report.state = match (&planned.after, order.dry_run) {
         (_, true) if report.diff.is_empty() => State::Unchanged,
         (_, true) => State::WouldChange,
         (Some(_), false) if back => State::TakenBack,
         (Some(_), false) => State::Written,
+        (None, false) if planned.found.text.is_none() => State::Gone,
         (None, false) => State::Removed,
     };
     if order.dry_run {
@@ -247,7 +255,10 @@ fn go_back(planned: Planned, order: &Order<'_>, report: &FileReport) -> Result<(
     let known = order.records.of(&found.target);
     let folders = known.map(|known| known.folders).unwrap_or_default();
     let done = match (&found.text, &after) {
-        (None, _) => Ok(()),
+        (None, _) => {
+            file::remove_folders(&folders);
+            Ok(())
+        }
         (Some(_), None) => found.remove(&folders),
         (Some(_), Some(_)) if report.diff.is_empty() => Ok(()),
         (Some(_), Some(after)) => found.replace(after),

@@ -18,7 +18,21 @@ pub(super) fn put(text: &str, path: &[String], value: &Value) -> Result<String, 
     let first = document.as_table().is_empty();
     let table = table_or_create(&mut document, above).ok_or_else(|| ambiguous(path))?;
     let known = table.get(key).is_some();
-    table.insert(key, item(value).ok_or_else(|| ambiguous(path))?);
+    // Within a server, a table is short: it stands on one line.
+    let new = if path.len() > 2 { inline(value).map(Item::Value) } else { item(value) };
+    let mut new = new.ok_or_else(|| ambiguous(path))?;
+    match table.get_mut(key) {
+        // In its place, so that the comments around it stay.
+        Some(old) => {
+            if let (Item::Value(old), Item::Value(new)) = (&*old, &mut new) {
+                *new.decor_mut() = old.decor().clone();
+            }
+            *old = new;
+        }
+        None => {
+            table.insert(key, new);
+        }
+    }
     let header = table.get_mut(key).and_then(Item::as_table_mut).filter(|_| !known);
     if let Some(header) = header {
         // What stands at the end of the file stays where it is: before what is added.

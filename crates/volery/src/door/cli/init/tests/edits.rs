@@ -102,6 +102,11 @@ fn toml_text() -> impl Strategy<Value = String> {
         "[a-z]{1,3}".prop_map(|key| format!("mcp_servers.{key}.command = \"x\"")),
         Just("mcp_servers = { a = { command = \"x\" } }".to_owned()),
         Just("[mcp_servers.volery]\ncommand = \"old\"".to_owned()),
+        Just(
+            "[mcp_servers.volery] # note five\n# note six\ncommand = \"old\" # note seven\nmine = 1"
+                .to_owned()
+        ),
+        Just("mcp_servers.volery = { command = \"old\", mine = 1 } # note eight".to_owned()),
     ];
     (vec(line, 0..8), any::<bool>(), any::<bool>()).prop_map(|(lines, end, windows)| {
         let text = lines.join("\n") + if end { "\n" } else { "" };
@@ -127,7 +132,8 @@ fn check(syntax: Syntax, text: &str, entries: &[Entry]) -> Result<(), TestCaseEr
         Err(error) => return Err(TestCaseError::fail(format!("{error}: {text:?}"))),
     };
     // What a value replaces goes with its comments; else all of them stay.
-    let replaced = before.pointer("/mcpServers/volery").or(before.pointer("/mcp_servers/volery")).is_some();
+    let there = before.pointer("/mcpServers/volery").or(before.pointer("/mcp_servers/volery"));
+    let replaced = there.is_some_and(|there| !there.is_object());
     if !replaced {
         prop_assert_eq!(notes(&merged), notes(text), "{:?}", merged);
     }

@@ -36,7 +36,7 @@ impl Place {
         path
     }
 
-    fn act(&self, client: &str, scope: Scope, how: How) -> Vec<FileReport> {
+    pub(super) fn act(&self, client: &str, scope: Scope, how: How) -> Vec<FileReport> {
         let (project, records) = (self.path("project"), Records::below(&self.path("state")));
         let surroundings = Surroundings {
             project: project.clone(),
@@ -64,12 +64,12 @@ impl Place {
         self.act(client, scope, How::default())
     }
 
-    fn undo(&self, client: &str, scope: Scope) -> Vec<FileReport> {
+    pub(super) fn undo(&self, client: &str, scope: Scope) -> Vec<FileReport> {
         self.act(client, scope, How { undo: true, ..How::default() })
     }
 
     /// Returns every file with its content and mode, the state apart.
-    fn all(&self) -> Vec<(PathBuf, Vec<u8>, u32)> {
+    pub(super) fn all(&self) -> Vec<(PathBuf, Vec<u8>, u32)> {
         fn below(folder: &Path, found: &mut Vec<(PathBuf, Vec<u8>, u32)>) {
             for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
                 let metadata = entry.metadata().unwrap();
@@ -92,13 +92,13 @@ impl Place {
 }
 
 #[derive(Default)]
-struct How {
-    undo: bool,
-    dry_run: bool,
-    dialect: Option<&'static str>,
+pub(super) struct How {
+    pub(super) undo: bool,
+    pub(super) dry_run: bool,
+    pub(super) dialect: Option<&'static str>,
 }
 
-fn states(reports: &[FileReport]) -> Vec<State> {
+pub(super) fn states(reports: &[FileReport]) -> Vec<State> {
     reports.iter().map(|report| report.state).collect()
 }
 
