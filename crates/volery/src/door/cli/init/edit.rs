@@ -107,10 +107,13 @@ pub(crate) fn take_back(syntax: Syntax, text: &str, done: &[Done]) -> Result<Tak
 pub(crate) fn join(earlier: &[Done], later: Vec<Done>) -> Vec<Done> {
     let mut all = earlier.to_vec();
     for done in later {
-        let known = all.iter_mut().find(|known| known.is_about_the_same_as(&done));
-        match (known.map(|known| &mut known.change), &done.change) {
-            (Some(Change::Key { wrote, .. }), Change::Key { wrote: newer, .. }) => wrote.clone_from(newer),
-            (Some(_), _) => {}
+        let known = all.iter_mut().find_map(|known| {
+            let below = known.below(&done)?.to_vec();
+            Some((known, below))
+        });
+        match (known, &done.change) {
+            (Some((known, below)), Change::Key { wrote: newer, .. }) => known.rewrite(&below, newer),
+            (Some(_), Change::Item { .. }) => {}
             (None, _) => all.push(done),
         }
     }
@@ -118,15 +121,24 @@ pub(crate) fn join(earlier: &[Done], later: Vec<Done>) -> Vec<Done> {
 }
 
 impl Done {
-    fn is_about_the_same_as(&self, other: &Self) -> bool {
-        self.path == other.path
-            && match (&self.change, &other.change) {
-                (Change::Key { .. }, Change::Key { .. }) => true,
-                (Change::Item { item }, Change::Item { item: other }) => item == other,
-                (Change::Key { .. }, Change::Item { .. }) | (Change::Item { .. }, Change::Key { .. }) => {
-                    false
-                }
-            }
+    /// Returns where within what this did the other did something, if it did.
+    fn below<'a>(&self, other: &'a Self) -> Option<&'a [String]> {
+        let below = other.path.strip_prefix(self.path.as_slice())?;
+        let same = match (&self.change, &other.change) {
+            (Change::Key { .. }, Change::Key { .. }) => true,
+            (Change::Item { item }, Change::Item { item: other }) => item == other && below.is_empty(),
+            (Change::Key { .. }, Change::Item { .. }) | (Change::Item { .. }, Change::Key { .. }) => false,
+        };
+        same.then_some(below)
+    }
+
+    /// Notes that a part of what was written is something else now.
+    fn rewrite(&mut self, below: &[String], newer: &Value) {
+        let Change::Key { wrote, .. } = &mut self.change else { return };
+        match below {
+            [] => wrote.clone_from(newer),
+            below => set(wrote, below, newer.clone()),
+        }
     }
 }
 

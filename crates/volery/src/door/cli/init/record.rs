@@ -39,7 +39,17 @@ pub(crate) enum Before {
     /// Somebody has changed the file between two set-ups: what was done is taken back piece by piece.
     Mixed {
         path: Option<PathBuf>,
+        /// There was no file before the first of them.
+        #[serde(default)]
+        made: bool,
     },
+}
+
+impl Before {
+    /// Tells whether the file was made for us.
+    pub(crate) fn is_made(&self) -> bool {
+        matches!(self, Self::Nothing | Self::Mixed { made: true, .. })
+    }
 }
 
 /// All records.

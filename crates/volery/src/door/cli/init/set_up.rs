@@ -124,7 +124,9 @@ fn plan(client: &'static Client, wish: &Wish, order: &Order<'_>) -> Result<Optio
         }
         // Whatever was there once, somebody has removed it.
         _ if found.text.is_none() => (after, done, Before::Nothing),
-        (Some(known), None) => (after, edit::join(&known.done, done), Before::Mixed { path: None }),
+        (Some(known), None) => {
+            (after, edit::join(&known.done, done), Before::Mixed { path: None, made: known.before.is_made() })
+        }
         (None, _) => (after, done, Before::Copy { path: PathBuf::new(), digest: digest(&now) }),
     };
     let copy = match &before {
@@ -191,7 +193,7 @@ fn plan_back(wish: &Wish, order: &Order<'_>) -> Result<Option<Planned>, String> 
         let kept = taken.kept.join(", ");
         return Err(format!("{kept} was changed since: take it out by hand, and then undo the rest"));
     }
-    let after = (!taken.empty || known.before != Before::Nothing).then_some(taken.text);
+    let after = (!taken.empty || !known.before.is_made()).then_some(taken.text);
     Ok(Some(Planned { after, ..nothing_left(found) }))
 }
 
@@ -231,7 +233,7 @@ fn go_on(planned: Planned, order: &Order<'_>, report: &mut FileReport) -> Result
         report.backup = found.back_up().map_err(told)?;
         match (&mut record.before, &report.backup) {
             (Before::Copy { path, .. }, Some(backup)) => path.clone_from(backup),
-            (Before::Mixed { path }, backup) => path.clone_from(backup),
+            (Before::Mixed { path, .. }, backup) => path.clone_from(backup),
             (Before::Copy { .. }, None) | (Before::Nothing, _) => {}
         }
     }

@@ -139,3 +139,15 @@ fn undoing_leaves_a_client_alone_as_long_as_an_entry_of_ours_was_changed() {
     place.undo("claude", Scope::Project);
     assert_eq!(place.all(), before);
 }
+
+#[test]
+fn what_was_put_right_by_a_second_set_up_is_taken_back_with_the_first() {
+    let place = Place::new();
+    place.init("cursor", Scope::Project);
+    let path = place.path("project/.cursor/mcp.json");
+    let edited = fs::read_to_string(&path).unwrap().replace("\"volery\",", "\"elsewhere\",");
+    fs::write(&path, edited).unwrap();
+    assert_eq!(states(&place.init("cursor", Scope::Project)), [State::Written]);
+    assert_eq!(states(&place.undo("cursor", Scope::Project)), [State::Removed]);
+    assert!(!path.exists());
+}
