@@ -98,11 +98,16 @@ fn keep(arguments: &[OsString]) -> Result<(), KeeperError> {
     };
     let lock = process::inherited_fd(LOCK_FD).map_err(|error| KeeperError::Os("adopt the lock", error))?;
     let leash = process::inherited_fd(LEASH_FD).map_err(|error| KeeperError::Os("adopt the leash", error))?;
+    let dir = RunDir::from_path(Path::new(run))?;
+    let spec = dir.read_spec()?;
+    if spec.parent.is_none() {
+        // Who cannot leave keeps the run all the same. A child's keeper stays: its root's would adopt it, and then count
+        // the time that the child has used as its own run's.
+        let _ = process::leave_starter();
+    }
     process::become_subreaper().map_err(|error| KeeperError::Os("become a subreaper", error))?;
     let wanted = [Signal::CHILD, Signal::TERM, Signal::INT, Signal::HUP];
     let signals = process::signal_fd(&wanted).map_err(|error| KeeperError::Os("receive signals", error))?;
-    let dir = RunDir::from_path(Path::new(run))?;
-    let spec = dir.read_spec()?;
     let leash = UnixStream::from(leash);
     leash.set_nonblocking(true).map_err(|error| KeeperError::Os("prepare the leash", error))?;
     let (listener, socket) =

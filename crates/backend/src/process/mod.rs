@@ -28,7 +28,7 @@ pub use capture::{CaptureError, CaptureRequest, Captured, capture};
 pub use cgroup::remove as remove_cgroup;
 pub use error::SpawnError;
 pub use limits::ResourceLimits;
-pub use os::{Forked, ProcessHandle, SignalFd, exit_worker, fork_worker, inherited_fd};
+pub use os::{Forked, ProcessHandle, SignalFd, exit_worker, fork_worker, inherited_fd, leave_starter};
 pub use piped::{Piped, PipedRequest, spawn_piped};
 pub use program::find_program;
 pub use reap::{ChildStatus, become_subreaper, find_own, has_children, is_stopped, reap_all, signal_fd};

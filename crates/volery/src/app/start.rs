@@ -284,7 +284,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Collects a keeper when it has ended, without waiting for it here.
+    /// Collects what was started as a keeper when it has ended, which is at once if that could leave, without waiting for it here.
     fn reap_later(&self, keeper: ProcessHandle) {
         let Ok(ended) = keeper.as_fd().try_clone_to_owned() else { return };
         tokio::spawn(async move {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::stage::{Client, PATIENCE, Stage, kill, wait_for};
+use crate::stage::{Client, PATIENCE, Stage, crew, kill, state_and_parent, tagged, wait_for};
 
 /// A run that says something at once and the rest when the test lets it.
 fn slow(stage: &Stage) {
@@ -124,4 +124,21 @@ fn a_crash_of_the_server_lets_the_run_go_on() {
     kill(client.pid(), rustix::process::Signal::KILL);
     let_go(&stage);
     assert_eq!(stage.outcome_by_itself(&run, PATIENCE)["outcome"], json!("succeeded"));
+}
+
+#[test]
+fn a_client_that_ends_all_that_descends_from_its_server_does_not_end_a_run() {
+    let stage = Stage::new();
+    slow(&stage);
+    let mut client = stage.serve().initialize("somebody");
+    call(&stage, &mut client, &json!({}));
+    let run = only_run(&stage);
+    let keeper = crew(&stage.run_dir(&run)).keeper.expect("it runs").pid;
+    for process in tagged(stage.tag(&run)).into_iter().chain([keeper]) {
+        let above = std::iter::successors(Some(process), |pid| Some(state_and_parent(*pid)?.1));
+        let above: Vec<u32> = above.collect();
+        assert!(!above.contains(&client.pid()), "{above:?} leads to the server {}", client.pid());
+    }
+    let_go(&stage);
+    assert_eq!(stage.ended(&run)["status"], json!("succeeded"));
 }

@@ -1,10 +1,12 @@
-//! Fork without exec: how a keeper becomes keeper and worker.
+//! Fork without exec: how a keeper leaves its starter, and becomes keeper and worker.
 
 use std::io;
 
 use rustix::process::Pid;
 
 use super::ProcessHandle;
+use super::channel::pipe;
+use super::child::exit;
 use super::signals;
 
 /// Which of the two processes this is after [`fork_worker`].
@@ -40,6 +42,28 @@ pub fn fork_worker() -> io::Result<Forked> {
         Some(pid) => Ok(Forked::Keeper(ProcessHandle::open(pid)?)),
         None => Err(error),
     }
+}
+
+/// Goes on in a child that is in no tree of the starter's, once this process, which must have a single thread, is gone.
+///
+/// Some programs end all that descends from a server of theirs when they end it.
+pub fn leave_starter() -> io::Result<()> {
+    if !single_threaded() {
+        return Err(io::Error::other("a process with several threads cannot leave its starter"));
+    }
+    let (gone, held) = pipe()?;
+    let blocked = signals::block_all()?;
+    // SAFETY: there is one thread, so no lock is held by a thread that the child lacks.
+    match unsafe { libc::fork() } {
+        0 => {}
+        -1 => return Err(io::Error::last_os_error()),
+        _ => exit(0),
+    }
+    drop((blocked, held));
+    // Nothing is ever written: this is the end of the process whose place is taken.
+    rustix::io::retry_on_intr(|| rustix::io::read(&gone, &mut [0_u8; 1]))?;
+    rustix::process::setsid()?;
+    Ok(())
 }
 
 #[cfg(target_os = "linux")]

@@ -15,7 +15,7 @@ mod posix;
 mod signals;
 mod system;
 
-pub use fork::{Forked, fork_worker};
+pub use fork::{Forked, fork_worker, leave_starter};
 pub use handle::ProcessHandle;
 pub use inherit::{exit_worker, inherited_fd};
 pub use signals::SignalFd;

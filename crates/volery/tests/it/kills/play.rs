@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::stage::{Client, PATIENCE, Stage, control_groups, crew, kill, tagged, wait_for};
+use crate::stage::{Client, PATIENCE, Stage, control_groups, crew, kill, state_and_parent, tagged, wait_for};
 
 /// A keeper that lives has ended an abandoned run after this time.
 pub(super) const AT_ONCE: Duration = Duration::from_secs(1);
@@ -128,7 +128,12 @@ impl Scene {
 
     /// Kills the victims at once, and lets whoever is left go on.
     pub(super) fn strike(&mut self) {
-        let crew = crew(&self.directory());
+        // What the server has started may still be on its way out of the server's tree.
+        let settled = |pid| state_and_parent(pid).is_none_or(|(_, parent)| parent != self.client.pid());
+        let crew = wait_for(PATIENCE, "a keeper of its own", || {
+            let crew = crew(&self.directory());
+            crew.keeper.as_ref().is_none_or(|keeper| settled(keeper.pid)).then_some(crew)
+        });
         for victim in self.case.victims {
             match victim {
                 Server => kill(self.client.pid(), Signal::KILL),
