@@ -52,7 +52,7 @@ pub const JARVIS_HOME: &str = "JARVIS_HOME";
 pub const POWERSPAWN_NO_AGENTS_CONTEXT: &str = "POWERSPAWN_NO_AGENTS_CONTEXT";
 /// Where Claude Code keeps the user's agents. Default: `~/.claude`.
 pub const CLAUDE_CONFIG_DIR: &str = "CLAUDE_CONFIG_DIR";
-/// Where Codex keeps the user's agents. Default: `~/.codex`.
+/// Where Codex keeps the user's settings and agents. Default: `~/.codex`.
 pub const CODEX_HOME: &str = "CODEX_HOME";
 /// Where Copilot keeps the user's agents. Default: `~/.copilot`.
 pub const COPILOT_HOME: &str = "COPILOT_HOME";
@@ -118,6 +118,11 @@ pub fn directory(name: &str) -> Option<PathBuf> {
 /// Returns the user's home.
 pub fn home() -> Option<PathBuf> {
     directory("HOME")
+}
+
+/// Returns where Codex keeps the user's settings.
+pub fn codex_home() -> Option<PathBuf> {
+    directory(CODEX_HOME).or_else(|| home().map(|path| path.join(".codex")))
 }
 
 /// Returns the state directory, if the environment names one or a home.

@@ -14,7 +14,8 @@ use super::exit::Exit;
 use super::out::{Format, Out};
 use super::serve_budgie;
 use crate::app::{App, AppError, MadeBy};
-use crate::door::mcp::{BudgieFlags, NativeTools, Options, http, open, serve};
+use crate::door::mcp::{BudgieFlags, NativeTools, Options, codex_settings, http, open, serve};
+use crate::env;
 use crate::report::neutralise;
 
 // How dialects read what other systems have left: `volery import` tells beforehand what they will say.
@@ -107,10 +108,12 @@ pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<
     if lists_tools {
         return print_tools(&surface.tools(), out);
     }
-    let options = Options::new(app.config(), surface);
+    let mut options = Options::new(app.config(), surface);
     match args.http {
         Some(address) => serve_http(app, options, address, out).await?,
         None => {
+            let codex_home = env::codex_home();
+            options.waits.codex_limit = codex_settings::limit(&context.directory, codex_home.as_deref());
             app.keep_house();
             serve(app, options).await.map_err(|error| {
                 AppError::internal(format!("could not serve on standard input and output: {error}"))

@@ -71,6 +71,8 @@ pub(crate) struct Waits {
     pub(crate) unknown: Duration,
     /// By the beginning of a client's name.
     pub(crate) by_client: BTreeMap<String, Duration>,
+    /// When Codex gives up, where its own settings say it.
+    pub(crate) codex_limit: Option<Duration>,
 }
 
 impl Client {
@@ -79,14 +81,22 @@ impl Client {
         let lower = name.to_lowercase();
         let known = KNOWN.iter().find(|known| lower.starts_with(known.prefix));
         let mut client = known.map_or_else(|| Self::unknown(waits.unknown), Self::from);
+        let own_limit = waits.codex_limit.filter(|_| lower.starts_with("codex"));
+        if let Some(limit) = own_limit {
+            client.limit = limit;
+            client.wait = client.wait.min(limit.mul_f64(0.8));
+            client.wait_with_progress = client.wait;
+        }
         let set = waits.by_client.iter().find(|(prefix, _)| lower.starts_with(&prefix.to_lowercase()));
         if let Some((_, wait)) = set {
             client.wait = *wait;
             client.wait_with_progress = *wait;
             client.http_limit = None;
         }
-        // Whoever raises a wait has raised the client's own limit too.
-        client.limit = client.limit.max(client.wait);
+        if own_limit.is_none() {
+            // Whoever raises a wait has raised the client's own limit too.
+            client.limit = client.limit.max(client.wait);
+        }
         client.name = name.to_owned();
         client
     }

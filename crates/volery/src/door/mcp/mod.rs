@@ -22,6 +22,7 @@ mod call;
 mod call_rate;
 mod clean;
 mod clients;
+pub(crate) mod codex_settings;
 mod dialect;
 mod elicit;
 mod events;

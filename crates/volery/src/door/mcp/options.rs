@@ -61,6 +61,7 @@ impl Options {
             waits: Waits {
                 unknown: wait(config.wait_ms.value),
                 by_client: by_client.map(|(name, setting)| (name.clone(), wait(setting.value))).collect(),
+                codex_limit: None,
             },
             disconnect_grace_ms: config.disconnect_grace_ms.value,
             retention_ms: config.retention_record_ms.value,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::super::clients::{Client, Waits};
+use super::super::codex_settings;
 use super::super::options::Options;
 use super::session::{BOTH, Era, Session, brisk, waits};
 
@@ -168,9 +169,47 @@ fn a_wait_that_the_user_set_wins() {
     let waits = Waits {
         unknown: Duration::from_secs(20),
         by_client: [("Codex".to_owned(), Duration::from_secs(900))].into(),
+        codex_limit: None,
     };
     assert_eq!(Client::named("codex-mcp-client", &waits).wait.as_secs(), 900);
     assert_eq!(Client::named("codex-mcp-client", &waits).limit.as_secs(), 900);
     assert_eq!(Client::named("claude-code", &waits).wait.as_secs(), 600);
     assert_eq!(Client::named("somebody", &waits).wait.as_secs(), 20);
+}
+
+#[test]
+fn codex_is_answered_before_the_limit_in_its_own_settings() {
+    let waits = |limit_s| Waits { codex_limit: Some(Duration::from_secs(limit_s)), ..waits() };
+    let codex = |limit_s| Client::named("codex-mcp-client", &waits(limit_s));
+    assert_eq!((codex(10).wait.as_secs(), codex(10).limit.as_secs()), (8, 10));
+    assert_eq!((codex(600).wait.as_secs(), codex(600).limit.as_secs()), (240, 600));
+    assert_eq!(Client::named("gemini", &waits(10)).wait.as_secs(), 540);
+    let set = Waits { by_client: [("codex".to_owned(), Duration::from_secs(60))].into(), ..waits(10) };
+    let set = Client::named("codex-mcp-client", &set);
+    assert_eq!((set.wait.as_secs(), set.limit.as_secs()), (60, 10), "a limit does not grow with a wish");
+}
+
+#[test]
+fn the_limit_of_codex_is_the_shortest_that_may_apply() {
+    let root = tempfile::tempdir().unwrap();
+    let (project, home) = (root.path().join("project/below"), root.path().join("home"));
+    let put = |folder: &std::path::Path, text: &str| {
+        std::fs::create_dir_all(folder).unwrap();
+        std::fs::write(folder.join("config.toml"), text).unwrap();
+    };
+    let limit = || codex_settings::limit(&project, Some(&home)).map(|limit| limit.as_millis());
+    assert_eq!(limit(), None);
+    put(&home, "[mcp_servers.birds]\ncommand = \"/opt/volery\"\ntool_timeout_sec = 90\n");
+    assert_eq!(limit(), Some(90_000));
+    let of_project = root.path().join("project/.codex");
+    put(&of_project, "[mcp_servers.volery]\ncommand = \"sh\"\ntool_timeout_sec = 12.5\n");
+    assert_eq!(limit(), Some(12_500));
+    put(&of_project, "[mcp_servers.other]\ncommand = \"other\"\ntool_timeout_sec = 3\n");
+    assert_eq!(limit(), Some(90_000));
+    for wrong in ["-1", "0", "\"5\"", "nan", "1e300"] {
+        put(&home, &format!("[mcp_servers.volery]\ntool_timeout_sec = {wrong}\n"));
+        assert_eq!(limit(), None, "{wrong}");
+    }
+    put(&home, "[mcp_servers.volery\n");
+    assert_eq!(limit(), None);
 }

@@ -68,7 +68,7 @@ pub(in crate::door::mcp) fn brisk() -> Options {
 
 /// The waits as they are when nobody has set them.
 pub(in crate::door::mcp) fn waits() -> Waits {
-    Waits { unknown: Duration::from_secs(45), by_client: BTreeMap::new() }
+    Waits { unknown: Duration::from_secs(45), by_client: BTreeMap::new(), codex_limit: None }
 }
 
 impl Session {
