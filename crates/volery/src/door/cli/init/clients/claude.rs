@@ -11,7 +11,9 @@ pub(crate) const CLIENT: Client = Client {
     marks: &[".mcp.json", ".claude", "CLAUDE.md"],
     home_marks: &[".claude", ".claude.json"],
     wishes,
-    note: Some("Claude Code heeds a project's settings once you have opened it there and trusted the folder"),
+    note: Some(
+        "Claude Code asks whether you trust the folder when you open it there first; claude -p does not ask",
+    ),
 };
 
 fn wishes(surroundings: &Surroundings, scope: Scope, server: &Server) -> Vec<Wish> {

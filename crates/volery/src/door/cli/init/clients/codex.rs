@@ -11,7 +11,9 @@ pub(crate) const CLIENT: Client = Client {
     marks: &[".codex"],
     home_marks: &[".codex"],
     wishes,
-    note: Some("Codex reads a project's .codex/config.toml once it trusts the folder"),
+    note: Some(
+        "Codex reads a project's .codex/config.toml once you have opened it there and trusted the folder",
+    ),
 };
 
 fn wishes(surroundings: &Surroundings, scope: Scope, server: &Server) -> Vec<Wish> {

@@ -11,7 +11,7 @@ pub(crate) const CLIENT: Client = Client {
     marks: &[".qwen", "QWEN.md"],
     home_marks: &[".qwen"],
     wishes,
-    note: None,
+    note: Some("Qwen Code starts a project's server once you agree there: qwen mcp approve volery"),
 };
 
 fn wishes(surroundings: &Surroundings, scope: Scope, server: &Server) -> Vec<Wish> {
@@ -23,7 +23,7 @@ fn wishes(surroundings: &Surroundings, scope: Scope, server: &Server) -> Vec<Wis
         "command": server.command,
         "args": server.arguments,
         "timeout": PATIENCE_S * 1000,
-        // Its calls are not asked about; where nobody can be asked, its tools would not even be offered.
+        // Its calls are not asked about; where nobody can be asked, they would be declined.
         "trust": true,
     });
     vec![Wish::json(path, scope, vec![Entry::key(&["mcpServers", SERVER], server.with_env("env", entry))])]
