@@ -17,6 +17,8 @@ mod kiro_acp;
 mod kiro_agents;
 mod leftovers;
 mod place;
+mod seat;
+mod set_up;
 mod stand_ins;
 
 macro_rules! vendors {

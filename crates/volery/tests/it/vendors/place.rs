@@ -245,6 +245,41 @@ impl Place {
         command
     }
 
+    /// Returns a vendor's program as its user starts it, with nothing that only we would set.
+    pub(super) fn client(&self, vendor: &str, prompt: &str, arguments: &[&str]) -> Command {
+        let url = self.offline.server().url();
+        let folders = Folders {
+            home: self.stage.path("home"),
+            work: self.stage.project(),
+            temporary: self.stage.path("temporary"),
+        };
+        let order = Order { url: &url, folders: &folders, prompt, arguments };
+        let recipe = recipe(vendor, &order).expect("it was found before");
+        let mut command = self.own(&recipe.argv);
+        let input = self.stage.path("prompt");
+        fs::write(&input, &recipe.stdin).unwrap();
+        command.stdin(fs::File::open(input).unwrap());
+        command
+    }
+
+    /// Returns a command of a vendor's program other than to work.
+    pub(super) fn client_command(&self, vendor: &str, words: &[&str]) -> Command {
+        let program = Program::find(vendor).expect("it was found before");
+        let argv: Vec<String> =
+            program.argv.into_iter().chain(words.iter().map(|word| (*word).to_owned())).collect();
+        let mut command = self.own(&argv);
+        command.stdin(Stdio::null());
+        command
+    }
+
+    /// Returns a program that is not ours, in the user's environment.
+    fn own(&self, argv: &[String]) -> Command {
+        let mut command = self.offline.command(argv);
+        command.current_dir(self.stage.project()).env("HOME", self.stage.path("home"));
+        command.envs(self.env.iter().cloned()).env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        command
+    }
+
     #[must_use = "look at the exit code at least"]
     pub(super) fn volery(&self, arguments: &[&str]) -> Said {
         said(self.command(arguments).stdin(Stdio::null()).output().unwrap())
