@@ -431,6 +431,10 @@ impl Keeper {
         let mut hung = false;
         let mut listening = true;
         loop {
+            // Before the dead are collected: of one who dies after that, the word must still be there to wake us.
+            if self.asked_to_end() {
+                self.pass_on_signal();
+            }
             for (pid, status) in process::reap_all() {
                 match status {
                     ChildStatus::Ended(_) if pid == worker.pid() && hung => return WorkerEnd::Hung,
@@ -455,9 +459,6 @@ impl Keeper {
                 hung = true;
                 // It may have ended by itself in this moment.
                 let _ = worker.signal(Signal::KILL);
-            }
-            if self.asked_to_end() {
-                self.pass_on_signal();
             }
             let timeout = due.filter(|_| !hung).map_or(10_000, |at| at.saturating_sub(now).clamp(1, 10_000));
             // A pipe without a writer is readable for ever, and waiting for it would spin.
