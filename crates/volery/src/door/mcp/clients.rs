@@ -59,6 +59,8 @@ const KNOWN: &[Known] = &[
     // After five minutes without a word, unless its settings name another time.
     known("qwen", 240, 300),
     Known { resets: true, wait_with_progress_s: 300, ..known("opencode", 45, SDK_LIMIT_S) },
+    // More than two minutes of silence were seen to be borne; how many is not known.
+    Known { resets: true, wait_with_progress_s: 300, ..known("copilot", 100, 130) },
     // Claude Desktop: four minutes, whatever happens.
     known("claude-ai", 200, 240),
     known("claude-desktop", 200, 240),

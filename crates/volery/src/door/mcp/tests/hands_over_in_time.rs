@@ -149,6 +149,7 @@ fn each_client_is_answered_before_its_own_limit() {
         ("gemini-cli-mcp-client", 540, 32 << 10),
         ("qwen-cli-mcp-client-volery", 240, 32 << 10),
         ("opencode", 45, 32 << 10),
+        ("copilot-cli", 100, 32 << 10),
         ("goose", 45, 32 << 10),
         ("kimi-code", 45, 32 << 10),
         ("vibe", 45, 32 << 10),
