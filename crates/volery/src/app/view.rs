@@ -206,6 +206,51 @@ impl RunView {
         texts.into_iter().chain(optional).chain(&mut self.warnings).for_each(clean);
         self.structured.iter_mut().for_each(clean_value);
     }
+
+    /// A run that goes on, for tests.
+    #[cfg(test)]
+    pub fn sample(run_id: RunId, agent: &str) -> Self {
+        Self {
+            run_id,
+            short_id: run_id.short(),
+            agent: agent.into(),
+            backend: "rehearsal".into(),
+            status: "running".into(),
+            ended: false,
+            outcome: None,
+            explanation: "running".into(),
+            waiting: None,
+            result: None,
+            result_bytes: 0,
+            result_next_offset: None,
+            partial: Some("so far so good".into()),
+            stalled: false,
+            created_at: "2026-11-15T10:00:00Z".into(),
+            started_at: Some("2026-11-15T10:00:01Z".into()),
+            ended_at: None,
+            duration_ms: 1_500,
+            usage: Usage::default(),
+            exit_code: None,
+            stderr_tail: String::new(),
+            directory: "/project".into(),
+            project: "/project".into(),
+            caller: "test".into(),
+            session: None,
+            parent: None,
+            attempts: 1,
+            children: Vec::new(),
+            warnings: Vec::new(),
+            containment: None,
+            model: None,
+            structured: None,
+            repaired: false,
+            verification: None,
+            acceptance: Vec::new(),
+            changes: None,
+            branch: None,
+            damaged_lines: 0,
+        }
+    }
 }
 
 /// A command that is to confirm a success.

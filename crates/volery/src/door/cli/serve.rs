@@ -48,7 +48,7 @@ pub(crate) struct Args {
     tools: NativeTools,
 
     /// Serve HTTP at this address instead; port 0 takes any that is free
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = parse_address)]
     http: Option<SocketAddr>,
 
     #[command(flatten)]
@@ -56,6 +56,12 @@ pub(crate) struct Args {
 }
 
 /// Reads the name of a dialect.
+fn parse_address(typed: &str) -> Result<SocketAddr, String> {
+    let numeric = typed.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
+    let address = numeric.as_deref().unwrap_or(typed).parse();
+    address.map_err(|_| "write an address and a port, such as 127.0.0.1:7337 or [::1]:7337".to_owned())
+}
+
 pub(super) fn dialect_parser() -> impl TypedValueParser<Value = DialectName> {
     let names = PossibleValuesParser::new(DialectName::ALL.map(DialectName::as_str));
     names.map(|name| DialectName::parse(&name).expect("one of these names"))

@@ -106,6 +106,15 @@ fn what_makes_no_sense_is_refused() {
 }
 
 #[test]
+fn an_address_that_is_none_is_told_what_one_looks_like() {
+    for typed in ["7337", "localhost", "localhost:x", "example.org:80"] {
+        let refused = parse(&format!("volery serve --http {typed}")).unwrap_err().to_string();
+        assert!(refused.contains("such as 127.0.0.1:7337"), "{refused}");
+    }
+    parsed("volery serve --http localhost:0");
+}
+
+#[test]
 fn values_arrive_as_what_they_mean() {
     let Command::Run(args) = parsed("volery run reviewer - --timeout 1h30m --on-disconnect cancel") else {
         panic!("not a run")

@@ -3,12 +3,16 @@
 use std::time::Duration;
 
 use domain::id::RunId;
+use rmcp::model::{CustomNotification, RequestId};
 use rmcp::service::{RequestContext, RoleServer};
 use tokio::time::Instant;
 
 use super::clients::Client;
 use super::handler::Handler;
 use super::in_flight::Ticket;
+
+/// Puts into a notification of its own what a dialect has to tell about the request of this id.
+pub(super) type EventForm = fn(&RequestId, &str) -> CustomNotification;
 
 /// Everything a tool needs beside its input.
 pub(super) struct Call<'a> {
@@ -18,6 +22,8 @@ pub(super) struct Call<'a> {
     pub(super) ticket: Option<Ticket>,
     /// The run that an earlier try of this call has started, whose question is answered now.
     pub(super) resumed: Option<RunId>,
+    /// How its dialect tells what goes on, beside progress.
+    pub(super) events: Option<EventForm>,
     /// Its user would not answer, and is not asked again by this call.
     pub(super) unasked: bool,
     begun_at: Instant,
@@ -29,7 +35,16 @@ impl<'a> Call<'a> {
         let over_http = context.extensions.get::<::http::request::Parts>().is_some();
         let client = if over_http { client.over_http() } else { client };
         let ticket = context.extensions.get::<Ticket>().cloned();
-        Self { door, client, ticket, context, resumed: None, unasked: false, begun_at: Instant::now() }
+        Self {
+            door,
+            client,
+            ticket,
+            context,
+            resumed: None,
+            events: None,
+            unasked: false,
+            begun_at: Instant::now(),
+        }
     }
 
     /// Returns how long ago the client asked.

@@ -74,7 +74,7 @@ pub(super) fn read(line: &[u8]) -> Option<Incoming> {
     let text = match std::str::from_utf8(line) {
         Ok(text) => text,
         Err(error) => {
-            let message = format!("the line is not valid UTF-8 at byte {}", error.valid_up_to());
+            let message = format!("the message is not valid UTF-8 at byte {}", error.valid_up_to());
             return refused(broken(line, message));
         }
     };
@@ -86,7 +86,7 @@ pub(super) fn read(line: &[u8]) -> Option<Incoming> {
                 "a message is a JSON object with \"jsonrpc\", \"method\" and, for a request, \"id\"";
             refused(Refusal::new(Value::Null, ErrorCode::INVALID_REQUEST, message))
         }
-        Err(error) => refused(broken(line, format!("the line is not valid JSON: {error}"))),
+        Err(error) => refused(broken(line, format!("the message is not valid JSON: {error}"))),
     }
 }
 

@@ -10,7 +10,7 @@ use domain::duration::display_ms;
 use domain::harmless::harmless;
 use domain::id::RunId;
 use futures::FutureExt;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, OptionFuture};
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use tokio::time::{Instant, MissedTickBehavior};
 
@@ -197,17 +197,32 @@ impl<'a> Reporter<'a> {
 
     /// Tells whether a notification is wanted and none is on its way: a client that does not read is not sent more.
     fn is_idle(&self) -> bool {
-        self.token.is_some() && self.sending.is_none()
+        (self.token.is_some() || self.call.events.is_some()) && self.sending.is_none()
     }
 
     fn send(&mut self, seen: &Seen) {
-        let Some(token) = self.token.clone() else { return };
+        if self.token.is_none() && self.call.events.is_none() {
+            return;
+        }
+        let described = seen.describe();
+        let context = &self.call.context;
+        let event = self.call.events.map(|form| form(&context.id, &described));
+        let event = event.map(|event| context.peer.send_notification(event.into()));
+        let progress = self.next_progress(described).map(|progress| context.peer.notify_progress(progress));
+        // It cannot be sent when the door is leaving or the client is gone; both are noticed elsewhere.
+        self.sending = Some(
+            async {
+                let _ = futures::join!(OptionFuture::from(event), OptionFuture::from(progress));
+            }
+            .boxed(),
+        );
+    }
+
+    fn next_progress(&mut self, message: String) -> Option<ProgressNotificationParam> {
+        let token = self.token.clone()?;
         let elapsed = (self.call.age().as_secs_f64() * 1_000.0).round() / 1_000.0;
         self.last = if elapsed > self.last { elapsed } else { self.last + 0.001 };
-        let param = ProgressNotificationParam::new(token, self.last).with_message(seen.describe());
-        let peer = &self.call.context.peer;
-        // It cannot be sent when the door is leaving or the client is gone; both are noticed elsewhere.
-        self.sending = Some(peer.notify_progress(param).map(|_| ()).boxed());
+        Some(ProgressNotificationParam::new(token, self.last).with_message(message))
     }
 
     async fn sent(&mut self) {

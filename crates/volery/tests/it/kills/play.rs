@@ -132,7 +132,9 @@ impl Scene {
         let settled = |pid| state_and_parent(pid).is_none_or(|(_, parent)| parent != self.client.pid());
         let crew = wait_for(PATIENCE, "a keeper of its own", || {
             let crew = crew(&self.directory());
-            crew.keeper.as_ref().is_none_or(|keeper| settled(keeper.pid)).then_some(crew)
+            let needed = self.case.victims.iter().any(|victim| matches!(victim, Keeper));
+            let there = crew.keeper.as_ref().map_or(!needed, |keeper| settled(keeper.pid));
+            there.then_some(crew)
         });
         for victim in self.case.victims {
             match victim {

@@ -109,7 +109,8 @@ fn what_needs_an_approval_is_put_to_the_clients_user() {
     let answer = client.answer(id, PATIENCE);
     assert_eq!(answer["result"]["structuredContent"]["content"], json!("Done."), "{answer}");
     let there = |name: &str| place.stage.project().join(name).exists();
-    assert_eq!((there("approved.txt"), there("denied.txt")), (true, false));
+    let events = place.volery(&["show", &place.stage.only_run(), "--events"]).stdout;
+    assert_eq!((there("approved.txt"), there("denied.txt")), (true, false), "{events}");
 }
 
 #[test]
@@ -183,7 +184,13 @@ fn the_same_call_again_waits_for_the_same_conversation() {
     place.stage.configure("[serve]\nwait = \"1s\"\n");
     let mut client = serve(&place, json!({}));
     let arguments = json!({"prompt": "Take your time.", "cwd": place.stage.project()});
-    let first = call(&mut client, "codex", arguments.clone());
+    let id = client.send("tools/call", json!({"name": "codex", "arguments": arguments}));
+    for kind in ["task_started", "background_event"] {
+        let event = client.next_where(PATIENCE, |message| message["method"] == json!("codex/event"));
+        assert_eq!(event["params"]["msg"]["type"], json!(kind), "{event}");
+        assert_eq!(event["params"]["_meta"]["requestId"], json!(id), "{event}");
+    }
+    let first = client.answer(id, PATIENCE)["result"].clone();
     let told = first["structuredContent"]["content"].as_str().unwrap();
     assert!(told.contains("still at work"), "{first}");
     let said = wait_for(PATIENCE, "the answer", || {
@@ -192,5 +199,8 @@ fn the_same_call_again_waits_for_the_same_conversation() {
         (!said.contains("still at work")).then_some(said)
     });
     assert_eq!(said, "At last.");
+    let complete =
+        client.next_where(PATIENCE, |message| message["params"]["msg"]["type"] == json!("task_complete"));
+    assert_eq!(complete["params"]["msg"]["last_agent_message"], json!("At last."));
     place.stage.only_run();
 }

@@ -7,7 +7,7 @@ use model_server::Reply;
 use serde_json::{Value, json};
 
 use super::place::{PATIENCE, Place};
-use crate::stage::Client;
+use crate::stage::{Client, wait_for};
 
 fn place(case: &str, script: Vec<Reply>) -> Option<Place> {
     let place = Place::make_for(&["claude"], case, script)?;
@@ -189,4 +189,84 @@ fn an_answer_of_a_shape_is_checked_corrected_once_and_then_an_error() {
     let told = refused(&failed);
     assert!(told.starts_with("Subagent \"counter\" failed (parse_error): "), "{told}");
     assert!(told.contains("There are three."), "what it said is kept: {told}");
+}
+
+#[test]
+fn an_agents_servers_are_its_own_and_their_secret_is_in_no_file() {
+    const SECRET: &str = "ghp-0123456789abcdef0123";
+    let Some(mut place) = place("jarvis-servers", vec![Reply::say("I see.")]) else { return };
+    let others = json!({"mcpServers": {"strange": {"command": "/nonexistent/strange-server", "args": []}}});
+    fs::write(place.stage.project().join(".mcp.json"), others.to_string()).unwrap();
+    let program = env!("CARGO_BIN_EXE_volery");
+    let servers = format!(
+        "mcp_servers:\n  aviary:\n    command: {program}\n    args: [serve]\n    env:\n      AVIARY_TOKEN: ${{MY_TOKEN}}\n"
+    );
+    agent(&place, "keeper", &servers, "Keep birds.");
+    agent(&place, "other", "", "Keeps nothing.");
+    place.set("MY_TOKEN", SECRET);
+    let said = answered(&run(&mut serve(&place), json!({"agent_name": "keeper", "prompt": "Which tools?"})));
+    assert_eq!(said["result"], json!("I see."));
+    let body = place.offline.server().seen().last().unwrap().body.to_string();
+    assert!(body.contains("mcp__aviary__") && !body.contains("strange"), "{body}");
+    place.offline.server().add([Reply::say("Nothing.")]);
+    answered(&run(&mut serve(&place), json!({"agent_name": "other", "prompt": "Which tools?"})));
+    let body = place.offline.server().seen().last().unwrap().body.to_string();
+    assert!(!body.contains("mcp__aviary__"), "another agent has its servers: {body}");
+    for folder in ["state", "project", "home", "temporary"] {
+        let found = holding(&place.stage.path(folder), SECRET);
+        assert_eq!(found, Vec::<std::path::PathBuf>::new(), "the secret is in a file");
+    }
+}
+
+/// Returns the files below a folder that hold a text.
+fn holding(folder: &Path, text: &str) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok) {
+        let kind = entry.file_type().unwrap();
+        if kind.is_dir() {
+            found.extend(holding(&entry.path(), text));
+        } else if kind.is_file() && String::from_utf8_lossy(&fs::read(entry.path()).unwrap()).contains(text) {
+            found.push(entry.path());
+        }
+    }
+    found
+}
+
+#[test]
+fn a_sub_agent_calls_nobody() {
+    let volery = env!("CARGO_BIN_EXE_volery");
+    let command = |text: &str| Reply::call("Bash", json!({"command": text, "description": "for a test"}));
+    let script = vec![
+        command(&format!("{volery} run other x; echo code $?")),
+        command(&format!("{volery} serve --dialect jarvis < /dev/null; echo code $?")),
+        Reply::say("Nobody."),
+    ];
+    let Some(place) = place("jarvis-depth", script) else { return };
+    agent(&place, "caller", "permissions:\n  allow: [Bash]\n", "Call somebody.");
+    agent(&place, "other", "", "Answers.");
+    let said = answered(&run(&mut serve(&place), json!({"agent_name": "caller", "prompt": "Go."})));
+    assert_eq!(said["result"], json!("Nobody."));
+    let asks = place.offline.server().asks();
+    for ask in &asks[1..=2] {
+        let told = &ask.last_result().unwrap().text;
+        assert!(told.contains("code 3"), "it was not denied: {told}");
+    }
+    place.stage.only_run();
+}
+
+#[test]
+fn the_same_call_again_waits_for_the_same_run() {
+    let Some(place) = place("jarvis-again", vec![Reply::say("At last.").after_ms(5_000)]) else { return };
+    place.stage.configure("[clients.claude-code]\nwait = \"1s\"\n");
+    agent(&place, "slow", "", "Take your time.");
+    let mut client = serve(&place);
+    let arguments = json!({"agent_name": "slow", "prompt": "x"});
+    let told = answered(&run(&mut client, arguments.clone()));
+    assert!(told["result"].as_str().unwrap().contains("is still running"), "{told}");
+    let said = wait_for(PATIENCE, "the answer", || {
+        let said = answered(&run(&mut client, arguments.clone()))["result"].as_str().unwrap().to_owned();
+        (!said.contains("is still running")).then_some(said)
+    });
+    assert_eq!(said, "At last.");
+    place.stage.only_run();
 }

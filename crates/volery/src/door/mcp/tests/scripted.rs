@@ -6,7 +6,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use domain::id::RunId;
-use domain::run::Usage;
 use futures::FutureExt;
 use jiff::Timestamp;
 use tokio::sync::Notify;
@@ -99,7 +98,7 @@ impl Scripted {
         let number = u8::try_from(state.runs.len()).expect("few runs");
         let at: Timestamp = "2026-11-15T10:00:00Z".parse().expect("a moment");
         let run_id = RunId::from_parts(at, [7, 7, 7, 7, 7, 7, 7, 7, 7, number]);
-        let mut view = blank(run_id, &ask.agent);
+        let mut view = RunView::sample(run_id, &ask.agent);
         match ask.agent.as_str() {
             "asks" => {
                 view.status = "waiting".into();
@@ -142,49 +141,6 @@ impl Scripted {
             view.result_next_offset = (to < result.len()).then_some(to as u64);
         }
         view
-    }
-}
-
-fn blank(run_id: RunId, agent: &str) -> RunView {
-    RunView {
-        run_id,
-        short_id: run_id.short(),
-        agent: agent.into(),
-        backend: "rehearsal".into(),
-        status: "running".into(),
-        ended: false,
-        outcome: None,
-        explanation: "running".into(),
-        waiting: None,
-        result: None,
-        result_bytes: 0,
-        result_next_offset: None,
-        partial: Some("so far so good".into()),
-        stalled: false,
-        created_at: "2026-11-15T10:00:00Z".into(),
-        started_at: Some("2026-11-15T10:00:01Z".into()),
-        ended_at: None,
-        duration_ms: 1_500,
-        usage: Usage::default(),
-        exit_code: None,
-        stderr_tail: String::new(),
-        directory: "/project".into(),
-        project: "/project".into(),
-        caller: "test".into(),
-        session: None,
-        parent: None,
-        attempts: 1,
-        children: Vec::new(),
-        warnings: Vec::new(),
-        containment: None,
-        model: None,
-        structured: None,
-        repaired: false,
-        verification: None,
-        acceptance: Vec::new(),
-        changes: None,
-        branch: None,
-        damaged_lines: 0,
     }
 }
 

@@ -2,6 +2,7 @@
 //! goes on with it. What needs an approval is put to the client's user.
 
 mod arguments;
+mod events;
 
 use std::sync::Arc;
 
@@ -45,8 +46,13 @@ impl Codex {
             _ => reply(Reply::read(given)?),
         };
         let told = |error: AppError| error.to_string();
+        events::began(call).await;
         Ok(match delegate(call, &self.unanswered, words, start).await.map_err(told)? {
-            Delegated::Ended(view) => ended(&view).into(),
+            Delegated::Ended(view) => {
+                let (content, failed) = ended(&view);
+                events::ended(call, &view, &content, failed).await;
+                answer(&view, &content, failed).into()
+            }
             Delegated::Going(view) => going(&view).into(),
             Delegated::Asks(_, ask) => CallToolResponse::InputRequired(*ask),
             Delegated::Unheard(run) => error(&format!("nobody waits for the run {run} any more")).into(),
@@ -104,7 +110,8 @@ fn blank() -> Agent {
     agent
 }
 
-fn ended(run: &RunView) -> CallToolResult {
+/// Returns what a run has come to, and whether it failed.
+fn ended(run: &RunView) -> (String, bool) {
     let text = run.result.as_deref().map(str::trim_end).filter(|text| !text.is_empty());
     let failed = is_failure(&run.status);
     let content = match (failed, text) {
@@ -112,7 +119,7 @@ fn ended(run: &RunView) -> CallToolResult {
         (true, None) => run.explanation.clone(),
         (true, Some(text)) => format!("{}\n\n{text}", run.explanation),
     };
-    answer(run, &content, failed)
+    (content, failed)
 }
 
 fn going(run: &RunView) -> CallToolResult {
@@ -187,10 +194,11 @@ impl Dialect for Codex {
 
     fn call<'a>(
         &'a self,
-        call: Call<'a>,
+        mut call: Call<'a>,
         tool: &'a str,
         arguments: JsonObject,
     ) -> BoxFuture<'a, Result<CallToolResponse, ErrorData>> {
+        call.events = Some(events::going_on);
         async move {
             let result = self.run(&call, tool, arguments).await;
             Ok(result.unwrap_or_else(|message| error(&message).into()))

@@ -76,3 +76,31 @@ fn failure(agent: &str, timeout_ms: Option<u64>, run: &RunView) -> Option<(&'sta
         | Outcome::Interrupted { .. } => (CLI_ERROR, run.explanation.clone()),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_failure_has_the_kind_and_the_words_that_are_documented() {
+        let run_id = "01990000-0000-7000-8000-000000000001".parse().unwrap();
+        let said = |outcome: Outcome| {
+            let mut run = RunView::sample(run_id, "scout");
+            (run.outcome, run.explanation) = (Some(outcome), "it was explained".to_owned());
+            failure("scout", None, &run)
+        };
+        let failed = |failure: Failure| said(Outcome::Failed { failure }).unwrap();
+        assert_eq!(said(Outcome::Succeeded), None);
+        assert_eq!(failed(Failure::Exit { code: 7 }), ("cli_error", "Claude exited with code 7".to_owned()));
+        let (kind, message) = failed(Failure::Output { reason: "nothing".to_owned() });
+        assert_eq!(
+            (kind, message.as_str()),
+            ("parse_error", "No result event or text content in Claude output.")
+        );
+        let errors = vec!["/a: is missing".to_owned(), "/b: is no number".to_owned()];
+        let (kind, message) = failed(Failure::Schema { reason: errors.join("; "), errors: errors.clone() });
+        assert_eq!((kind, message), ("parse_error", errors.join("\n")), "each error once");
+        let (kind, message) = said(Outcome::Cancelled { by: "somebody".to_owned() }).unwrap();
+        assert_eq!((kind, message.as_str()), ("cli_error", "it was explained"));
+    }
+}
