@@ -43,6 +43,8 @@ pub struct Config {
     pub allowed_origins: Setting<Vec<String>>,
     /// The most that the programs of the dialect powerspawn may do.
     pub powerspawn_permission: Setting<Level>,
+    /// Whether `AGENTS.md` is put before the tasks of that dialect.
+    pub powerspawn_agents_context: Setting<bool>,
     /// How long a synchronous call of a client with this name waits.
     pub client_wait_ms: BTreeMap<String, Setting<u64>>,
     pub containment: Setting<ContainmentDemand>,
@@ -102,6 +104,7 @@ impl Config {
         rows.push(row("serve.powerspawn_permission", &self.powerspawn_permission, |level| {
             level.as_str().to_owned()
         }));
+        rows.push(row("serve.powerspawn_agents_context", &self.powerspawn_agents_context, bool::to_string));
         for (name, wait) in &self.client_wait_ms {
             rows.push(row(format!("clients.{name}.wait"), wait, time));
         }

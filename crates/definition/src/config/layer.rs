@@ -55,6 +55,7 @@ pub struct Serve {
     /// Origins of pages, beside those of loopback, that may speak to it.
     pub allowed_origins: Option<Vec<String>>,
     pub powerspawn_permission: Option<Level>,
+    pub powerspawn_agents_context: Option<bool>,
 }
 
 /// What happens to runs when their door goes away in good order; the grace is a setting of its own.

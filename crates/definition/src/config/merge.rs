@@ -43,6 +43,7 @@ pub fn merge(layers: Vec<(Layer, String, ConfigLayer)>) -> Config {
         allowed_hosts: sum.allowed_hosts.expect(set),
         allowed_origins: sum.allowed_origins.expect(set),
         powerspawn_permission: sum.powerspawn_permission.expect(set),
+        powerspawn_agents_context: sum.powerspawn_agents_context.expect(set),
         client_wait_ms: sum.client_wait_ms,
         containment: sum.containment.expect(set),
         prices: sum.prices,
@@ -85,6 +86,7 @@ struct Sum {
     allowed_hosts: Option<Setting<Vec<String>>>,
     allowed_origins: Option<Setting<Vec<String>>>,
     powerspawn_permission: Option<Setting<domain::permission::Level>>,
+    powerspawn_agents_context: Option<Setting<bool>>,
     client_wait_ms: std::collections::BTreeMap<String, Setting<u64>>,
     containment: Option<Setting<domain::run::ContainmentDemand>>,
     prices: std::collections::BTreeMap<String, Setting<domain::price::Price>>,
@@ -125,6 +127,7 @@ impl Sum {
         let most = self.powerspawn_permission.as_ref().map(|most| most.value);
         let level = serve.powerspawn_permission.filter(|level| most.is_none_or(|most| *level <= most));
         origin.put(&mut self.powerspawn_permission, level);
+        origin.put(&mut self.powerspawn_agents_context, serve.powerspawn_agents_context);
         for (name, client) in clients {
             if let Some(wait_ms) = client.wait_ms {
                 self.client_wait_ms.insert(name, origin.of(wait_ms));

@@ -12,7 +12,7 @@ use super::layer::{Client, ConfigLayer, DisconnectChoice, Retention, Run, Serve,
 use super::{Backend, backend, prices};
 use crate::agent::{CONTAINMENT, LEVELS};
 use crate::text::{
-    Bounds, Entry, Fields, Findings, Node, Place, Shape, amount, choice, duration_ms, list, quoted,
+    Bounds, Entry, Fields, Findings, Node, Place, Shape, amount, choice, duration_ms, flag, list, quoted,
     read_toml, text_or_list,
 };
 use crate::{FILE_BYTES_MAX, limits};
@@ -193,6 +193,9 @@ fn read_serve(node: &Node, layer: Layer, findings: &mut Findings<'_>) -> Option<
     let levels = fields.take("powerspawn_permission");
     let powerspawn_permission =
         levels.and_then(|node| choice(node, "serve.powerspawn_permission", &LEVELS, findings));
+    let powerspawn_agents_context = fields
+        .take("powerspawn_agents_context")
+        .and_then(|node| flag(node, "serve.powerspawn_agents_context", findings));
     fields.close(findings);
     Some(Serve {
         wait_ms,
@@ -203,6 +206,7 @@ fn read_serve(node: &Node, layer: Layer, findings: &mut Findings<'_>) -> Option<
         allowed_hosts,
         allowed_origins,
         powerspawn_permission,
+        powerspawn_agents_context,
     })
 }
 

@@ -96,6 +96,7 @@ calls_per_minute = 7
 allowed_hosts = \"box.example\"
 allowed_origins = [\"https://a.example\", \"https://b.example:8443\"]
 powerspawn_permission = \"safe-edit\"
+powerspawn_agents_context = true
 [clients.\"my client\"]
 wait = \"2m\"
 [run]
@@ -120,6 +121,7 @@ containment = \"plain\"
             allowed_hosts: Some(strings(&["box.example"])),
             allowed_origins: Some(strings(&["https://a.example", "https://b.example:8443"])),
             powerspawn_permission: Some(Level::SafeEdit),
+            powerspawn_agents_context: Some(true),
         },
         clients: [("my client".to_owned(), Client { wait_ms: Some(120_000) })].into(),
         run: Run { containment: Some(ContainmentDemand::Plain) },
@@ -440,6 +442,7 @@ fn the_nearest_layer_wins_and_every_value_knows_its_origin() {
         default("serve.allowed_hosts", ""),
         default("serve.allowed_origins", ""),
         default("serve.powerspawn_permission", "yolo"),
+        default("serve.powerspawn_agents_context", "false"),
         row("clients.c.wait", "9.0s", Layer::User, "u.toml"),
         default("run.containment", "auto"),
     ];
