@@ -523,6 +523,14 @@ fn an_entry_is_one_line_of_each_text_and_bounded() {
     assert!(run.prompt_head.starts_with("Fix the bug in the parser. éé"), "{}", run.prompt_head);
     assert_eq!(run.prompt_head.chars().count(), 200);
     assert_eq!(run.error.as_deref(), Some("failed: the agent exited with code 7: panic: no such file"));
+    let message = "it broke".to_owned();
+    let reported = Ending {
+        outcome: Outcome::Failed { failure: Failure::Agent { message } },
+        stderr_tail: "it broke\n".to_owned(),
+        ..ending.clone()
+    };
+    let error = EndedRun::new(&spec, &reported, time(9)).error;
+    assert_eq!(error.as_deref(), Some("failed: the agent reports: it broke"), "said once");
     ending.stderr_tail = "x".repeat(9000);
     assert_eq!(EndedRun::new(&spec, &ending, time(9)).error.map(|error| error.len()), Some(500));
     ending.outcome = Outcome::Cancelled { by: "main".to_owned() };
