@@ -48,7 +48,8 @@ pub struct Capabilities {
     pub max_turns: bool,
     /// The agent can be given our own server, and so delegate.
     pub delegates: bool,
-    pub extra_args: bool,
+    /// Which further arguments its program may be given.
+    pub extra_args: &'static [&'static str],
     pub extra_directories: bool,
     /// The program can use other settings than its user's.
     pub vendor_settings: bool,

@@ -98,7 +98,7 @@ impl Backend for Claude {
             mcp_servers: true,
             output_schema: true,
             max_turns: true,
-            extra_args: true,
+            extra_args: EXTRA_ARGS,
             extra_directories: true,
             vendor_settings: true,
             delegates: true,

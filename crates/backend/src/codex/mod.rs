@@ -99,7 +99,7 @@ impl Backend for Codex {
             server_tools: true,
             server_timeouts: true,
             output_schema: true,
-            extra_args: true,
+            extra_args: EXTRA_ARGS,
             extra_directories: true,
             vendor_settings: true,
             delegates: true,

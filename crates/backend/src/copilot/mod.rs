@@ -89,7 +89,7 @@ impl Backend for Copilot {
             server_tools: true,
             server_timeouts: true,
             output_schema: true,
-            extra_args: true,
+            extra_args: EXTRA_ARGS,
             extra_directories: true,
             delegates: true,
             ..Capabilities::default()

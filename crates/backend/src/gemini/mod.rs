@@ -78,7 +78,7 @@ impl Backend for Gemini {
             max_turns: true,
             delegates: true,
             output_schema: true,
-            extra_args: true,
+            extra_args: EXTRA_ARGS,
             extra_directories: true,
             ..Capabilities::default()
         }

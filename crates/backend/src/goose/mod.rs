@@ -90,7 +90,7 @@ impl Backend for Goose {
             server_timeouts: true,
             output_schema: true,
             max_turns: true,
-            extra_args: true,
+            extra_args: EXTRA_ARGS,
             delegates: true,
             ..Capabilities::default()
         }

@@ -67,7 +67,7 @@ impl Backend for Kimi {
             replaces_prompt: true,
             tools: true,
             output_schema: true,
-            extra_args: true,
+            extra_args: EXTRA_ARGS,
             extra_directories: true,
             ..Capabilities::default()
         }

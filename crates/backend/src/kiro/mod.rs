@@ -84,7 +84,7 @@ impl Backend for Kiro {
             model: true,
             process: true,
             output_schema: true,
-            extra_args: true,
+            extra_args: EXTRA_ARGS,
             response_file: true,
             mcp_servers: true,
             delegates: true,

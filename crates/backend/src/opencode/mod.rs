@@ -92,7 +92,7 @@ impl Backend for Opencode {
             mcp_servers: true,
             server_tools: true,
             output_schema: true,
-            extra_args: true,
+            extra_args: EXTRA_ARGS,
             delegates: true,
             forks: true,
             ..Capabilities::default()

@@ -96,7 +96,7 @@ impl Backend for Qwen {
             server_timeouts: true,
             output_schema: true,
             max_turns: true,
-            extra_args: true,
+            extra_args: EXTRA_ARGS,
             extra_directories: true,
             delegates: true,
             forks: true,

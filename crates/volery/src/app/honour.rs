@@ -1,7 +1,7 @@
 //! What an agent or a caller wants and a backend cannot do, by name: told before and with every run, never dropped
 //! in silence. A permission that cannot be enforced stops the run, unless the agent says that a warning will do.
 
-use backend::contract::Capabilities;
+use backend::contract::{Capabilities, permitted_args};
 use definition::answer::Schema;
 use domain::agent::Agent;
 use domain::launch::Launch;
@@ -63,6 +63,13 @@ pub(super) fn keeps_sessions(spec: &BackendSpec) -> bool {
 fn capabilities(spec: &BackendSpec) -> Capabilities {
     let backend = backend::registry::by_kind(&spec.kind);
     backend.map(|backend| backend.capabilities(&spec.options)).unwrap_or_default()
+}
+
+/// Returns why the program may not be given an argument that was asked for.
+pub(super) fn wrong_argument(setup: &Setup, spec: &BackendSpec) -> Option<String> {
+    let can = capabilities(spec).extra_args;
+    // One that takes none at all is warned about.
+    if can.is_empty() { None } else { permitted_args(&setup.extra_args, can).err() }
 }
 
 /// Returns a sentence for each wish that the backend cannot honour.
@@ -143,7 +150,7 @@ fn unhonoured_setup(setup: &Setup, can: Capabilities, name: &str) -> Vec<String>
             "the time-out of an MCP server",
         ),
         (setup.wants_value() && !can.output_schema, "the form of the output"),
-        (!setup.extra_args.is_empty() && !can.extra_args, "extra_args"),
+        (!setup.extra_args.is_empty() && can.extra_args.is_empty(), "extra_args"),
         (!setup.extra_directories.is_empty() && !can.extra_directories, "extra_directories"),
         (setup.vendor_settings.is_some() && !can.vendor_settings, "the path of the settings"),
         (setup.max_turns.is_some() && !can.max_turns, "max_turns"),

@@ -394,6 +394,9 @@ fn check_honoured(spec: &RunSpec) -> Result<(), AppError> {
         let hint = "output_schema is JSON Schema, draft 2020-12, and refers to nothing outside of itself";
         return Err(AppError::usage(format!("agent {}: {problem}", spec.agent)).hint(hint));
     }
+    if let Some(problem) = honour::wrong_argument(&spec.setup, &spec.backend) {
+        return Err(AppError::usage(format!("agent {}: {problem}", spec.agent)));
+    }
     if let Some(refusal) = honour::refusal(&spec.setup, &spec.backend) {
         let hint = "choose another backend, or write unenforceable: warn into the agent's file";
         return Err(AppError::denied(format!("agent {}: {refusal}", spec.agent)).hint(hint));

@@ -194,7 +194,7 @@ impl Desk {
     pub(super) async fn leave_attempt(&mut self) -> Result<(), StoreError> {
         self.sweep()?;
         self.driven = Driven::Nothing;
-        (self.leave_by, self.next_sample) = (None, None);
+        (self.leave_by, self.next_sample, self.dismissed) = (None, None, false);
         self.leave_container();
         super::agent::remove_secrets(&self.dir);
         point::reach("worker_between_attempts");

@@ -169,6 +169,8 @@ pub(super) struct Desk {
     pub(super) next_sample: Option<u64>,
     /// When an agent that has said its last word is ended.
     pub(super) leave_by: Option<u64>,
+    /// It did not leave by itself.
+    pub(super) dismissed: bool,
     /// The work tree as it was before the agent.
     pub(super) before: Option<backend::work_tree::Snapshot>,
 }
@@ -219,6 +221,7 @@ impl Desk {
             cancel_seen: None,
             next_look: 0,
             leave_by: None,
+            dismissed: false,
             next_sample: None,
             attempt: spec.clone(),
             past: std::cell::OnceCell::new(),
@@ -319,7 +322,7 @@ impl Desk {
             self.sample().await?;
         }
         if self.leave_by.is_some_and(|at| at <= now) && !self.finished {
-            self.leave_by = None;
+            (self.leave_by, self.dismissed) = (None, true);
             self.stop(StopHow::Kill)?;
         }
         if !self.finished {

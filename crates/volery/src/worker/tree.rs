@@ -1,6 +1,6 @@
 //! The tree of a run: its processes, its use of resources, its child runs, and its end.
 
-use backend::contract::Answer;
+use backend::contract::{Answer, Exit};
 use backend::process;
 use domain::plan::Parent;
 use domain::run::{Event, Input, Outcome, OutcomeKind, RunSpec, StopHow};
@@ -18,6 +18,8 @@ use crate::wire::Tell;
 
 /// The keeper waits this much longer than the machine before it calls the worker hung.
 const HANG_MARGIN_MS: u64 = 6_000;
+/// Above this a shell tells the number of a signal.
+const SIGNALLED: i32 = 128;
 /// How often the inbox is looked at without being told to.
 const LOOK_EVERY_MS: u64 = 1_000;
 
@@ -219,6 +221,7 @@ impl Desk {
             Some(_) | None => answer,
         };
         let outcome = outcome.with_output(output::is_usable(&answer, stdout_usable));
+        let exit_code = exit_code.or_else(|| self.signal_after_answer(&outcome));
         let duration_ms = self.duration_ms();
         let structured = self.structured.take();
         let (repaired, killed, usage) = (self.repaired, self.killed, self.usage());
@@ -233,6 +236,18 @@ impl Desk {
         point::reach("worker_wrote_outcome");
         self.audience.ended().await;
         Ok(())
+    }
+
+    /// Returns the signal that ended an agent which had answered, as shells count it. One of ours does not count.
+    fn signal_after_answer(&self, outcome: &Outcome) -> Option<i32> {
+        match &self.driven {
+            Driven::Process { exit: Some(Exit::Signal(signal)), .. }
+                if *outcome == Outcome::Succeeded && !self.dismissed =>
+            {
+                Some(SIGNALLED + signal)
+            }
+            Driven::Process { .. } | Driven::Loop { .. } | Driven::Nothing => None,
+        }
     }
 
     /// Returns how long the run took, over all its workers.

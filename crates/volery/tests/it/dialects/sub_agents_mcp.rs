@@ -1,5 +1,7 @@
 //! `--dialect sub-agents-mcp`: what that system documents, and what it promised and did not do.
 
+mod programs;
+
 use std::fs;
 use std::process::Command;
 use std::time::Duration;
@@ -294,6 +296,18 @@ fn a_session_that_is_named_while_sessions_are_off_is_told() {
     let result = run(&mut serve(&stage, &[]), arguments);
     let note = result["content"][1]["text"].as_str().unwrap();
     assert!(note.contains("SESSION_ENABLED=true"), "{note}");
+}
+
+#[test]
+fn what_is_no_parameter_is_named() {
+    let stage = place();
+    let mut arguments = ask(&stage, "reviewer", "x");
+    (arguments["bogus"], arguments["model"]) = (json!(1), json!("opus"));
+    let result = run(&mut serve(&stage, &[]), arguments);
+    let notes: Vec<&Value> =
+        result["content"].as_array().unwrap()[1..].iter().map(|part| &part["text"]).collect();
+    let ignored = |key: &str| json!(format!("{key} is not a parameter of run_agent and was ignored"));
+    assert_eq!(notes, [&ignored("bogus"), &ignored("model")]);
 }
 
 #[test]

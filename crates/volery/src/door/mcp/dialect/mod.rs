@@ -5,6 +5,7 @@ mod budgie;
 mod codex;
 mod contract;
 mod delegate;
+mod ignored;
 mod jarvis;
 mod per_agent;
 mod powerspawn;

@@ -57,6 +57,20 @@ fn a_call_runs_kiro_in_a_directory_of_the_session_and_answers_as_documented() {
 }
 
 #[test]
+fn what_is_no_parameter_is_named() {
+    let place = Place::new();
+    let mut arguments = place.ask("x");
+    arguments["model"] = json!("opus");
+    let result = call(&mut place.serve(&[]), TOOL, arguments);
+    let note = format!("model is not a parameter of {TOOL} and was ignored");
+    assert_eq!(
+        (&result["content"][1]["text"], &result["content"][2]),
+        (&json!(note), &Value::Null),
+        "{result}"
+    );
+}
+
+#[test]
 fn an_agent_goes_by_its_own_name_and_its_tool_by_a_normalised_one() {
     let place = Place::new();
     let result = call(&mut place.serve(&[]), "kiro-subagents.code-writer", place.ask("x"));

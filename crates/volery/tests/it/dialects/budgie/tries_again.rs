@@ -79,7 +79,10 @@ fn what_somebody_cancelled_is_not_tried_again() {
     place.stage.event(&run, "agent_started");
     client.notify("notifications/cancelled", json!({"requestId": id, "reason": "the user pressed escape"}));
     let ended = place.stage.ended(&run);
-    assert_eq!(ended["outcome"]["cause"]["cause"], json!("cancelled"), "{ended}");
+    // Partial if it had said something by then.
+    let outcome = &ended["outcome"];
+    let cancelled = json!("cancelled");
+    assert!(outcome["outcome"] == cancelled || outcome["cause"]["cause"] == cancelled, "{ended}");
     assert_eq!(attempts(&place).len(), 1);
 }
 

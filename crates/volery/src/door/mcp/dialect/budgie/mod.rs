@@ -24,6 +24,7 @@ use serde_json::{Value, json};
 
 use super::super::call::Call;
 use super::delegate::Words;
+use super::ignored::{ignored, with_notes};
 use super::twice::{compact, twice};
 use super::{Delegated, Dialect, Unanswered, delegate};
 use crate::app::{App, AppError, Before, FoundAgent, NamedSession, Start};
@@ -171,6 +172,8 @@ impl Budgie {
     }
 }
 
+const PARAMETERS: [&str; 3] = ["prompt", "sessionId", "directory"];
+
 /// What a call asks for.
 struct Asked {
     prompt: String,
@@ -303,8 +306,13 @@ impl Dialect for Budgie {
     ) -> BoxFuture<'a, Result<CallToolResponse, ErrorData>> {
         async move {
             Ok(match self.names.find(tool) {
-                Some(Meaning::Agent(agent)) => self.run_agent(&call, tool, agent.as_str(), arguments).await,
-                Some(Meaning::Health) => self.health(&call).await.into(),
+                Some(Meaning::Agent(agent)) => {
+                    let notes = ignored(tool, &arguments, &PARAMETERS);
+                    with_notes(self.run_agent(&call, tool, agent.as_str(), arguments).await, &notes)
+                }
+                Some(Meaning::Health) => {
+                    with_notes(self.health(&call).await.into(), &ignored(tool, &arguments, &[]))
+                }
                 None => reply::error(&format!("there is no tool {tool}")).into(),
             })
         }

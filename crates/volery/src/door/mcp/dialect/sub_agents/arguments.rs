@@ -10,6 +10,8 @@ const EXTRA_ARGS_MAX: usize = 20;
 const EXTRA_ARG_CHARS_MAX: usize = 1_000;
 const SESSION_CHARS_MAX: usize = 100;
 
+pub(super) const KNOWN: [&str; 5] = ["agent", "prompt", "cwd", "extra_args", "session_id"];
+
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Arguments {
     pub(super) agent: String,

@@ -24,6 +24,7 @@ use serde_json::json;
 
 use super::super::call::Call;
 use super::delegate::Words;
+use super::ignored::{ignored, with_note, with_notes};
 use super::{Delegated, Dialect, Resources, Unanswered, delegate};
 use crate::app::{AppError, Before, Folder, FoundAgents, NamedSession, Prompts, Start};
 use arguments::Arguments;
@@ -70,15 +71,17 @@ pub(crate) fn is_session(folder: &Path, session: &str, agent: &str) -> bool {
 impl SubAgents {
     async fn run_agent(&self, call: &Call<'_>, arguments: JsonObject) -> CallToolResponse {
         let words = Words::of(&arguments);
+        let notes = ignored(TOOL, &arguments, &arguments::KNOWN);
         let result = match Arguments::read(arguments) {
             Ok(arguments) => self.run(call, words, arguments).await,
             Err(message) => Err(AppError::usage(message)),
         };
-        result.unwrap_or_else(|error| {
+        let response = result.unwrap_or_else(|error| {
             let message = format!("Agent execution failed: {error}");
             self.log.write(Severity::Error, "Agent execution failed", &json!({ "error": error.to_string() }));
             reply::error(&message, None).into()
-        })
+        });
+        with_notes(response, &notes)
     }
 
     async fn run(
@@ -114,7 +117,7 @@ impl SubAgents {
                 reply::error(&format!("nobody waits for the run {run} any more"), None)
             }
         };
-        Ok(if ignored { reply::with_note(result, SESSIONS_ARE_OFF) } else { result }.into())
+        Ok(if ignored { with_note(result, SESSIONS_ARE_OFF) } else { result }.into())
     }
 
     fn start(&self, mut agent: Agent, arguments: &Arguments) -> Start {

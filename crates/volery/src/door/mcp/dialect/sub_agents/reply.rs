@@ -1,7 +1,7 @@
 //! A run as sub-agents-mcp would answer it: the same object as text and as structured content.
 
 use domain::run::{Cause, Failure, Outcome};
-use rmcp::model::{CallToolResult, ContentBlock, MetaObject};
+use rmcp::model::{CallToolResult, MetaObject};
 use serde::Serialize;
 use serde_json::json;
 
@@ -92,23 +92,24 @@ pub(super) fn error(message: &str, available: Option<&[&str]>) -> CallToolResult
     both(&value, true)
 }
 
-/// Adds a sentence for the caller beside the answer.
-pub(super) fn with_note(mut result: CallToolResult, note: &str) -> CallToolResult {
-    result.content.push(ContentBlock::text(note));
-    result
-}
-
 fn both(value: &impl Serialize, is_error: bool) -> CallToolResult {
     let mut result = twice(value, pretty);
     result.is_error = Some(is_error);
     result
 }
 
-/// Returns status and exit code as sub-agents-mcp counts them. A time-out without a result is an error.
+/// Returns status and exit code as sub-agents-mcp counts them. A time-out without a result is an error, and so is the exit
+/// code of a program that has answered, unless it says that somebody has ended it.
 fn verdict(run: &RunView) -> (Status, i32) {
     let told = run.exit_code.filter(|code| *code != 0);
+    let has_result = run.result.as_deref().is_some_and(|result| !result.trim().is_empty());
     match &run.outcome {
-        Some(Outcome::Succeeded) => (Status::Success, 0),
+        Some(Outcome::Succeeded) => match told {
+            None => (Status::Success, 0),
+            Some(code @ (TERMINATED | KILLED)) if has_result => (Status::Success, code),
+            Some(TIMED_OUT) if has_result => (Status::Partial, TIMED_OUT),
+            Some(code) => (Status::Error, code),
+        },
         Some(Outcome::Partial { cause }) => {
             let code = match cause {
                 Cause::TimedOut { .. } => TIMED_OUT,
@@ -150,7 +151,11 @@ fn said(run: &RunView, status: Status) -> String {
         (Status::Success | Status::Partial, None) => "No output".to_owned(),
         (Status::Error, answer) => {
             let stderr = Some(run.stderr_tail.trim()).filter(|text| !text.is_empty());
-            let parts = [Some(run.explanation.as_str()), answer, stderr.filter(|_| answer.is_none())];
+            let explanation = match (&run.outcome, run.exit_code) {
+                (Some(Outcome::Succeeded), Some(code)) => Failure::Exit { code }.to_string(),
+                _ => run.explanation.clone(),
+            };
+            let parts = [Some(explanation.as_str()), answer, stderr.filter(|_| answer.is_none())];
             parts.into_iter().flatten().collect::<Vec<_>>().join("\n\n")
         }
     }

@@ -1,0 +1,152 @@
+//! What the programs of vendors are given, and what their ends mean.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use super::{agent, ask, command, run};
+use crate::stage::{Client, Stage};
+
+/// A stand-in for Claude Code and Cursor: writes down its words and variables, and does what its prompt says.
+const CLAUDE: &str = r#"#!/bin/sh
+[ "$1" = --version ] && { echo '2.1.0 (Claude Code)'; exit 0; }
+for word in "$@"; do printf '%s\n' "$word"; done > "$RECORD.words"
+env > "$RECORD.env"
+read -r prompt
+session='"session_id":"11111111-1111-1111-1111-111111111111"'
+echo '{"type":"system","subtype":"init",'$session',"model":"sonnet","tools":[]}'
+case "$prompt" in
+  *silent*) ;;
+  *) echo '{"type":"result","subtype":"success","is_error":false,"result":"an answer",'$session',"usage":{"input_tokens":5,"output_tokens":7}}' ;;
+esac
+case "$prompt" in
+  *exit3*) exit 3 ;;
+  *exit124*) exit 124 ;;
+  *term*) kill -TERM $$ ;;
+  *kill*) kill -KILL $$ ;;
+esac
+exit 0
+"#;
+
+struct Scene {
+    stage: Stage,
+    record: PathBuf,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let stage = Stage::new();
+        fs::create_dir(stage.path("agents")).unwrap();
+        agent(&stage, "reviewer.md", "# Reviews changes\n\nBe strict.");
+        let (bin, record) = (stage.path("bin"), stage.path("record"));
+        fs::create_dir(&bin).unwrap();
+        let text = CLAUDE.replace("$RECORD", &record.display().to_string());
+        for name in ["claude", "cursor-agent"] {
+            fs::write(bin.join(name), &text).unwrap();
+            fs::set_permissions(bin.join(name), PermissionsExt::from_mode(0o755)).unwrap();
+        }
+        Self { stage, record }
+    }
+
+    fn serve(&self, variables: &[(&str, &str)]) -> Client {
+        let mut command = command(&self.stage, &[("AGENT_TYPE", "claude")]);
+        command.env("PATH", format!("{}:/usr/bin:/bin", self.stage.path("bin").display()));
+        command.envs(variables.iter().copied());
+        Client::start(command).initialize("test")
+    }
+
+    fn words(&self) -> Vec<String> {
+        let text = fs::read_to_string(self.record.with_extension("words")).unwrap();
+        text.lines().map(ToOwned::to_owned).collect()
+    }
+
+    fn variables(&self) -> String {
+        fs::read_to_string(self.record.with_extension("env")).unwrap()
+    }
+}
+
+#[test]
+fn an_exit_code_counts_also_behind_an_answer() {
+    let scene = Scene::new();
+    let mut client = scene.serve(&[]);
+    let mut end = |prompt: &str| {
+        let result = run(&mut client, ask(&scene.stage, "reviewer", prompt));
+        let said = &result["structuredContent"];
+        let answered = said["result"].as_str().unwrap().contains("an answer");
+        (said["status"].clone(), said["exit_code"].clone(), result["isError"].clone(), answered)
+    };
+    let cases = [
+        ("plain", "success", 0, false, true),
+        ("exit124", "partial", 124, false, true),
+        ("term", "success", 143, false, true),
+        ("kill", "success", 137, false, true),
+        ("exit3", "error", 3, true, true),
+        ("silent exit124", "error", 124, true, false),
+        ("silent term", "error", 143, true, false),
+        ("silent kill", "error", 137, true, false),
+        ("silent exit3", "error", 3, true, false),
+    ];
+    for (prompt, status, code, is_error, answered) in cases {
+        let expected = (json!(status), json!(code), json!(is_error), answered);
+        assert_eq!(end(prompt), expected, "{prompt}");
+    }
+    let (status, _, is_error, _) = end("silent");
+    assert_eq!((status, is_error), (json!("error"), json!(true)), "no answer is no success");
+}
+
+#[test]
+fn extra_arguments_reach_the_program_and_others_are_refused_before_anything_starts() {
+    let scene = Scene::new();
+    let mut client = scene.serve(&[]);
+    let with = |words: Value| {
+        let mut arguments = ask(&scene.stage, "reviewer", "x");
+        arguments["extra_args"] = words;
+        arguments
+    };
+    let refused = run(&mut client, with(json!(["--dangerously-skip-permissions"])));
+    let error = refused["structuredContent"]["error"].as_str().unwrap_or_else(|| panic!("{refused}"));
+    assert!(error.starts_with("Agent execution failed: "), "{error}");
+    assert!(error.contains("\"--dangerously-skip-permissions\" may not be given"), "{error}");
+    assert_eq!(scene.stage.runs(), Vec::<String>::new());
+    let taken = run(&mut client, with(json!(["--debug=api"])));
+    assert_eq!(taken["isError"], json!(false), "{taken}");
+    assert!(scene.words().contains(&"--debug=api".to_owned()), "{:?}", scene.words());
+}
+
+#[test]
+fn what_the_environment_says_reaches_the_program() {
+    let scene = Scene::new();
+    let settings = scene.stage.path("settings.json");
+    fs::write(&settings, "{}").unwrap();
+    let variables = [
+        ("AGENT_MODEL", "opus"),
+        ("AGENT_EFFORT", "high"),
+        ("AGENTS_SETTINGS_PATH", settings.to_str().unwrap()),
+        ("SESSION_ENABLED", "true"),
+        ("SESSION_RETENTION_DAYS", "3"),
+    ];
+    let mut client = scene.serve(&variables);
+    let result = run(&mut client, ask(&scene.stage, "reviewer", "x"));
+    assert_eq!(result["isError"], json!(false), "{result}");
+    let words = scene.words();
+    for word in ["--model=opus", "--effort=high", &format!("--settings={}", settings.display())] {
+        assert!(words.iter().any(|known| known == word), "{word} in {words:?}");
+    }
+    let names = fs::read_dir(scene.stage.path("state/sessions")).unwrap();
+    let kept: Vec<Value> = names
+        .map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap_or_default())
+        .filter_map(|text| serde_json::from_str(&text).ok())
+        .collect();
+    assert!(kept.iter().any(|named| named["keep_ms"] == json!(3 * 86_400_000_u64)), "{kept:?}");
+}
+
+#[test]
+fn the_key_for_all_programs_reaches_cursor() {
+    let scene = Scene::new();
+    let mut client = scene.serve(&[("AGENT_TYPE", "cursor"), ("CLI_API_KEY", "cli-key-0123456789")]);
+    run(&mut client, ask(&scene.stage, "reviewer", "x"));
+    let variables = scene.variables();
+    assert!(variables.contains("CURSOR_API_KEY=cli-key-0123456789\n"), "{variables}");
+}
