@@ -247,7 +247,7 @@ impl RunDir {
         self.path.join("lock")
     }
 
-    fn marker_path(&self) -> PathBuf {
+    pub(crate) fn marker_path(&self) -> PathBuf {
         self.home.open_dir().join(self.id.to_string())
     }
 

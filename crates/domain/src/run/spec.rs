@@ -96,6 +96,12 @@ impl RunSpec {
         self.prompt.get(at..).unwrap_or(&self.prompt)
     }
 
+    /// Returns the same as everybody may read it.
+    pub fn shown_task(&self) -> &str {
+        let shown = self.iac.as_ref().and_then(|iac| iac.shown.as_deref());
+        shown.unwrap_or_else(|| self.task())
+    }
+
     /// Tells whether the run's session begins with it.
     pub fn begins_session(&self) -> bool {
         self.session.as_ref() == Some(&self.own_session())
@@ -136,6 +142,9 @@ pub struct Iac {
     pub kind: IacKind,
     /// Where in the prompt the task begins, behind what was put before it.
     pub task_at: usize,
+    /// The task as it is shown, where a secret stands in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shown: Option<String>,
 }
 
 /// Whether the agent is a program or a model behind an API.

@@ -8,11 +8,9 @@ use std::time::{Duration, Instant};
 use backend::work_tree::Git;
 
 use super::engine::{Engine, store_error};
-use super::{AppError, Entry, ErrorKind};
+use super::{AppError, Entry, ErrorKind, Excerpt};
 use crate::{clock, env, iac, key_file, registry};
 
-/// The most of an answer that is given in one piece.
-const RESULT_BYTES_MAX: usize = 1 << 20;
 /// How long git may take to say whether it knows a file.
 const GIT_MAX: Duration = Duration::from_secs(2);
 
@@ -21,12 +19,17 @@ impl Engine {
         self.off_loop(|engine| {
             let project = registry::find_project(&engine.directory.to_string_lossy());
             let entries = iac::entries(&engine.home, &project).map_err(store_error)?;
-            Ok(entries.into_iter().map(|entry| engine.looked_at(entry)).collect())
+            let seen = entries.into_iter().filter(|entry| engine.may_see_spec(&entry.spec));
+            Ok(seen.map(|entry| engine.looked_at(entry)).collect())
         })
         .await
     }
 
-    pub(super) async fn iac_entry(self: &Arc<Self>, id: String) -> Result<Option<(Entry, String)>, AppError> {
+    pub(super) async fn iac_entry(
+        self: &Arc<Self>,
+        id: String,
+        bytes_max: usize,
+    ) -> Result<Option<(Entry, Excerpt)>, AppError> {
         self.off_loop(move |engine| {
             let project = registry::find_project(&engine.directory.to_string_lossy());
             let dir = match engine.find(&id) {
@@ -39,8 +42,8 @@ impl Engine {
             let entry = iac::entry(&engine.home, dir.id()).filter(|entry| entry.spec.project == project);
             Ok(entry.map(|entry| {
                 let entry = engine.looked_at(entry);
-                let output = entry.output(&engine.home, RESULT_BYTES_MAX);
-                (entry, output)
+                let answer = entry.answer(&engine.home, bytes_max);
+                (entry, answer)
             }))
         })
         .await
@@ -84,10 +87,13 @@ fn doubts(file: &Path) -> Vec<String> {
 }
 
 fn is_tracked(file: &Path) -> bool {
-    let (Some(folder), Some(name)) = (file.parent(), file.file_name().and_then(|name| name.to_str())) else {
-        return false;
-    };
+    let Some(folder) = file.parent().and_then(|folder| folder.canonicalize().ok()) else { return false };
+    // The nearest repository counts, wherever the project begins: git is asked in its work tree only.
+    let root = folder.ancestors().find(|folder| folder.join(".git").exists());
+    let name = file.file_name().map(|name| folder.join(name));
+    let within = root.and_then(|root| Some((root, name?.strip_prefix(root).ok()?.to_str()?.to_owned())));
+    let Some((root, within)) = within else { return false };
     let git = env::get("PATH").and_then(|path| Git::find(&path, env::for_agent(&[]), clock::new_tag()));
-    let words = ["ls-files", "--error-unmatch", "--", name];
-    git.is_some_and(|git| git.ask(folder, &words, Instant::now() + GIT_MAX).is_ok())
+    let words = ["--literal-pathspecs", "ls-files", "--error-unmatch", "--", &within];
+    git.is_some_and(|git| git.ask(root, &words, Instant::now() + GIT_MAX).is_ok())
 }

@@ -24,15 +24,20 @@ impl Engine {
 
     /// Tells whether a run is within the scope of this door.
     pub(super) fn may_see(&self, dir: &RunDir) -> bool {
+        match &self.scope {
+            Scope::Everything => true,
+            Scope::Token(_) | Scope::Within(_) => dir.read_spec().is_ok_and(|spec| self.may_see_spec(&spec)),
+        }
+    }
+
+    /// Tells the same of a run whose spec was read already.
+    pub(super) fn may_see_spec(&self, spec: &RunSpec) -> bool {
         let own = match &self.scope {
             Scope::Everything => return true,
-            Scope::Token(name) => {
-                let spec = dir.read_spec().ok();
-                return spec.is_some_and(|spec| spec.caller.token.as_ref() == Some(name));
-            }
+            Scope::Token(name) => return spec.caller.token.as_ref() == Some(name),
             Scope::Within(own) => own,
         };
-        let mut above = dir.read_spec().ok().and_then(|spec| spec.parent);
+        let mut above = spec.parent;
         while let Some(id) = above {
             if id == own.id {
                 return true;

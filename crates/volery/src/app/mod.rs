@@ -54,6 +54,7 @@ pub use view::*;
 use relay::{Relay, own_run_tag};
 
 pub use crate::iac::Entry;
+pub use crate::report::iac::Excerpt;
 
 fn not_inside() -> AppError {
     AppError::denied("inside a run, only its own runs can be asked about")
@@ -220,10 +221,14 @@ impl App {
         }
     }
 
-    /// Returns one of them, with the beginning of its answer; nothing if the project has none of this id.
-    pub async fn iac_entry(&self, id: String) -> Result<Option<(Entry, String)>, AppError> {
+    /// Returns one of them, with its answer or both ends of it; nothing if the project has none of this id.
+    pub async fn iac_entry(
+        &self,
+        id: String,
+        bytes_max: usize,
+    ) -> Result<Option<(Entry, Excerpt)>, AppError> {
         match &self.way {
-            Way::Own(engine) => engine.iac_entry(id).await,
+            Way::Own(engine) => engine.iac_entry(id, bytes_max).await,
             Way::Relayed(_) => Err(not_inside()),
         }
     }
@@ -231,6 +236,12 @@ impl App {
     /// Returns the project of this door.
     pub fn project(&self) -> Option<std::path::PathBuf> {
         self.directory().map(|directory| crate::registry::find_project(&directory.to_string_lossy()).into())
+    }
+
+    /// Tells whether somebody has marked it as one, by `.git` or `.volery`.
+    pub fn is_in_project(&self) -> bool {
+        let directory = self.directory().unwrap_or_default();
+        crate::registry::marked_project(&directory.to_string_lossy()).is_some()
     }
 
     /// Returns what is worth saying about a file with keys: who else can have them.

@@ -33,6 +33,7 @@ use crate::point;
 use crate::readable::readable;
 use crate::registry::{Catalogue, Trust};
 use crate::wire::{self, Word};
+use crate::worker;
 
 /// How many errors of a configuration are shown at once.
 const CONFIG_ERRORS_SHOWN: usize = 8;
@@ -191,11 +192,12 @@ impl Engine {
 
     fn launch(
         &self,
-        spec: RunSpec,
+        mut spec: RunSpec,
         catalogue: &Catalogue,
         attachment: Attachment,
         herald: Herald<'_>,
     ) -> Result<Started, AppError> {
+        self.mask_shown(&mut spec);
         let new_run = self.home.create_run(&spec).map_err(not_recorded)?;
         point::reach("door_wrote_spec");
         let mut said = spec.warnings.clone();
@@ -214,7 +216,7 @@ impl Engine {
         }
         if spec.iac.is_some() {
             // Before the keeper, so that the run itself sees the file as it is shown.
-            said.extend(iac::began(&self.home, &spec).err());
+            said.extend(iac::began(&self.home, &spec));
         }
         let pair = || leashes::pair().map_err(os_error("make a leash"));
         let begun = herald(&spec).and_then(|()| pair()).and_then(|(near, far)| {
@@ -255,6 +257,19 @@ impl Engine {
         }
         let NewRun { dir, lock, .. } = new_run;
         let _ = dir.discard(lock);
+        iac::ended(&self.home, spec);
+    }
+
+    /// Everybody can read what is shown of a run, so the keys that it has are masked in its task.
+    fn mask_shown(&self, spec: &mut RunSpec) {
+        if spec.iac.is_none() {
+            return;
+        }
+        let masked = worker::masked(&self.home.run_dir(spec.id), spec, spec.task());
+        let shown = Some(masked).filter(|masked| masked != spec.task());
+        if let Some(iac) = &mut spec.iac {
+            iac.shown = shown;
+        }
     }
 
     fn start_keeper(

@@ -6,10 +6,13 @@ use domain::run::{Ending, Outcome, RunSpec};
 use journal::result::read_result;
 use journal::{Home, roster};
 
-use crate::report::iac::{End, Line};
+use super::PATIENCE;
+use crate::report::iac::{End, Excerpt, Line, SHOWN_CHARS};
 
-/// The most of an answer that is read to be shown: more than is shown of any.
-const OUTPUT_BYTES_MAX: usize = 64 << 20;
+/// What has more bytes has more characters than are shown of any answer.
+const WHOLE_BYTES_MAX: usize = 4 * SHOWN_CHARS;
+/// The beginning of a page may fall into a character.
+const CHAR_BYTES_MAX: usize = 4;
 
 /// A run, and how it ended if it has.
 #[derive(Debug, Clone)]
@@ -21,9 +24,9 @@ pub struct Entry {
     pub is_lost: bool,
 }
 
-/// Returns the runs that are shown of a project, the newest first.
+/// Returns the runs that are shown of a project, the newest first. Whoever holds the roster is not waited for for long.
 pub fn entries(home: &Home, project: &str) -> Result<Vec<Entry>, journal::StoreError> {
-    let runs = roster::hold(home, project)?.runs()?;
+    let runs = roster::open(home, project, PATIENCE)?.runs()?;
     Ok(runs.into_iter().filter_map(|run| entry(home, run)).collect())
 }
 
@@ -50,16 +53,30 @@ impl Entry {
     pub fn error(&self) -> Option<String> {
         match &self.ending {
             Some(ending) if ending.outcome == Outcome::Succeeded => None,
-            Some(ending) => Some(ending.outcome.to_string()),
+            Some(ending) => Some(match &ending.outcome {
+                // That it failed is said already.
+                Outcome::Failed { failure } => failure.to_string(),
+                outcome => outcome.to_string(),
+            }),
             None => Some("interrupted: it was lost and nobody has ended it yet".to_owned()),
         }
     }
 
-    /// Returns the answer, or its beginning.
-    pub fn output(&self, home: &Home, bytes_max: usize) -> String {
-        let Some(ending) = &self.ending else { return String::new() };
-        let page = read_result(&home.run_dir(self.spec.id), &ending.result, 0, bytes_max);
-        page.map(|page| page.text).unwrap_or_default()
+    /// Returns the answer, or both ends of one that has more bytes than this. No more of it is read.
+    pub fn answer(&self, home: &Home, bytes_max: usize) -> Excerpt {
+        let Some(ending) = &self.ending else { return Excerpt::Whole(String::new()) };
+        let dir = home.run_dir(self.spec.id);
+        let page = |offset, max| read_result(&dir, &ending.result, offset, max).ok();
+        let Some(first) = page(0, bytes_max) else { return Excerpt::Whole(String::new()) };
+        if first.next_offset.is_none() {
+            return Excerpt::Whole(first.text);
+        }
+        let last = bytes_max / 2 + CHAR_BYTES_MAX;
+        let tail = page(first.bytes.saturating_sub(last as u64), last);
+        let tail = tail.map(|page| page.text).unwrap_or_default();
+        let mut head = first.text;
+        head.truncate(head.floor_char_boundary(bytes_max / 2));
+        Excerpt::Ends { head, tail, bytes: first.bytes }
     }
 
     /// Returns what it cost in dollars, if that is known.
@@ -75,7 +92,7 @@ impl Entry {
             error: self.error(),
             duration_ms: self.ending.as_ref().map_or(0, |ending| ending.duration_ms),
             cost_usd: self.cost_usd(),
-            output: self.output(home, OUTPUT_BYTES_MAX),
+            output: self.answer(home, WHOLE_BYTES_MAX),
         });
         Line {
             id: spec.id.short(),
@@ -83,7 +100,7 @@ impl Entry {
             kind: iac.map(|iac| iac.kind),
             model: spec.model.clone(),
             tools: spec.setup.tools.clone().unwrap_or_default(),
-            task: spec.task().to_owned(),
+            task: spec.shown_task().to_owned(),
             started: spec.created_at,
             end,
         }

@@ -12,5 +12,5 @@ mod trust;
 pub use agents::read_folder;
 pub use files::{Catalogue, load};
 pub use folders::{Folder, Prompts, own_folder};
-pub use project::{find_project, resolve_directory};
+pub use project::{find_project, marked_project, resolve_directory};
 pub use trust::{Trust, TrustError};

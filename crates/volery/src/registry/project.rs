@@ -50,11 +50,16 @@ fn is_repository(path: &Path) -> bool {
 ///
 /// The user's home is passed over unless it holds `.volery`: many people keep their home in git.
 pub fn find_project(directory: &str) -> String {
+    marked_project(directory).unwrap_or_else(|| directory.to_owned())
+}
+
+/// Returns the same, or nothing where nobody has marked a project.
+pub fn marked_project(directory: &str) -> Option<String> {
     let home = crate::env::get("HOME").map(PathBuf::from);
     let marks =
         |path: &Path| path.join(".volery").is_dir() || (is_repository(path) && home.as_deref() != Some(path));
     let found = Path::new(directory).ancestors().find(|path| marks(path));
-    found.and_then(Path::to_str).unwrap_or(directory).to_owned()
+    found.and_then(Path::to_str).map(ToOwned::to_owned)
 }
 
 fn text(path: PathBuf) -> Result<String, ProjectError> {

@@ -187,6 +187,15 @@ pub(super) fn prepare(dir: &RunDir, attempt: &RunSpec, session_used: Option<Usag
     Ok(prepared)
 }
 
+/// Returns a text about a run as others may read it: what the run has of keys is masked.
+pub fn masked(dir: &RunDir, spec: &RunSpec, text: &str) -> String {
+    let drive = match prepare(dir, spec, None) {
+        Ok(Drive::Process(drive)) => Some(drive),
+        Ok(Drive::Loop(_)) | Err(_) => None,
+    };
+    Redactor::new(agent::secrets(spec, drive.as_ref())).redact(text)
+}
+
 fn backend_of(attempt: &RunSpec) -> Result<&'static dyn backend::contract::Backend, String> {
     let kind = &attempt.backend.kind;
     backend::registry::by_kind(kind).ok_or_else(|| format!("there is no backend of the kind {kind}"))

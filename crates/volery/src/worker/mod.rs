@@ -25,5 +25,6 @@ mod talk;
 mod temporary;
 mod tree;
 
+pub use begin::masked;
 pub use conclude::{end_lost, finish_unstarted};
 pub use desk::{Assignment, EXIT_BUG, EXIT_STORAGE, carry_out};

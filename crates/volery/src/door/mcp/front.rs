@@ -9,9 +9,9 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 
 use crate::app::{
-    AgentList, Answer, Answered, App, AppError, Cancel, Cancelled, Entry, Folder, FoundAgents, GetRun,
-    Health, HealthReport, ListAgents, ListRuns, OutputPage, Progress, ReadOutput, RunDetail, RunList, Start,
-    Started, Wait, Waited,
+    AgentList, Answer, Answered, App, AppError, Cancel, Cancelled, Entry, Excerpt, Folder, FoundAgents,
+    GetRun, Health, HealthReport, ListAgents, ListRuns, OutputPage, Progress, ReadOutput, RunDetail, RunList,
+    Start, Started, Wait, Waited,
 };
 
 /// The future of one answer.
@@ -24,7 +24,7 @@ pub(crate) trait Front: Send + Sync + 'static {
     fn list_agents(&self, ask: ListAgents) -> Answering<'_, AgentList>;
     fn read_agents(&self, folder: Folder) -> Answering<'_, FoundAgents>;
     fn iac_entries(&self) -> Answering<'_, Vec<Entry>>;
-    fn iac_entry(&self, id: String) -> Answering<'_, Option<(Entry, String)>>;
+    fn iac_entry(&self, id: String, bytes_max: usize) -> Answering<'_, Option<(Entry, Excerpt)>>;
     fn doubts_about_keys(&self, file: PathBuf) -> BoxFuture<'_, Vec<String>>;
     fn start(&self, ask: Start) -> Answering<'_, Started>;
     fn wait<'a>(&'a self, ask: Wait, progress: &'a mut (dyn FnMut(Progress) + Send))
@@ -60,8 +60,8 @@ impl Front for App {
         self.iac_entries().boxed()
     }
 
-    fn iac_entry(&self, id: String) -> Answering<'_, Option<(Entry, String)>> {
-        self.iac_entry(id).boxed()
+    fn iac_entry(&self, id: String, bytes_max: usize) -> Answering<'_, Option<(Entry, Excerpt)>> {
+        self.iac_entry(id, bytes_max).boxed()
     }
 
     fn doubts_about_keys(&self, file: PathBuf) -> BoxFuture<'_, Vec<String>> {

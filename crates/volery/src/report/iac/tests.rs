@@ -18,11 +18,18 @@ fn line(id: &str, task: &str, end: Option<End>) -> Line {
 }
 
 fn done(output: &str) -> End {
-    End { error: None, duration_ms: 12_345, cost_usd: Some(0.0412), output: output.to_owned() }
+    End {
+        error: None,
+        duration_ms: 12_345,
+        cost_usd: Some(0.0412),
+        output: Excerpt::Whole(output.to_owned()),
+    }
 }
 
 fn rendered(entries: &[Line]) -> String {
-    render(&Board { updated: "2026-11-16T08:00:01Z".parse().unwrap(), entries })
+    let mut board = Board::default();
+    entries.iter().for_each(|line| board.add(line));
+    board.text("2026-11-16T08:00:01Z".parse().unwrap())
 }
 
 #[test]
@@ -31,7 +38,7 @@ fn the_file_has_the_documented_form() {
         error: Some("timed out: x".to_owned()),
         duration_ms: 300_000,
         cost_usd: None,
-        output: String::new(),
+        output: Excerpt::Whole(String::new()),
     };
     let api = Line {
         label: "Grok".to_owned(),
@@ -143,6 +150,16 @@ fn a_long_output_is_shown_by_its_ends() {
     assert!(rendered(&[line("aa", "t", Some(done(&fits)))]).contains(&fits));
 }
 
+#[test]
+fn of_an_output_that_was_not_read_whole_the_ends_are_shown_and_its_bytes_counted() {
+    let (head, tail) = ("a".repeat(30_000), "é".repeat(30_000));
+    let output = Excerpt::Ends { head, tail, bytes: 20_000_000 };
+    let text = rendered(&[line("aa", "t", Some(End { output, ..done("") }))]);
+    assert!(text.contains("📤 Output (20000000 bytes)"));
+    assert!(text.contains("a\n\n... [19925000 bytes left out] ...\n\né"));
+    assert_eq!((text.matches("aaaaa").count(), text.matches('é').count()), (5_000, 25_000));
+}
+
 /// What somebody who knows the form reads out of the file.
 fn parsed(text: &str) -> Vec<(String, String, Option<String>)> {
     let fenced = |text: &str| {
@@ -225,7 +242,7 @@ proptest! {
             })
             .collect();
         let read = parsed(&rendered(&lines));
-        let expected: Vec<_> = lines.iter().map(|line| (line.id.clone(), line.task.clone(), line.end.as_ref().map(|end| end.output.clone()))).collect();
+        let expected: Vec<_> = lines.iter().map(|line| (line.id.clone(), line.task.clone(), line.end.as_ref().map(|end| match &end.output { Excerpt::Whole(text) => text.clone(), Excerpt::Ends { .. } => unreachable!() }))).collect();
         prop_assert_eq!(read, expected);
     }
 

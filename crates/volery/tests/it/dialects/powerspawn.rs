@@ -1,5 +1,11 @@
 //! `--dialect powerspawn`: what that system documents, what its `IAC.md` shows, and what it did wrong.
 
+mod bounds;
+mod ground;
+mod keys;
+mod programs;
+mod tenants;
+
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
@@ -93,7 +99,7 @@ fn an_agent_is_spawned_at_once_and_its_result_has_the_documented_shape() {
     let spawned = call(&mut client, "spawn_grok", json!({"prompt": "Count the herons."}));
     assert_eq!(keys(&spawned), ["agent_id", "agent_type", "model", "status", "message", "warnings"]);
     assert_eq!((&spawned["agent_type"], &spawned["status"]), (&json!("grok"), &json!("running")));
-    let replaced = "the documented default model, grok-3, is replaced by grok-4 (models.json)";
+    let replaced = "the documented default model, grok-3, is replaced by grok-4: volery's own list of models";
     assert_eq!((&spawned["model"], &spawned["warnings"]), (&json!("grok-4"), &json!([replaced])));
     let id = spawned["agent_id"].as_str().unwrap();
     let going = call(&mut client, "result", json!({"agent_id": id}));
@@ -115,6 +121,7 @@ fn an_agent_is_spawned_at_once_and_its_result_has_the_documented_shape() {
         "result",
         "cost_usd",
         "error",
+        "cost_basis",
         "usage",
         "started_at",
         "task",
@@ -516,20 +523,29 @@ fn programs_do_everything_unasked_unless_somebody_says_otherwise() {
     assert!(!words.contains("--force"), "{words}");
     let (words, asked, result) = run(&mut client, "spawn_grok_cli", json!({"prompt": "Count."}));
     assert!(words.contains("--sandbox read-only"), "force is off by itself: {words}");
-    let briefed = "# Primary briefing (AGENTS.md)\n\nHerons are grey.\n\n---\n\n# Your task\n\nCount.";
-    assert!(asked.contains(briefed), "{asked}");
-    assert_eq!(result["task"], json!("Count."), "the task is the task");
+    assert!(!asked.contains("# Primary briefing"), "programs read their own files: {asked}");
     assert_eq!(
         place.stage.spec(&place.run(result["agent_id"].as_str().unwrap()))["limits"]["timeout_ms"],
         json!(600_000)
     );
-    assert!(!place.iac().contains("grey"), "{}", place.iac());
     let (words, _, _) = run(&mut client, "spawn_grok_cli", json!({"prompt": "Count.", "force": true}));
     assert!(words.contains("--sandbox off"), "{words}");
+    place.stage.configure("[serve]\npowerspawn_agents_context = true\n");
+    let mut briefing = serve(&[]);
+    let (_, asked, result) = run(&mut briefing, "spawn_grok_cli", json!({"prompt": "Count."}));
+    let briefed = "# Primary briefing (AGENTS.md)\n\nHerons are grey.\n\n---\n\n# Your task\n\nCount.";
+    assert!(asked.contains(briefed), "{asked}");
+    assert_eq!(result["task"], json!("Count."), "the task is the task");
+    assert!(!place.iac().contains("grey"), "{}", place.iac());
+    fs::write(place.stage.project().join("AGENTS.md"), "x".repeat(300 << 10)).unwrap();
+    let spawned = call(&mut briefing, "spawn_grok_cli", json!({"prompt": "Count."}));
+    assert!(spawned["warnings"].to_string().contains("AGENTS.md has more than 256 KiB"), "{spawned}");
+    call(&mut briefing, "wait_for_agents", json!({}));
+    fs::write(place.stage.project().join("AGENTS.md"), "Herons are grey.\n").unwrap();
     let mut unbriefed = serve(&[("POWERSPAWN_NO_AGENTS_CONTEXT", "1")]);
     let (_, asked, _) = run(&mut unbriefed, "spawn_grok_cli", json!({"prompt": "Count."}));
     assert!(!asked.contains("grey"), "{asked}");
-    place.stage.configure("[serve]\npowerspawn_permission = \"read-only\"\n");
+    place.stage.configure("powerspawn_permission = \"read-only\"\n");
     let mut narrow = serve(&[]);
     let (words, _, _) = run(&mut narrow, "spawn_grok_cli", json!({"prompt": "Count.", "force": true}));
     assert!(words.contains("--sandbox read-only"), "a caller gets no more than the user gives: {words}");

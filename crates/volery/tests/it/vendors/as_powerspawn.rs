@@ -16,7 +16,7 @@ fn call(client: &mut Client, tool: &str, arguments: Value) -> Value {
 }
 
 #[test]
-fn claude_is_briefed_works_unasked_with_its_six_tools_and_is_in_the_file() {
+fn claude_reads_its_own_file_works_unasked_with_its_six_tools_and_is_in_the_file() {
     let vendor = Vendor::named("claude");
     let wishes = |place: &Place| place.stage.project().join("herons.txt");
     let script = Vec::new();
@@ -28,6 +28,7 @@ fn claude_is_briefed_works_unasked_with_its_six_tools_and_is_in_the_file() {
         Reply::say("Half."),
     ]);
     fs::write(place.stage.project().join("AGENTS.md"), "Herons are grey.\n").unwrap();
+    fs::write(place.stage.project().join("CLAUDE.md"), "Egrets are white.\n").unwrap();
     let command = place.command(&["serve", "--dialect", "powerspawn"]);
     let mut client = Client::start(command).initialize("claude-code");
     let spawned =
@@ -51,11 +52,11 @@ fn claude_is_briefed_works_unasked_with_its_six_tools_and_is_in_the_file() {
     tools.sort();
     assert_eq!(tools, ["Bash", "Edit", "Glob", "Grep", "Read", "Write"]);
     let asked = asks[0].last_user_text();
+    assert!(asked.contains("Run the tests") && !asked.contains("# Primary briefing"), "{asked}");
+    let told = place.offline.server().seen()[0].body.to_string();
     assert!(
-        asked.contains(
-            "# Primary briefing (AGENTS.md)\n\nHerons are grey.\n\n---\n\n# Your task\n\nRun the tests"
-        ),
-        "{asked}"
+        told.contains("Egrets are white.") && !told.contains("Herons are grey."),
+        "it reads its own file"
     );
     let spec = place.stage.spec(&place.stage.only_run());
     assert_eq!(spec["limits"]["timeout_ms"], json!(600_000), "tasks that test have more time");
@@ -67,4 +68,35 @@ fn claude_is_briefed_works_unasked_with_its_six_tools_and_is_in_the_file() {
     );
     let changed = place.stage.json(["show", &id])["changes"].to_string();
     assert!(changed.contains("herons.txt") || changed == "null", "{changed}");
+}
+
+#[test]
+fn codex_writes_code_and_its_cost_is_not_made_up() {
+    let made = Place::make_for(&["codex"], "powerspawn-codex", vec![Reply::say("Done.")]);
+    let Some(mut place) = made else { return };
+    // Nobody writes a file here that could name another.
+    place.rename_key("OPENAI_API_KEY");
+    let command = place.command(&["serve", "--dialect", "powerspawn"]);
+    let mut client = Client::start(command).initialize("claude-code");
+    let ask = json!({"prompt": "Write a test for the herons."});
+    let spawned = call(&mut client, "spawn_codex", ask);
+    let id = spawned["agent_id"].as_str().unwrap_or_else(|| panic!("{spawned}")).to_owned();
+    assert_eq!((&spawned["agent_type"], &spawned["status"]), (&json!("codex"), &json!("running")));
+    let mut waited = call(&mut client, "wait_for_agents", json!({"timeout": 120}));
+    while waited["status"] == json!("timeout") {
+        waited = call(&mut client, "wait_for_agents", json!({"timeout": 120}));
+    }
+    let result = call(&mut client, "result", json!({"agent_id": id}));
+    assert_eq!((&result["result"], &result["success"]), (&json!("Done."), &json!(true)), "{result}");
+    assert_ne!(result["cost_usd"], json!(0.005), "{result}");
+    if !result["cost_usd"].is_null() {
+        assert_eq!(result["cost_basis"], json!("computed"), "codex tells none: {result}");
+    }
+    let started = place.stage.event(&place.stage.only_run(), "agent_started");
+    let words = started["argv"].to_string();
+    assert!(words.contains("app-server"), "{words}");
+    let spec = place.stage.spec(&place.stage.only_run());
+    assert_eq!(spec["setup"]["permission"]["level"], json!("yolo"));
+    let iac = fs::read_to_string(place.stage.project().join("IAC.md")).unwrap();
+    assert!(iac.contains("### 🤖 Write a test for the herons.\n") && iac.contains("✅ **Done**"), "{iac}");
 }

@@ -177,7 +177,11 @@ impl Front for Scripted {
         async { Ok(Vec::new()) }.boxed()
     }
 
-    fn iac_entry(&self, _id: String) -> Answering<'_, Option<(crate::app::Entry, String)>> {
+    fn iac_entry(
+        &self,
+        _id: String,
+        _bytes_max: usize,
+    ) -> Answering<'_, Option<(crate::app::Entry, crate::app::Excerpt)>> {
         async { Ok(None) }.boxed()
     }
 

@@ -20,5 +20,5 @@ mod run_agents;
 mod wait_runs;
 
 pub(super) use catalogue::{call, list};
-pub(super) use report::{RunReport, is_failure};
+pub(super) use report::{RunReport, fit, fit_tail, is_failure};
 pub(super) use run_agent::obey_cancel;

@@ -290,7 +290,7 @@ fn damage(lines: u64) -> Option<String> {
 }
 
 /// Returns the longest beginning of a text that takes at most `max` bytes as a JSON string.
-pub(super) fn fit(text: &str, max: usize) -> &str {
+pub(in super::super) fn fit(text: &str, max: usize) -> &str {
     let mut used = 0;
     for (index, c) in text.char_indices() {
         used += escaped_len(c);
@@ -302,7 +302,7 @@ pub(super) fn fit(text: &str, max: usize) -> &str {
 }
 
 /// Returns the longest ending of a text that takes at most `max` bytes as a JSON string.
-pub(super) fn fit_tail(text: &str, max: usize) -> &str {
+pub(in super::super) fn fit_tail(text: &str, max: usize) -> &str {
     let mut used = 0;
     for (index, c) in text.char_indices().rev() {
         used += escaped_len(c);

@@ -2,6 +2,8 @@
 //! an agent is the short one of its run, everywhere; what runs is read from the journal, so every server of a project says the
 //! same, also after a restart.
 
+mod answer;
+mod asked;
 mod models;
 mod reply;
 mod tools;
@@ -10,6 +12,7 @@ use std::fs::OpenOptions;
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use domain::agent::{Agent, Format, Layer, Source};
 use domain::budget::AskedLimits;
@@ -19,14 +22,15 @@ use domain::run::{Iac, IacKind, OnDisconnect};
 use domain::setup::Temperature;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use rmcp::model::{CallToolResponse, CallToolResult, ErrorData, JsonObject, Tool};
+use rmcp::model::{CallToolResponse, ErrorData, JsonObject, Tool};
 use serde_json::{Value, json};
 
 use super::super::call::Call;
 use super::super::waiting;
 use super::Dialect;
-use crate::app::{App, AppError, Attachment, Start, WaitUntil};
+use crate::app::{App, AppError, Attachment, ErrorKind, Start, WaitUntil};
 use crate::env;
+use asked::{Asked, whole_number};
 use tools::Spawner;
 
 const INSTRUCTIONS: &str = include_str!("instructions.md");
@@ -34,12 +38,9 @@ const BRIEFING: &str = include_str!("briefing.md");
 const KEYS: &str = "api_keys.json";
 const AGENTS: &str = "AGENTS.md";
 /// The most of `AGENTS.md` that is put before a task.
-const AGENTS_BYTES_MAX: u64 = 256 << 10;
+const AGENTS_BYTES_MAX: usize = 256 << 10;
 /// How long `wait_for_agents` waits by itself.
 const WAIT_S: u64 = 300;
-const TIMEOUT_S_MAX: u64 = 86_400;
-/// How long an agent of Claude may take that shall test something.
-const TEST_TIMEOUT_S: u64 = 600;
 /// How freely the models of the APIs choose their words.
 const TEMPERATURE: Temperature = Temperature(700);
 /// How many results are given if nothing runs.
@@ -47,8 +48,23 @@ const RECENT: usize = 5;
 
 pub(super) struct Powerspawn {
     project: PathBuf,
+    ground: Ground,
+    /// Whoever spawns was told that there is no project.
+    told: AtomicBool,
     /// The most that programs may do.
     most: Level,
+    /// `AGENTS.md` is put before tasks.
+    briefs: bool,
+}
+
+/// What the place is where agents would work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ground {
+    Project,
+    /// A folder that nobody has marked as a project.
+    Plain,
+    /// Where clients start servers that they start anywhere: the root, or the user's home.
+    Nowhere,
 }
 
 /// Finds the project, and what its agents may do.
@@ -56,7 +72,16 @@ pub(super) async fn open(app: &App) -> Result<Powerspawn, AppError> {
     let project = app.project().ok_or_else(|| AppError::usage("there is no project here"))?;
     // Whoever was lost while no server was there is found now, and IAC.md put right.
     app.iac_entries().await?;
-    Ok(Powerspawn { project, most: app.config().powerspawn_permission.value })
+    let home = env::home().and_then(|home| home.canonicalize().ok());
+    let is_nowhere = project.parent().is_none() || project.canonicalize().ok() == home;
+    let ground = match (app.is_in_project(), is_nowhere) {
+        (true, _) => Ground::Project,
+        (false, false) => Ground::Plain,
+        (false, true) => Ground::Nowhere,
+    };
+    let config = app.config();
+    let (most, briefs) = (config.powerspawn_permission.value, config.powerspawn_agents_context.value);
+    Ok(Powerspawn { project, ground, told: AtomicBool::new(false), most, briefs })
 }
 
 impl Powerspawn {
@@ -65,20 +90,23 @@ impl Powerspawn {
         call: &Call<'_>,
         spawner: &Spawner,
         arguments: &JsonObject,
-    ) -> Result<CallToolResult, AppError> {
+    ) -> Result<Value, AppError> {
         let asked = Asked::read(spawner, arguments)?;
+        let mut warnings: Vec<String> = self.check_ground(spawner)?.into_iter().collect();
         let chosen = models::choose(&self.project, spawner.provider, spawner.model, asked.model.as_deref());
-        let mut warnings: Vec<String> = chosen.warning.into_iter().collect();
+        warnings.extend(chosen.warnings);
         let keys = models::find(&self.project, KEYS).filter(|_| spawner.kind == IacKind::Api);
         if let Some(keys) = &keys {
             warnings.extend(call.door.app.doubts_about_keys(keys.clone()).await);
         }
-        let briefing = self.briefing(spawner);
+        let Briefing { text: briefing, warning } = self.briefing(spawner);
+        warnings.extend(warning);
         let iac = Iac {
             agent_type: spawner.agent_type.to_owned(),
             label: spawner.label.to_owned(),
             kind: spawner.kind,
             task_at: briefing.len(),
+            shown: None,
         };
         let agent = self.agent(spawner, &asked, keys.as_deref())?;
         let start = Start {
@@ -94,7 +122,28 @@ impl Powerspawn {
         };
         let started = call.door.app.start(start).await?;
         warnings.extend(started.warnings);
-        Ok(reply::spawned(started.run_id, spawner.agent_type, chosen.model.as_deref(), &warnings))
+        Ok(reply::spawned(started.run_id, spawner.agent_type, chosen.model.as_deref(), warnings))
+    }
+
+    /// Programs that ask nobody are let loose in no place that nobody has chosen. Returns what is said once.
+    fn check_ground(&self, spawner: &Spawner) -> Result<Option<String>, AppError> {
+        let place = self.project.display();
+        match (self.ground, spawner.kind) {
+            (Ground::Project, _) => Ok(None),
+            (Ground::Nowhere, IacKind::Cli) => {
+                let message = format!("there is no project here: this server was started in {place}");
+                let hint = format!(
+                    "start it in the project's directory; or make a folder {} if agents shall work there",
+                    self.project.join(".volery").display()
+                );
+                Err(AppError::denied(message).hint(hint))
+            }
+            (Ground::Plain, _) | (Ground::Nowhere, IacKind::Api) => {
+                let text =
+                    format!("no project was found, so {place} is taken for one: it has no .git or .volery");
+                Ok((!self.told.swap(true, Ordering::Relaxed)).then_some(text))
+            }
+        }
     }
 
     /// Makes the agent that a tool means; no file defines it.
@@ -138,34 +187,39 @@ impl Powerspawn {
     }
 
     /// Returns what is put before a task.
-    fn briefing(&self, spawner: &Spawner) -> String {
-        if !spawner.is_briefed || env::get(env::POWERSPAWN_NO_AGENTS_CONTEXT).is_some() {
-            return String::new();
+    fn briefing(&self, spawner: &Spawner) -> Briefing {
+        let unwanted = !self.briefs || env::get(env::POWERSPAWN_NO_AGENTS_CONTEXT).is_some();
+        if !spawner.is_briefed || unwanted {
+            return Briefing::default();
         }
         let path = self.project.join(AGENTS);
         let claudes = self.project.join("CLAUDE.md");
         // Where both are the same file, the program reads it by itself.
         let same = claudes.canonicalize().ok().is_some_and(|file| path.canonicalize().ok() == Some(file));
-        match read_briefly(&path).filter(|text| !same && !text.trim().is_empty()) {
-            Some(agents) => BRIEFING.replace("{{AGENTS}}", agents.trim()),
-            None => String::new(),
-        }
+        let Some(agents) = read_briefly(&path).filter(|text| !same && !text.trim().is_empty()) else {
+            return Briefing::default();
+        };
+        let whole = domain::size::head(&agents, AGENTS_BYTES_MAX);
+        let warning = (whole.len() < agents.len())
+            .then(|| format!("{AGENTS} has more than 256 KiB: only its beginning is put before the task"));
+        Briefing { text: BRIEFING.replace("{{AGENTS}}", whole.trim()), warning }
     }
 
-    async fn result(&self, call: &Call<'_>, arguments: &JsonObject) -> Result<CallToolResult, AppError> {
+    async fn result(&self, call: &Call<'_>, arguments: &JsonObject) -> Result<Value, AppError> {
         let id = arguments.get("agent_id").and_then(Value::as_str).unwrap_or_default().trim();
         if id.is_empty() {
             return Err(AppError::usage("agent_id is required and must be a string"));
         }
         let id = id.strip_prefix('#').unwrap_or(id).to_owned();
-        Ok(match call.door.app.iac_entry(id).await? {
+        let most = call.client.result_bytes;
+        Ok(match call.door.app.iac_entry(id, most).await? {
             None => reply::not_found(),
             Some((entry, _)) if entry.is_running() => reply::running(&entry),
-            Some((entry, output)) => reply::of(&reply::completed(&entry, &output)),
+            Some((entry, answer)) => reply::completed(&entry, &answer, most),
         })
     }
 
-    async fn wait(&self, call: &Call<'_>, arguments: &JsonObject) -> Result<CallToolResult, AppError> {
+    async fn wait(&self, call: &Call<'_>, arguments: &JsonObject) -> Result<Value, AppError> {
         let wait_s = match arguments.get("timeout").filter(|value| !value.is_null()) {
             None => WAIT_S,
             Some(value) => {
@@ -181,85 +235,46 @@ impl Powerspawn {
         if running.is_empty() {
             let recent = entries.iter().take(RECENT).map(|entry| entry.spec.id.to_string()).collect();
             let results = self.results(call, recent).await?.0;
-            return Ok(reply::of(&json!({ "status": "no_agents_running", "recent_results": results })));
+            return Ok(json!({ "status": "no_agents_running", "recent_results": results }));
         }
-        // However the wait ends: what is said is how things stand then.
-        waiting::wait(call, running.clone(), WaitUntil::All, call.patience(Some(wait_s))).await?;
+        // However the wait ends: what is said is how things stand then, also if one of them is gone by now.
+        match waiting::wait(call, running.clone(), WaitUntil::All, call.patience(Some(wait_s))).await {
+            Err(error) if error.kind != ErrorKind::NotFound => return Err(error),
+            Ok(_) | Err(_) => {}
+        }
         let (results, still) = self.results(call, running).await?;
-        Ok(reply::of(&match still.is_empty() {
+        Ok(match still.is_empty() {
             true => json!({ "status": "all_completed", "results": results }),
             false => json!({ "status": "timeout", "still_running": still, "completed_results": results }),
-        }))
+        })
     }
 
-    /// Returns the results of agents, and those that still run.
+    /// Returns the results of agents, all of them as long as one may be, and those that still run.
     async fn results(
         &self,
         call: &Call<'_>,
         runs: Vec<String>,
     ) -> Result<(Vec<Value>, Vec<Value>), AppError> {
-        let (mut results, mut still) = (Vec::new(), Vec::new());
+        let most = call.client.result_bytes;
+        let (mut ended, mut still) = (Vec::new(), Vec::new());
         for run in runs {
-            match call.door.app.iac_entry(run).await? {
+            match call.door.app.iac_entry(run, most).await? {
                 Some((entry, _)) if entry.is_running() => still.push(reply::short(&entry)),
-                Some((entry, output)) => results.push(reply::completed(&entry, &output)),
+                Some(found) => ended.push(found),
                 None => {}
             }
         }
-        Ok((results, still))
+        let each = answer::share(ended.iter().map(|(_, answer)| answer::bytes(answer)).collect(), most);
+        let results = ended.iter().map(|(entry, answer)| reply::completed(entry, answer, each));
+        Ok((results.collect(), still))
     }
 }
 
-/// What a call of a tool that spawns asks for.
-struct Asked {
-    prompt: String,
-    model: Option<String>,
-    system_prompt: Option<String>,
-    timeout_s: u64,
-    loose: Option<bool>,
-}
-
-impl Asked {
-    fn read(spawner: &Spawner, arguments: &JsonObject) -> Result<Self, AppError> {
-        let given = |key: &str| arguments.get(key).filter(|value| !value.is_null());
-        let text = |key: &str| match given(key) {
-            None => Ok(None),
-            Some(Value::String(text)) => Ok(Some(text.clone()).filter(|text| !text.trim().is_empty())),
-            Some(_) => Err(AppError::usage(format!("{key} must be a string"))),
-        };
-        let prompt =
-            text("prompt")?.ok_or_else(|| AppError::usage("prompt is required and must be a string"))?;
-        let timeout_s = match given("timeout") {
-            None if spawner.agent_type == "claude" && is_about_tests(&prompt) => TEST_TIMEOUT_S,
-            None => spawner.timeout_s,
-            Some(value) => whole_number(value)
-                .filter(|seconds| (1..=TIMEOUT_S_MAX).contains(seconds))
-                .ok_or_else(|| {
-                    AppError::usage(format!("timeout must be a number of seconds from 1 to {TIMEOUT_S_MAX}"))
-                })?,
-        };
-        let loose = match spawner.loosening.and_then(|loosening| Some((loosening.key, given(loosening.key)?)))
-        {
-            None => None,
-            Some((_, Value::Bool(loose))) => Some(*loose),
-            Some((key, _)) => return Err(AppError::usage(format!("{key} must be true or false"))),
-        };
-        let system_prompt = if spawner.takes_system_prompt { text("system_prompt")? } else { None };
-        Ok(Self { prompt, model: text("model")?, system_prompt, timeout_s, loose })
-    }
-}
-
-/// The document gives tasks that test something more time.
-fn is_about_tests(prompt: &str) -> bool {
-    let mut words = prompt.split(|letter: char| !letter.is_alphanumeric());
-    words.any(|word| ["test", "tests", "testing", "pytest"].contains(&word.to_lowercase().as_str()))
-}
-
-/// Returns a number of seconds, also where a client writes it as a text or with a point.
-fn whole_number(value: &Value) -> Option<u64> {
-    let decimal =
-        || value.as_f64().filter(|seconds| (0.0..1e9).contains(seconds)).map(|seconds| seconds.ceil() as u64);
-    value.as_u64().or_else(decimal).or_else(|| value.as_str()?.trim().parse().ok())
+/// What is put before a task, and what is worth saying about it.
+#[derive(Default)]
+struct Briefing {
+    text: String,
+    warning: Option<String>,
 }
 
 fn read_briefly(path: &Path) -> Option<String> {
@@ -270,7 +285,8 @@ fn read_briefly(path: &Path) -> Option<String> {
         return None;
     }
     let mut bytes = Vec::new();
-    file.take(AGENTS_BYTES_MAX).read_to_end(&mut bytes).ok()?;
+    // One more tells that it is not all.
+    file.take(AGENTS_BYTES_MAX as u64 + 1).read_to_end(&mut bytes).ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -286,7 +302,7 @@ impl Dialect for Powerspawn {
     fn instructions(&self) -> String {
         let permission = match self.most {
             Level::Yolo => {
-                "They run as yolo: they change files and run commands without asking, unless a call says otherwise."
+                "They run as yolo: they change files and run commands without asking, unless a call says otherwise; spawn_grok_cli only reads, unless force is given."
             }
             Level::SafeEdit => "They may edit files in the project; what is beyond that is denied.",
             Level::ReadOnly => "They may only read.",
@@ -311,7 +327,8 @@ impl Dialect for Powerspawn {
                 (None, "wait_for_agents") => self.wait(&call, &arguments).await,
                 (None, _) => call.door.app.iac_entries().await.map(|entries| reply::list(&entries)),
             };
-            Ok(answer.unwrap_or_else(|error| reply::error(&error)).into())
+            let value = answer.unwrap_or_else(|error| reply::error(&error));
+            Ok(reply::of(value, tools::ignored(tool, &arguments)).into())
         }
         .boxed()
     }

@@ -15,7 +15,7 @@ const FOLDERS: [&str; 2] = ["", "powerspawn"];
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Chosen {
     pub(super) model: Option<String>,
-    pub(super) warning: Option<String>,
+    pub(super) warnings: Vec<String>,
 }
 
 /// Returns the first of a project's places where PowerSpawn keeps a file, if it is there.
@@ -32,27 +32,28 @@ pub(super) fn choose(
     asked: Option<&str>,
 ) -> Chosen {
     let theirs = find(project, NAME).map(|path| key_file::read(&path));
-    let mut warning = match &theirs {
-        Some(Err(reason)) => Some(format!("{NAME} of the project is not used: {reason}")),
-        Some(Ok(_)) | None => None,
-    };
+    let mut warnings = Vec::new();
+    if let Some(Err(reason)) = &theirs {
+        warnings.push(format!("{NAME} of the project is not used: {reason}"));
+    }
     let theirs = theirs.and_then(|read| read.ok().flatten()).unwrap_or_default();
     let ours: Value = serde_json::from_str(OURS).unwrap_or_default();
     let both = [&theirs[provider], &ours[provider]];
-    let model = match asked {
-        Some(asked) => Some(asked.to_owned()),
-        None => both.iter().find_map(|known| known["default"].as_str()).or(documented).map(ToOwned::to_owned),
+    let default = |known: &Value| known["default"].as_str().map(ToOwned::to_owned);
+    let (usual, whose) = match default(both[0]) {
+        Some(theirs) => (Some(theirs), "models.json of the project"),
+        None => (default(both[1]).or(documented.map(ToOwned::to_owned)), "volery's own list of models"),
     };
-    if asked.is_none() && model.as_deref() != documented {
-        let model = model.as_deref().unwrap_or("none");
+    if asked.is_none() && usual.as_deref() != documented {
+        let model = usual.as_deref().unwrap_or("none");
         let documented = documented.unwrap_or("that of the program");
-        warning =
-            Some(format!("the documented default model, {documented}, is replaced by {model} ({NAME})"));
+        warnings.push(format!("the documented default model, {documented}, is replaced by {model}: {whose}"));
     }
+    let model = asked.map(ToOwned::to_owned).or(usual);
     let meant = |model: &str| {
         both.iter().find_map(|known| known["aliases"][model].as_str()).unwrap_or(model).to_owned()
     };
-    Chosen { model: model.map(|model| meant(&model)), warning }
+    Chosen { model: model.map(|model| meant(&model)), warnings }
 }
 
 #[cfg(test)]
@@ -60,14 +61,18 @@ mod tests {
     use super::*;
 
     fn chosen(model: &str, warning: Option<&str>) -> Chosen {
-        Chosen { model: Some(model.to_owned()), warning: warning.map(ToOwned::to_owned) }
+        Chosen {
+            model: Some(model.to_owned()),
+            warnings: warning.map(ToOwned::to_owned).into_iter().collect(),
+        }
     }
 
     #[test]
     fn what_was_asked_for_counts_then_the_projects_word_then_ours() {
         let place = tempfile::tempdir().unwrap();
         let grok = |asked| choose(place.path(), "grok", Some("grok-3"), asked);
-        let replaced = "the documented default model, grok-3, is replaced by grok-4 (models.json)";
+        let replaced =
+            "the documented default model, grok-3, is replaced by grok-4: volery's own list of models";
         assert_eq!(grok(None), chosen("grok-4", Some(replaced)));
         assert_eq!(grok(Some("grok-3")), chosen("grok-3", None));
         assert_eq!(
@@ -78,21 +83,22 @@ mod tests {
             choose(place.path(), "copilot", Some("gpt-5.1"), Some("gemini")),
             chosen("gemini-2.5-pro", None)
         );
-        assert_eq!(choose(place.path(), "codex", None, None), Chosen { model: None, warning: None });
+        assert_eq!(choose(place.path(), "codex", None, None), Chosen { model: None, warnings: Vec::new() });
         std::fs::write(
             place.path().join(NAME),
             r#"{"grok": {"default": "fast", "aliases": {"fast": "grok-9-fast"}}}"#,
         )
         .unwrap();
-        let replaced = "the documented default model, grok-3, is replaced by fast (models.json)";
+        let replaced =
+            "the documented default model, grok-3, is replaced by fast: models.json of the project";
         assert_eq!(grok(None), chosen("grok-9-fast", Some(replaced)));
         assert_eq!(grok(Some("fast")), chosen("grok-9-fast", None));
         std::fs::write(place.path().join(NAME), "[").unwrap();
-        assert!(
-            grok(Some("x"))
-                .warning
-                .is_some_and(|warning| warning.starts_with("models.json of the project is not used"))
-        );
+        let broken = "models.json of the project is not used: it is no JSON (line 1, column 1)";
+        assert_eq!(grok(Some("x")), chosen("x", Some(broken)));
+        let replaced =
+            "the documented default model, grok-3, is replaced by grok-4: volery's own list of models";
+        assert_eq!(grok(None).warnings, [broken, replaced], "one does not hide the other");
     }
 
     #[test]

@@ -2,21 +2,32 @@
 
 use domain::Timestamp;
 use domain::id::RunId;
+use domain::run::CostBasis;
 use rmcp::model::CallToolResult;
 use serde_json::{Value, json};
 
+use super::super::super::tools::fit;
 use super::super::twice::{compact, twice};
-use crate::app::{AppError, Entry, ErrorKind};
+use super::answer::fitted;
+use crate::app::{AppError, Entry, ErrorKind, Excerpt};
 use crate::clock;
 
 /// How many of the ids of completed agents are listed.
 const COMPLETED_IDS: usize = 3;
+/// How much of a task is told with its result.
+const TASK_BYTES: usize = 2_000;
 
-pub(super) fn of(value: &Value) -> CallToolResult {
-    twice(value, compact)
+/// Makes an answer of a value, with what is said beside it.
+pub(super) fn of(mut value: Value, warnings: Vec<String>) -> CallToolResult {
+    if !warnings.is_empty() {
+        let mut all = value["warnings"].take().as_array().cloned().unwrap_or_default();
+        all.extend(warnings.into_iter().map(Value::from));
+        value["warnings"] = all.into();
+    }
+    twice(&value, compact)
 }
 
-pub(super) fn error(error: &AppError) -> CallToolResult {
+pub(super) fn error(error: &AppError) -> Value {
     let kind = match error.kind {
         ErrorKind::Usage => "ValueError",
         ErrorKind::Denied => "PermissionError",
@@ -24,15 +35,10 @@ pub(super) fn error(error: &AppError) -> CallToolResult {
         ErrorKind::NotFound => "FileNotFoundError",
         ErrorKind::Backend | ErrorKind::Internal => "RuntimeError",
     };
-    of(&json!({ "success": false, "error": error.to_string(), "error_type": kind }))
+    json!({ "success": false, "error": error.to_string(), "error_type": kind })
 }
 
-pub(super) fn spawned(
-    run: RunId,
-    agent_type: &str,
-    model: Option<&str>,
-    warnings: &[String],
-) -> CallToolResult {
+pub(super) fn spawned(run: RunId, agent_type: &str, model: Option<&str>, warnings: Vec<String>) -> Value {
     let id = run.short();
     let mut value = json!({ "agent_id": id, "agent_type": agent_type });
     if let Some(model) = model {
@@ -41,17 +47,17 @@ pub(super) fn spawned(
     value["status"] = "running".into();
     value["message"] = format!("Agent {id} runs. Use result with this id, or wait_for_agents.").into();
     if !warnings.is_empty() {
-        value["warnings"] = json!(warnings);
+        value["warnings"] = warnings.into();
     }
-    of(&value)
+    value
 }
 
-pub(super) fn list(entries: &[Entry]) -> CallToolResult {
+pub(super) fn list(entries: &[Entry]) -> Value {
     let running: Vec<Value> = entries.iter().filter(|entry| entry.is_running()).map(short).collect();
     let completed = entries.iter().filter(|entry| !entry.is_running()).take(COMPLETED_IDS);
     let completed: Vec<String> = completed.map(|entry| entry.spec.id.short()).collect();
     let tip = "Use wait_for_agents to wait for all that run, or result with an id.";
-    of(&json!({ "running": running, "completed_ids": completed, "tip": tip }))
+    json!({ "running": running, "completed_ids": completed, "tip": tip })
 }
 
 /// An agent that runs, in a few words.
@@ -59,39 +65,42 @@ pub(super) fn short(entry: &Entry) -> Value {
     json!({ "id": entry.spec.id.short(), "sec": elapsed_s(entry.spec.created_at), "type": agent_type(entry) })
 }
 
-pub(super) fn not_found() -> CallToolResult {
-    of(&json!({ "status": "not_found", "message": "No agent found with this ID." }))
+pub(super) fn not_found() -> Value {
+    json!({ "status": "not_found", "message": "No agent found with this ID." })
 }
 
-pub(super) fn running(entry: &Entry) -> CallToolResult {
-    of(&json!({
+pub(super) fn running(entry: &Entry) -> Value {
+    json!({
         "status": "running",
         "agent_id": entry.spec.id.short(),
         "agent_type": agent_type(entry),
         "model": entry.spec.model,
         "elapsed_seconds": elapsed_s(entry.spec.created_at),
-        "task": entry.spec.task(),
+        "task": fit(entry.spec.shown_task(), TASK_BYTES),
         "message": "It still runs. Use wait_for_agents, or ask again.",
-    }))
+    })
 }
 
-/// An agent that has ended, with its answer.
-pub(super) fn completed(entry: &Entry, output: &str) -> Value {
+/// An agent that has ended, with its answer in at most this many bytes.
+pub(super) fn completed(entry: &Entry, answer: &Excerpt, bytes_max: usize) -> Value {
     let usage = entry.ending.as_ref().map(|ending| ending.usage).unwrap_or_default();
     let mut value = json!({
         "agent_id": entry.spec.id.short(),
         "agent_type": agent_type(entry),
         "model": entry.spec.model,
         "success": entry.succeeded(),
-        "result": output,
+        "result": fitted(&entry.spec.id.short(), answer, bytes_max),
         "cost_usd": entry.cost_usd(),
         "error": entry.error(),
     });
+    if usage.cost.is_some_and(|cost| cost.basis == CostBasis::Computed) {
+        value["cost_basis"] = "computed".into();
+    }
     if usage.input_tokens + usage.output_tokens > 0 {
         value["usage"] = json!({ "input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens });
     }
     value["started_at"] = entry.spec.created_at.to_string().into();
-    value["task"] = entry.spec.task().into();
+    value["task"] = fit(entry.spec.shown_task(), TASK_BYTES.min(bytes_max)).into();
     value["completed_at"] = entry.ended_at.map(|at| at.to_string()).into();
     value
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use domain::permission::Level;
 use domain::run::IacKind;
-use rmcp::model::{Tool, ToolAnnotations};
+use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 
 /// One tool that spawns.
@@ -66,7 +66,7 @@ const GROK: Spawner = Spawner {
     backend: "api-grok",
     provider: "grok",
     model: Some("grok-3"),
-    models: "For example grok-3 or grok-3-fast.",
+    models: "For example grok-4 or grok-4-fast (default: grok-4, unless models.json names another).",
     ..SERVICE
 };
 
@@ -120,7 +120,7 @@ pub(super) static SPAWNERS: [Spawner; 10] = [
         backend: "api-gemini",
         provider: "gemini",
         model: Some("gemini-2.0-flash"),
-        models: "For example gemini-2.5-flash or gemini-2.5-pro.",
+        models: "For example gemini-2.5-flash or gemini-2.5-pro (default: gemini-2.5-flash, unless models.json names another).",
         ..SERVICE
     },
     Spawner {
@@ -136,7 +136,7 @@ pub(super) static SPAWNERS: [Spawner; 10] = [
     },
     Spawner {
         tool: "spawn_cursor",
-        description: "Spawn a Cursor CLI sub-agent. It can read files in the project, and change them and run commands with force.",
+        description: "Spawn a Cursor CLI sub-agent. It can read and change files and run commands in the project; force: false holds it to edits.",
         agent_type: "cursor",
         label: "Cursor",
         backend: "cursor",
@@ -147,7 +147,7 @@ pub(super) static SPAWNERS: [Spawner; 10] = [
     },
     Spawner {
         tool: "spawn_gemini_cli",
-        description: "Spawn a Gemini CLI sub-agent. It can read files in the project, and change them and run commands with yolo.",
+        description: "Spawn a Gemini CLI sub-agent. It can read and change files and run commands in the project; yolo: false holds it to edits.",
         agent_type: "gemini_cli",
         label: "Gemini CLI",
         backend: "gemini",
@@ -175,6 +175,14 @@ pub(super) static SPAWNERS: [Spawner; 10] = [
 
 pub(super) fn of(tool: &str) -> Option<&'static Spawner> {
     SPAWNERS.iter().find(|spawner| spawner.tool == tool)
+}
+
+/// Returns a sentence for each argument of a call that its tool does not have.
+pub(super) fn ignored(tool: &str, arguments: &JsonObject) -> Vec<String> {
+    let offered = list().into_iter().find(|offered| offered.name == tool);
+    let properties = offered.and_then(|offered| offered.input_schema.get("properties")?.as_object().cloned());
+    let known = properties.unwrap_or_default();
+    super::super::ignored::ignored(tool, arguments, &known.keys().map(String::as_str).collect::<Vec<_>>())
 }
 
 /// Returns all tools, in an order that never changes.
@@ -233,7 +241,12 @@ impl Spawner {
             add("system_prompt", json!({ "type": "string", "description": "A role for the agent." }));
         }
         if let Some(loosening) = self.loosening {
-            let mut flag = json!({ "type": "boolean", "description": "Whether it does everything unasked." });
+            let unsaid = match loosening.default {
+                Some(default) => format!(" (default: {default})."),
+                None => ". Left out: as far as the server lets it.".to_owned(),
+            };
+            let description = format!("Whether it does everything unasked{unsaid}");
+            let mut flag = json!({ "type": "boolean", "description": description });
             if let Some(default) = loosening.default {
                 flag["default"] = default.into();
             }
@@ -242,7 +255,7 @@ impl Spawner {
         add(
             "timeout",
             json!({
-                "type": "integer", "default": self.timeout_s, "minimum": 1, "maximum": super::TIMEOUT_S_MAX,
+                "type": "integer", "default": self.timeout_s, "minimum": 1, "maximum": super::asked::TIMEOUT_S_MAX,
                 "description": format!("The most seconds it may take (default: {}).", self.timeout_s),
             }),
         );

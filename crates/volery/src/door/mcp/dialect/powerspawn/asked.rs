@@ -1,0 +1,62 @@
+//! What a call of a tool that spawns asks for.
+
+use rmcp::model::JsonObject;
+use serde_json::Value;
+
+use super::tools::Spawner;
+use crate::app::AppError;
+
+pub(super) const TIMEOUT_S_MAX: u64 = 86_400;
+/// How long an agent of Claude may take that shall test something.
+const TEST_TIMEOUT_S: u64 = 600;
+
+pub(super) struct Asked {
+    pub(super) prompt: String,
+    pub(super) model: Option<String>,
+    pub(super) system_prompt: Option<String>,
+    pub(super) timeout_s: u64,
+    pub(super) loose: Option<bool>,
+}
+
+impl Asked {
+    pub(super) fn read(spawner: &Spawner, arguments: &JsonObject) -> Result<Self, AppError> {
+        let given = |key: &str| arguments.get(key).filter(|value| !value.is_null());
+        let text = |key: &str| match given(key) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.clone()).filter(|text| !text.trim().is_empty())),
+            Some(_) => Err(AppError::usage(format!("{key} must be a string"))),
+        };
+        let prompt =
+            text("prompt")?.ok_or_else(|| AppError::usage("prompt is required and must be a string"))?;
+        let timeout_s = match given("timeout") {
+            None if spawner.agent_type == "claude" && is_about_tests(&prompt) => TEST_TIMEOUT_S,
+            None => spawner.timeout_s,
+            Some(value) => whole_number(value)
+                .filter(|seconds| (1..=TIMEOUT_S_MAX).contains(seconds))
+                .ok_or_else(|| {
+                    AppError::usage(format!("timeout must be a number of seconds from 1 to {TIMEOUT_S_MAX}"))
+                })?,
+        };
+        let loose = match spawner.loosening.and_then(|loosening| Some((loosening.key, given(loosening.key)?)))
+        {
+            None => None,
+            Some((_, Value::Bool(loose))) => Some(*loose),
+            Some((key, _)) => return Err(AppError::usage(format!("{key} must be true or false"))),
+        };
+        let system_prompt = if spawner.takes_system_prompt { text("system_prompt")? } else { None };
+        Ok(Self { prompt, model: text("model")?, system_prompt, timeout_s, loose })
+    }
+}
+
+/// The document gives tasks that test something more time.
+fn is_about_tests(prompt: &str) -> bool {
+    let mut words = prompt.split(|letter: char| !letter.is_alphanumeric());
+    words.any(|word| ["test", "tests", "testing", "pytest"].contains(&word.to_lowercase().as_str()))
+}
+
+/// Returns a number of seconds, also where a client writes it as a text or with a point.
+pub(super) fn whole_number(value: &Value) -> Option<u64> {
+    let decimal =
+        || value.as_f64().filter(|seconds| (0.0..1e9).contains(seconds)).map(|seconds| seconds.ceil() as u64);
+    value.as_u64().or_else(decimal).or_else(|| value.as_str()?.trim().parse().ok())
+}

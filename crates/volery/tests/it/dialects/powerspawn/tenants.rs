@@ -1,0 +1,39 @@
+//! Over HTTP, with a token for each caller.
+
+use model_server::Reply;
+use serde_json::json;
+
+use super::Place;
+use crate::stage::{PATIENCE, WebServer, wait_for};
+
+#[test]
+fn a_token_sees_its_own_agents_and_waits_for_no_others() {
+    let place = Place::new(vec![Reply::say("for ann"), Reply::hang()]);
+    let token = |name: &str| place.stage.volery(["token", "new", name]).ok().stdout.trim().to_owned();
+    let (ann, ben) = (token("ann"), token("ben"));
+    let mut command = place.command();
+    command.args(["--http", "127.0.0.1:0"]);
+    let server = WebServer::of(command);
+    let ask = json!({"prompt": "Count.", "model": "m"});
+    let first = server.call(&ann, "spawn_grok", ask.clone())["agent_id"].clone();
+    let waited = server.call(&ann, "wait_for_agents", json!({}));
+    assert_eq!(waited["results"][0]["result"], json!("for ann"), "{waited}");
+    let going = server.call(&ann, "spawn_grok", ask)["agent_id"].clone();
+    let seen = server.call(&ann, "list", json!({}));
+    assert_eq!((&seen["running"][0]["id"], &seen["completed_ids"]), (&going, &json!([first])), "{seen}");
+    let seen = server.call(&ben, "list", json!({}));
+    assert_eq!((&seen["running"], &seen["completed_ids"]), (&json!([]), &json!([])), "{seen}");
+    let idle = server.call(&ben, "wait_for_agents", json!({}));
+    assert_eq!(idle, json!({"status": "no_agents_running", "recent_results": []}));
+    for id in [&first, &going] {
+        assert_eq!(server.call(&ben, "result", json!({"agent_id": id}))["status"], json!("not_found"));
+    }
+    // Whoever sits at the machine sees all of them.
+    let mut owner = place.serve();
+    let seen = super::call(&mut owner, "list", json!({}));
+    assert_eq!((&seen["running"][0]["id"], &seen["completed_ids"]), (&going, &json!([first])), "{seen}");
+    place.stage.volery(["cancel", going.as_str().unwrap()]).ok();
+    wait_for(PATIENCE, "the end", || {
+        (server.call(&ann, "list", json!({}))["running"] == json!([])).then_some(())
+    });
+}
