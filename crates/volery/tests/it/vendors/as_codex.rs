@@ -92,7 +92,14 @@ fn a_conversation_goes_on_where_it_was_and_as_it_was() {
 
 #[test]
 fn what_needs_an_approval_is_put_to_the_clients_user() {
-    let write = |name: &str| Reply::call("exec_command", json!({"cmd": format!("touch {name}")}));
+    // As Codex' own model asks to be let out of the sandbox.
+    let write = |name: &str| {
+        let beyond = json!({
+            "cmd": format!("touch {name}"), "sandbox_permissions": "require_escalated",
+            "justification": "May I write this file?",
+        });
+        Reply::call("exec_command", beyond)
+    };
     let script = vec![write("approved.txt"), write("denied.txt"), Reply::say("Done.")];
     let Some(place) = place("codex-approvals", script) else { return };
     let mut client = serve(&place, json!({"elicitation": {}}));
