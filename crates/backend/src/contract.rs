@@ -155,8 +155,10 @@ impl Place<'_> {
 /// behind `=`, so that no argument can become an option of its own.
 pub fn permitted_args(wanted: &[String], permitted: &[&str]) -> Result<Vec<String>, String> {
     for argument in wanted {
-        let option = argument.split_once('=').map_or(argument.as_str(), |(option, _)| option);
-        if !permitted.contains(&option) {
+        let is = |option: &&str| {
+            argument.strip_prefix(*option).is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
+        };
+        if !permitted.iter().any(is) {
             let known = permitted.join(", ");
             return Err(format!(
                 "the argument {argument:?} may not be given by an agent; these may: {known}"

@@ -48,22 +48,25 @@ const KEYS: &[&str] =
     &["AZURE_OPENAI_API_KEY", "CODEX_ACCESS_TOKEN", "CODEX_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY"];
 
 /// Arguments that an agent's file may add: none of them grants anything.
-const EXTRA_ARGS: &[&str] = &["--strict-config"];
-
-/// Settings that may be given as `--config=KEY=VALUE`: they say how it talks and remembers, and none of them grants
-/// anything or names a program or a service.
-pub const PERMITTED_SETTINGS: &[&str] = &[
-    "compact_prompt",
-    "hide_agent_reasoning",
-    "model_auto_compact_token_limit",
-    "model_context_window",
-    "model_reasoning_effort",
-    "model_reasoning_summary",
-    "model_verbosity",
-    "personality",
-    "show_raw_agent_reasoning",
-    "tool_output_token_limit",
+const EXTRA_ARGS: &[&str] = &[
+    "--strict-config",
+    // How it talks and remembers.
+    "--config=compact_prompt",
+    "--config=hide_agent_reasoning",
+    "--config=model_auto_compact_token_limit",
+    "--config=model_context_window",
+    "--config=model_reasoning_effort",
+    "--config=model_reasoning_summary",
+    "--config=model_verbosity",
+    "--config=personality",
+    "--config=show_raw_agent_reasoning",
+    "--config=tool_output_token_limit",
 ];
+
+/// Returns the settings that an agent's file may make.
+pub fn permitted_settings() -> impl Iterator<Item = &'static str> {
+    EXTRA_ARGS.iter().filter_map(|argument| argument.strip_prefix("--config="))
+}
 
 /// Codex.
 pub struct Codex;
@@ -125,10 +128,7 @@ impl Backend for Codex {
         for setting in versions::SETTINGS {
             argv.extend(["-c".to_owned(), (*setting).to_owned()]);
         }
-        let (settings, others): (Vec<String>, Vec<String>) =
-            spec.setup.extra_args.iter().cloned().partition(|word| sets_permitted(word));
-        argv.extend(settings);
-        argv.extend(permitted_args(&others, EXTRA_ARGS).map_err(wrong)?);
+        argv.extend(permitted_args(&spec.setup.extra_args, EXTRA_ARGS).map_err(wrong)?);
         let home = spec.setup.vendor_settings.clone().map(|path| (HOME.to_owned(), Setting::Plain(path)));
         let order = Order {
             thread: thread(spec, &servers),
@@ -148,12 +148,6 @@ impl Backend for Codex {
             reader: Box::new(AppServer::new(order)),
         }))
     }
-}
-
-/// Tells whether a word sets one of the settings that may be given.
-fn sets_permitted(word: &str) -> bool {
-    let key = word.strip_prefix("--config=").and_then(|setting| setting.split_once('=')).map(|(key, _)| key);
-    key.is_some_and(|key| PERMITTED_SETTINGS.contains(&key))
 }
 
 /// Returns what a conversation is begun or continued with.

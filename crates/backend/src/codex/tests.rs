@@ -415,7 +415,8 @@ fn what_the_agent_wants_is_asked_of_codex() {
     assert_eq!(thread["config"].get("project_doc_max_bytes"), None);
     let argv = prepare(|spec| spec.prompt = "secret prompt".to_owned()).unwrap().argv;
     assert!(!argv.iter().any(|word| word.contains("prompt")), "{argv:?}");
-    for word in ["-c", "--config=notify=[\"x\"]", "--config=model_verbosity", "--config=features.x=true"] {
+    for word in ["-c", "--config=notify=[\"x\"]", "--config=model_verbosity.x=1", "--config=features.x=true"]
+    {
         let refused = prepare(|spec| spec.setup.extra_args = vec![word.to_owned()]);
         assert!(
             refused.is_err_and(|error| error.reason.contains("may not be given by an agent")),

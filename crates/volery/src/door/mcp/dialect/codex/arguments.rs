@@ -1,6 +1,6 @@
 //! What `codex` and `codex-reply` take. What cannot be honoured here is refused by name.
 
-use backend::codex::PERMITTED_SETTINGS;
+use backend::codex::permitted_settings;
 use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 
@@ -119,11 +119,11 @@ impl Given {
         let effort = config.text(EFFORT)?;
         let mut settings = Vec::new();
         for (key, value) in config.0.iter().filter(|(_, value)| !value.is_null()) {
-            if !PERMITTED_SETTINGS.contains(&key.as_str()) {
+            if !permitted_settings().any(|permitted| permitted == key) {
                 return Err(format!(
                     "config.{key} cannot be set by a call; of Codex' settings, these can: {}. Put others into its own \
                      config.toml",
-                    PERMITTED_SETTINGS.join(", ")
+                    settings_in_words()
                 ));
             }
             if !(value.is_string() || value.is_number() || value.is_boolean()) {
@@ -140,6 +140,10 @@ impl Given {
             None => Ok(()),
         }
     }
+}
+
+fn settings_in_words() -> String {
+    permitted_settings().collect::<Vec<_>>().join(", ")
 }
 
 /// Returns a setting as an argument. What JSON writes for a text, a number or a truth value, TOML reads as the same.
@@ -168,7 +172,7 @@ pub(super) fn begin_schema() -> Value {
             "config": {
                 "type": "object",
                 "properties": { EFFORT: text("How hard the model thinks.") },
-                "description": format!("Settings of Codex for this conversation: {}.", PERMITTED_SETTINGS.join(", "))
+                "description": format!("Settings of Codex for this conversation: {}.", settings_in_words())
             },
             "base-instructions": text("Takes the place of Codex' own instructions."),
             "developer-instructions": text("Comes after Codex' own instructions."),
