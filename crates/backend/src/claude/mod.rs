@@ -1,8 +1,10 @@
 //! Claude Code, driven by its stream of JSON in both directions, so that what it asks for is decided here.
 
 mod reader;
-
+mod settings;
 mod versions;
+
+use std::path::Path;
 
 use domain::permission::{Level, Permission, Rule, ToolKind};
 use domain::run::{CostBasis, RunSpec};
@@ -16,8 +18,12 @@ use crate::contract::{
 };
 use crate::mcp_config;
 use crate::program::Program;
+use crate::user::{self, User};
 
 const SYSTEM_FILE: &str = "system.md";
+/// Settings of a run; what is in somebody's own file may be secret.
+const SETTINGS_FILE: &str = "settings.json";
+const MIXED_SETTINGS_FILE: &str = "secret-settings.json";
 
 /// Variables that Claude Code needs to know its user, its service and its place.
 pub(crate) const VARIABLES: &[&str] = &[
@@ -107,9 +113,28 @@ impl Backend for Claude {
         }
     }
 
-    /// Every use of a tool that is not harmless is asked for, and decided by the permission itself.
+    /// Every use of a tool that is not harmless is asked for, whatever settings allow, and decided by the permission
+    /// itself.
     fn unenforceable(&self, _permission: &Permission, _options: &Value) -> Vec<String> {
         Vec::new()
+    }
+
+    fn adapt(
+        &self,
+        spec: &RunSpec,
+        drive: &mut ProcessDrive,
+        _place: &Place<'_>,
+        _user: &User<'_>,
+    ) -> Result<(), PrepareError> {
+        let mixed = drive.files.iter_mut().find(|file| file.name == MIXED_SETTINGS_FILE);
+        let (Some(path), Some(file)) = (&spec.setup.vendor_settings, mixed) else { return Ok(()) };
+        let wrong = |reason: String| PrepareError { kind: self.name, reason };
+        let theirs = user::settings(Path::new(path))
+            .filter(Value::is_object)
+            .ok_or_else(|| wrong(format!("the settings {path} cannot be read")))?;
+        let ours = settings::of(spec).unwrap_or_default();
+        file.content = settings::on_top(theirs, &ours).to_string().into_bytes();
+        Ok(())
     }
 
     fn prepare(&self, spec: &RunSpec, place: &Place<'_>) -> Result<Drive, PrepareError> {
@@ -143,7 +168,19 @@ impl Backend for Claude {
         option("--max-turns", setup.max_turns.map(|turns| turns.to_string()));
         option("--json-schema", setup.output_schema.as_ref().map(Value::to_string));
         option("--resume", spec.session.as_ref().map(|session| session.as_str().to_owned()));
-        option("--settings", setup.vendor_settings.clone());
+        let settings = match (settings::of(spec), &setup.vendor_settings) {
+            (None, theirs) => theirs.clone(),
+            (Some(ours), None) => {
+                files.push(WorkFile::plain(SETTINGS_FILE, ours.to_string()));
+                Some(place.file(SETTINGS_FILE))
+            }
+            // It takes one file: theirs is mixed in when it can be read.
+            (Some(ours), Some(_)) => {
+                files.push(WorkFile::plain(MIXED_SETTINGS_FILE, ours.to_string()));
+                Some(place.file(MIXED_SETTINGS_FILE))
+            }
+        };
+        option("--settings", settings);
         option("--setting-sources", (setup.context == Context::None).then(String::new));
         for directory in &setup.extra_directories {
             option("--add-dir", Some(directory.clone()));

@@ -318,7 +318,7 @@ fn computed(model: Option<&str>, cached: Option<u64>) -> Option<u64> {
 }
 
 /// Makes a folder that is not below those for temporary files, which some sandboxes leave open; a checkout may be.
-fn beyond_every_sandbox() -> tempfile::TempDir {
+pub(super) fn beyond_every_sandbox() -> tempfile::TempDir {
     let home = std::env::var("HOME").unwrap_or_default();
     let candidates = [env!("CARGO_TARGET_TMPDIR"), home.as_str(), "/opt", "/srv", "/usr/local"];
     let open = |path: &&str| ["/tmp", "/var/tmp", "/dev"].iter().any(|open| path.starts_with(open));

@@ -16,6 +16,7 @@ mod killed;
 mod kiro_acp;
 mod kiro_agents;
 mod leftovers;
+mod loose_settings;
 mod place;
 mod seat;
 mod set_up;

@@ -1,0 +1,88 @@
+//! Settings of a run for Claude Code, which count more than its user's and the project's: what they would let pass
+//! without a question is asked for, so that the permission decides.
+
+use domain::permission::{Level, Permission, Rule, ToolKind};
+use domain::run::RunSpec;
+use serde_json::{Map, Value, json};
+
+use crate::mcp_config::OWN_SERVER;
+
+/// What Claude Code's tools do that a permission can speak of.
+const TOOLS: [(ToolKind<'static>, &[&str]); 7] = [
+    (ToolKind::Read, &["Read"]),
+    (ToolKind::Search, &["Glob", "Grep"]),
+    (ToolKind::Edit, &["Edit", "NotebookEdit", "Write"]),
+    (ToolKind::Shell, &["Bash", "Monitor", "PowerShell"]),
+    (ToolKind::Fetch, &["WebFetch"]),
+    (ToolKind::WebSearch, &["WebSearch"]),
+    (ToolKind::Delegate, &["Agent", "Task"]),
+];
+
+/// What a level denies, and settings could allow.
+const BEYOND_LEVELS: [ToolKind<'static>; 4] =
+    [ToolKind::Edit, ToolKind::Shell, ToolKind::Fetch, ToolKind::WebSearch];
+
+/// Returns the settings of a run; nothing where its agent demands nothing.
+pub(super) fn of(spec: &RunSpec) -> Option<Value> {
+    let asked = asked(spec);
+    (!asked.is_empty()).then(|| json!({ "permissions": { "ask": asked } }))
+}
+
+/// Returns the tools that are always asked for.
+fn asked(spec: &RunSpec) -> Vec<String> {
+    let permission = &spec.setup.permission;
+    let leveled = matches!(permission.level, Some(Level::ReadOnly | Level::SafeEdit));
+    let of_kinds = TOOLS
+        .iter()
+        .filter(|(kind, _)| (leveled && BEYOND_LEVELS.contains(kind)) || restricts(permission, *kind))
+        .flat_map(|(_, tools)| tools.iter().map(|tool| (*tool).to_owned()));
+    let servers = spec.setup.mcp_servers.iter().map(|server| server.name.as_str());
+    let of_servers = servers
+        .chain([OWN_SERVER])
+        .filter(|server| (leveled && *server != OWN_SERVER) || restricts_server(permission, server))
+        .map(|server| format!("mcp__{}", plain(server)));
+    // A rule about a tool that only Claude Code knows stands as it is written.
+    let others = restricting(permission).filter(|rule| matches!(rule.kind(), ToolKind::Other(_)));
+    of_kinds.chain(of_servers).chain(others.map(|rule| rule.tool().to_owned())).collect()
+}
+
+fn restricting(permission: &Permission) -> impl Iterator<Item = &Rule> {
+    permission.ask.iter().chain(&permission.deny)
+}
+
+fn restricts(permission: &Permission, kind: ToolKind<'_>) -> bool {
+    restricting(permission).any(|rule| rule.kind() == kind || rule.kind() == ToolKind::Everything)
+}
+
+fn restricts_server(permission: &Permission, server: &str) -> bool {
+    restricting(permission).any(|rule| match rule.kind() {
+        ToolKind::Mcp { server: named, .. } => named == server,
+        kind => kind == ToolKind::Everything,
+    })
+}
+
+/// Returns the name of a server as it stands in the names of its tools.
+fn plain(server: &str) -> String {
+    let kept = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
+    server.chars().map(|letter| if kept(letter) { letter } else { '_' }).collect()
+}
+
+/// Returns somebody's settings with ours on top: lists are joined, and all else is as we say.
+pub(super) fn on_top(theirs: Value, ours: &Value) -> Value {
+    let mut all = match theirs {
+        Value::Object(all) => all,
+        _ => Map::new(),
+    };
+    for (key, value) in ours.as_object().into_iter().flatten() {
+        let joined = match (all.remove(key), value) {
+            (Some(Value::Array(mut known)), Value::Array(more)) => {
+                known.extend(more.iter().cloned());
+                Value::Array(known)
+            }
+            (Some(known @ Value::Object(_)), Value::Object(_)) => on_top(known, value),
+            (_, value) => value.clone(),
+        };
+        all.insert(key.clone(), joined);
+    }
+    Value::Object(all)
+}
