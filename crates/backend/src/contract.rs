@@ -115,6 +115,12 @@ pub trait Backend: Sync {
         Ok(())
     }
 
+    /// Names what the program would execute, or whom it would send its user's keys to, because files in these folders of a
+    /// project say so.
+    fn project_programs(&self, _folders: &[&Path]) -> Vec<ProjectProgram> {
+        Vec::new()
+    }
+
     /// Names folders that the program may leave empty in its directory when it is killed.
     fn leaves(&self) -> &'static [&'static str] {
         &[]
@@ -131,6 +137,26 @@ pub trait Backend: Sync {
     }
 }
 
+/// What a vendor's program would execute because a file of a project says so.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ProjectProgram {
+    pub file: PathBuf,
+    /// One line, for people to judge: what it is, and the setting.
+    pub says: String,
+    /// The file itself is what is executed, so that its content counts.
+    pub is_program: bool,
+    /// The program can be told to leave it out.
+    pub can_be_off: bool,
+}
+
+/// Whether what a project's files would execute is trusted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ProjectPrograms {
+    #[default]
+    Off,
+    On,
+}
+
 /// Where a run is prepared.
 #[derive(Debug, Clone, Copy)]
 pub struct Place<'a> {
@@ -142,6 +168,7 @@ pub struct Place<'a> {
     pub found: Option<&'a Found>,
     /// What the earlier runs of the session used, if that is known: some programs tell only the sum.
     pub session_used: Option<Usage>,
+    pub project_programs: ProjectPrograms,
 }
 
 impl Place<'_> {

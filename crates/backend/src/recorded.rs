@@ -117,6 +117,7 @@ impl Recorded {
             own_program: Path::new("/volery"),
             found: Some(&found),
             session_used: None,
+            project_programs: crate::contract::ProjectPrograms::On,
         };
         let backend = registry::by_kind(self.kind).expect("a backend");
         match backend.prepare(&spec, &place).expect("a run that can be prepared") {

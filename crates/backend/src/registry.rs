@@ -40,7 +40,8 @@ static ALL: &[&dyn Backend] = &[
     &Kimi,
 ];
 
-fn all() -> impl Iterator<Item = &'static dyn Backend> {
+/// Returns every backend.
+pub fn all() -> impl Iterator<Item = &'static dyn Backend> {
     let acp = acp::KNOWN.iter().map(|known| known as &dyn Backend);
     let services = api::KNOWN.iter().map(|known| known as &dyn Backend);
     ALL.iter().copied().chain(acp).chain(services)

@@ -50,6 +50,7 @@ pub(crate) fn spec(backend: &str) -> RunSpec {
         alternatives: Vec::new(),
         prices: std::collections::BTreeMap::new(),
         tag: 1,
+        trusted_programs: None,
         idempotency: None,
         iac: None,
         warnings: Vec::new(),

@@ -29,10 +29,21 @@ impl User<'_> {
 /// Reads settings; nothing if they are not there or cannot be read. Comments and commas too many are passed over, as
 /// most vendors do.
 pub fn settings(path: &Path) -> Option<Value> {
-    let mut text = String::new();
-    std::fs::File::open(path).ok()?.take(SETTINGS_BYTES_MAX).read_to_string(&mut text).ok()?;
+    let text = text(path)?;
     let text = text.trim_start_matches('\u{feff}');
     serde_json::from_str(text).or_else(|_| serde_json::from_str(&strict(text))).ok()
+}
+
+/// Reads settings in TOML, in the same way.
+pub fn toml(path: &Path) -> Option<Value> {
+    toml::from_str(&text(path)?).ok()
+}
+
+/// Reads a file of settings, as it is written.
+pub fn text(path: &Path) -> Option<String> {
+    let mut text = String::new();
+    std::fs::File::open(path).ok()?.take(SETTINGS_BYTES_MAX).read_to_string(&mut text).ok()?;
+    Some(text)
 }
 
 /// Returns the names of the entries of an object in settings.

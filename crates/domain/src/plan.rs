@@ -176,6 +176,7 @@ pub fn plan(agent: &Agent, order: Order, place: Place) -> Result<RunSpec, Refusa
         alternatives: place.alternatives,
         prices: place.prices,
         tag: place.tag,
+        trusted_programs: None,
         idempotency,
         iac,
         warnings: Vec::new(),

@@ -1,8 +1,11 @@
 //! The agents that are known to speak ACP: one line each, with what the protocol leaves open and they do differently.
 
+use std::path::Path;
+
 use domain::run::{ModelError, RunSpec};
 
-use crate::contract::{Place, PriceList, ProcessDrive, WorkFile};
+use crate::contract::{Place, PriceList, ProcessDrive, ProjectProgram, WorkFile};
+use crate::loosened::{self, LoosenedBy};
 use crate::mcp_config;
 use crate::program::Program;
 use crate::user::User;
@@ -20,6 +23,10 @@ pub struct Known {
     pub(super) servers_by: Option<ServersBy>,
     /// What keeps the servers of its settings away, if that needs a look at them.
     pub(super) without_others: Option<WithoutOthers>,
+    /// Finds settings by which it would not ask, where it usually does.
+    pub(super) loosened_by: Option<LoosenedBy>,
+    /// Finds what it would execute because files of a project say so.
+    pub(super) project_programs: Option<OfProject>,
     pub(super) habits: Habits,
 }
 
@@ -30,6 +37,9 @@ pub(super) enum ServersBy {
     /// The same settings that keep the others away.
     Settings,
 }
+
+/// Looks for programs in folders of a project.
+pub(super) type OfProject = fn(&[&Path]) -> Vec<ProjectProgram>;
 
 /// Changes a prepared process such that none but the servers of the run are started.
 pub(super) type WithoutOthers = fn(&RunSpec, &mut ProcessDrive, &Place<'_>, &User<'_>) -> Result<(), String>;
@@ -151,6 +161,8 @@ pub static KNOWN: [Known; 9] = [
         set: &[],
         servers_by: None,
         without_others: None,
+        loosened_by: None,
+        project_programs: Some(|folders| crate::claude::PROJECT.programs(folders)),
         habits: Habits {
             modes: Modes::one("default"),
             prices: PriceList::Of("anthropic"),
@@ -170,6 +182,8 @@ pub static KNOWN: [Known; 9] = [
         // Those of a session would bring back all others.
         servers_by: Some(ServersBy::Settings),
         without_others: Some(crate::codex::beside::without_others),
+        loosened_by: Some(loosened::codex),
+        project_programs: None,
         habits: Habits {
             // Its usual mode lets another model decide.
             modes: Some(Modes {
@@ -191,6 +205,8 @@ pub static KNOWN: [Known; 9] = [
         set: &[("GEMINI_CLI_TRUST_WORKSPACE", "true"), ("GEMINI_CLI_NO_RELAUNCH", "true")],
         servers_by: None,
         without_others: BY_NAME,
+        loosened_by: None,
+        project_programs: Some(|folders| crate::gemini::PROJECT.programs(folders)),
         habits: Habits {
             modes: Modes::one("default"),
             prices: PriceList::Of("google"),
@@ -211,6 +227,8 @@ pub static KNOWN: [Known; 9] = [
             file: crate::copilot::servers,
         }),
         without_others: Some(crate::copilot::without_others),
+        loosened_by: Some(loosened::copilot),
+        project_programs: None,
         habits: Habits {
             modes: Modes::one("https://agentclientprotocol.com/protocol/session-modes#agent"),
             prices: PriceList::Of("github-copilot"),
@@ -233,6 +251,8 @@ pub static KNOWN: [Known; 9] = [
         )],
         servers_by: None,
         without_others: Some(crate::opencode::without_others),
+        loosened_by: None,
+        project_programs: Some(crate::opencode::programs_of_project),
         habits: Habits { counts: Counts::LastStep, asks: Asks::AsSet, ..KNOWN_WELL },
     },
     Known {
@@ -243,6 +263,8 @@ pub static KNOWN: [Known; 9] = [
         set: &[("QWEN_CODE_NO_RELAUNCH", "true"), ("QWEN_CODE_SUPPRESS_YOLO_WARNING", "1")],
         servers_by: None,
         without_others: BY_NAME,
+        loosened_by: None,
+        project_programs: Some(|folders| crate::qwen::PROJECT.programs(folders)),
         habits: Habits {
             modes: Modes::one("default"),
             counts: Counts::Turn,
@@ -258,6 +280,8 @@ pub static KNOWN: [Known; 9] = [
         set: &[("EXTENSIONS", crate::goose::versions::EXTENSIONS)],
         servers_by: None,
         without_others: None,
+        loosened_by: Some(loosened::goose),
+        project_programs: None,
         habits: Habits {
             modes: Modes::one("approve"),
             asks: Asks::Everything,
@@ -274,6 +298,8 @@ pub static KNOWN: [Known; 9] = [
         set: &[],
         servers_by: None,
         without_others: Some(crate::kimi::home::furnish),
+        loosened_by: Some(loosened::kimi),
+        project_programs: None,
         habits: Habits {
             modes: Modes::one("default"),
             counts: Counts::Nothing,
@@ -289,6 +315,8 @@ pub static KNOWN: [Known; 9] = [
         set: &[],
         servers_by: None,
         without_others: None,
+        loosened_by: None,
+        project_programs: None,
         habits: Habits { counts: Counts::Nothing, servers: Servers::OfUserToo, ..KNOWN_WELL },
     },
 ];

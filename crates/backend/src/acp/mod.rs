@@ -13,6 +13,8 @@ mod reader;
 mod session;
 mod usage;
 
+use std::path::Path;
+
 use domain::agent::Delegates;
 use domain::permission::{Level, Permission, Rule, ToolKind};
 use domain::run::RunSpec;
@@ -21,8 +23,10 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::contract::{
-    Backend, Capabilities, Drive, Feed, Place, PrepareError, ProcessDrive, Setting, inexpressible,
+    Backend, Capabilities, Drive, Feed, Place, PrepareError, ProcessDrive, ProjectProgram, Setting,
+    inexpressible,
 };
+use crate::loosened;
 use crate::mcp_config::{self, OWN_SERVER};
 use crate::program::Program;
 use crate::user::User;
@@ -99,6 +103,12 @@ impl Backend for Known {
         unenforceable(permission, self.habits.asks)
     }
 
+    /// What the program without ACP can leave out, nothing turns off here.
+    fn project_programs(&self, folders: &[&Path]) -> Vec<ProjectProgram> {
+        let found = self.project_programs.map(|found| found(folders)).unwrap_or_default();
+        found.into_iter().map(|program| ProjectProgram { can_be_off: false, ..program }).collect()
+    }
+
     fn adapt(
         &self,
         spec: &RunSpec,
@@ -106,8 +116,12 @@ impl Backend for Known {
         place: &Place<'_>,
         user: &User<'_>,
     ) -> Result<(), PrepareError> {
+        let wrong = |reason| PrepareError { kind: self.name, reason };
+        if let Some(loosened_by) = self.loosened_by {
+            loosened::check(spec, user, loosened_by).map_err(wrong)?;
+        }
         let Some(without_others) = self.without_others else { return Ok(()) };
-        without_others(spec, drive, place, user).map_err(|reason| PrepareError { kind: self.name, reason })
+        without_others(spec, drive, place, user).map_err(wrong)
     }
 
     fn prepare(&self, spec: &RunSpec, place: &Place<'_>) -> Result<Drive, PrepareError> {

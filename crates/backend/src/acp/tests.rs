@@ -32,6 +32,7 @@ fn drive(spec: &RunSpec) -> ProcessDrive {
         own_program: Path::new("/bin/volery"),
         found: Some(&found),
         session_used: Some(Usage { input_tokens: 1000, output_tokens: 100, ..Usage::default() }),
+        project_programs: crate::contract::ProjectPrograms::On,
     };
     let backend = crate::registry::by_kind(&spec.backend.kind).unwrap();
     match backend.prepare(spec, &place).unwrap() {
@@ -221,6 +222,7 @@ fn adapted(spec: &RunSpec, home: &Path) -> Result<ProcessDrive, String> {
         own_program: Path::new("/bin/volery"),
         found: None,
         session_used: None,
+        project_programs: crate::contract::ProjectPrograms::On,
     };
     let user = User { home: Some(home), value: &|_| None };
     let backend = crate::registry::by_kind(&spec.backend.kind).unwrap();

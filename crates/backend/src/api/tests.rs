@@ -46,6 +46,7 @@ fn drive(spec: &RunSpec) -> ProcessDrive {
         own_program: Path::new("/bin/volery"),
         found: None,
         session_used: None,
+        project_programs: crate::contract::ProjectPrograms::On,
     };
     match backend(&spec.backend.kind).prepare(spec, &place).unwrap() {
         Drive::Process(drive) => drive,
@@ -409,8 +410,13 @@ fn a_configured_service_gets_only_the_key_that_is_named_for_it() {
     assert_eq!(plain.keys, ["GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_AI_KEY"]);
     let mut none = spec("api-openai");
     none.model = None;
-    let place =
-        Place { work: Path::new("/w"), own_program: Path::new("/v"), found: None, session_used: None };
+    let place = Place {
+        work: Path::new("/w"),
+        own_program: Path::new("/v"),
+        found: None,
+        session_used: None,
+        project_programs: crate::contract::ProjectPrograms::On,
+    };
     assert!(
         backend("api-openai")
             .prepare(&none, &place)

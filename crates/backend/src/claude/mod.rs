@@ -13,11 +13,12 @@ use serde_json::{Value, json};
 
 use self::reader::Told;
 use crate::contract::{
-    Backend, Capabilities, Drive, Feed, Place, PrepareError, PriceList, ProcessDrive, Setting, WorkFile,
-    permitted_args,
+    Backend, Capabilities, Drive, Feed, Place, PrepareError, PriceList, ProcessDrive, ProjectProgram,
+    ProjectPrograms, Setting, WorkFile, permitted_args,
 };
 use crate::mcp_config;
 use crate::program::Program;
+use crate::project_settings::{Keys, ProjectSettings};
 use crate::user::{self, User};
 
 const SYSTEM_FILE: &str = "system.md";
@@ -47,6 +48,10 @@ pub(crate) const VARIABLES: &[&str] = &[
     "GOOGLE_APPLICATION_CREDENTIALS",
 ];
 
+/// Those of them that say nothing about a service, and so are for every service.
+const OF_NO_SERVICE: &[&str] =
+    &["CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "CLAUDE_CODE_MAX_RETRIES", "CLAUDE_CONFIG_DIR"];
+
 /// Arguments that an agent's file may add: none of them grants anything.
 const EXTRA_ARGS: &[&str] = &[
     "--betas",
@@ -64,6 +69,33 @@ const CHANGING_TOOLS: [(ToolKind<'static>, &str); 4] = [
     (ToolKind::Edit, "NotebookEdit"),
 ];
 
+/// The variable by which it reads the instructions in folders that are named.
+const NAMED_INSTRUCTIONS: &str = "CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD";
+
+/// A project's settings name hooks and commands for keys, and variables that lead elsewhere, also where Claude Code
+/// itself does not trust the folder.
+pub(crate) static PROJECT: ProjectSettings = ProjectSettings {
+    program: "claude",
+    files: &[".claude/settings.json", ".claude/settings.local.json"],
+    keys: Keys::Harmless(&[
+        "$schema",
+        "attribution",
+        "cleanupPeriodDays",
+        "companyAnnouncements",
+        "disabledMcpjsonServers",
+        "enableAllProjectMcpServers",
+        "enabledMcpjsonServers",
+        "includeCoAuthoredBy",
+        "language",
+        "model",
+        "outputStyle",
+        "permissions",
+        "respectGitignore",
+        "spinnerTipsEnabled",
+    ]),
+    variables: &[],
+};
+
 /// Claude Code, or the same program with another vendor's service behind it.
 pub struct Claude {
     pub name: &'static str,
@@ -71,6 +103,28 @@ pub struct Claude {
     pub service: Option<(&'static str, &'static str)>,
     /// Claude Code tells what it knows the price of.
     pub prices: PriceList,
+}
+
+impl Claude {
+    /// Returns the variables of its user that it is given: keys only where they are for this service.
+    fn variables(&self) -> &'static [&'static str] {
+        match self.service {
+            Some(_) => OF_NO_SERVICE,
+            None => VARIABLES,
+        }
+    }
+
+    /// Returns the file of the run's own settings, and whether there is one.
+    fn settings_file(&self, spec: &RunSpec) -> Option<WorkFile> {
+        let ours = settings::of(spec, self.service)?;
+        let keys = self.service.iter().map(|(_, key)| (*key).to_owned()).collect();
+        let mut file = WorkFile::with_variables(SETTINGS_FILE, ours.to_string(), keys);
+        // It takes one file: somebody's own is mixed in when it can be read, and may hold secrets.
+        if spec.setup.vendor_settings.is_some() {
+            MIXED_SETTINGS_FILE.clone_into(&mut file.name);
+        }
+        Some(file)
+    }
 }
 
 impl Backend for Claude {
@@ -119,6 +173,10 @@ impl Backend for Claude {
         Vec::new()
     }
 
+    fn project_programs(&self, folders: &[&Path]) -> Vec<ProjectProgram> {
+        PROJECT.programs(folders)
+    }
+
     fn adapt(
         &self,
         spec: &RunSpec,
@@ -132,7 +190,7 @@ impl Backend for Claude {
         let theirs = user::settings(Path::new(path))
             .filter(Value::is_object)
             .ok_or_else(|| wrong(format!("the settings {path} cannot be read")))?;
-        let ours = settings::of(spec).unwrap_or_default();
+        let ours = settings::of(spec, self.service).unwrap_or_default();
         file.content = settings::on_top(theirs, &ours).to_string().into_bytes();
         Ok(())
     }
@@ -168,26 +226,27 @@ impl Backend for Claude {
         option("--max-turns", setup.max_turns.map(|turns| turns.to_string()));
         option("--json-schema", setup.output_schema.as_ref().map(Value::to_string));
         option("--resume", spec.session.as_ref().map(|session| session.as_str().to_owned()));
-        let settings = match (settings::of(spec), &setup.vendor_settings) {
-            (None, theirs) => theirs.clone(),
-            (Some(ours), None) => {
-                files.push(WorkFile::plain(SETTINGS_FILE, ours.to_string()));
-                Some(place.file(SETTINGS_FILE))
-            }
-            // It takes one file: theirs is mixed in when it can be read.
-            (Some(ours), Some(_)) => {
-                files.push(WorkFile::plain(MIXED_SETTINGS_FILE, ours.to_string()));
-                Some(place.file(MIXED_SETTINGS_FILE))
-            }
+        let own_settings = self.settings_file(spec);
+        let settings = own_settings.as_ref().map(|file| place.file(&file.name));
+        files.extend(own_settings);
+        option("--settings", settings.or_else(|| setup.vendor_settings.clone()));
+        let without_project = place.project_programs == ProjectPrograms::Off;
+        let sources = match setup.context {
+            Context::None => Some(String::new()),
+            Context::Load => without_project.then(|| "user".to_owned()),
         };
-        option("--settings", settings);
-        option("--setting-sources", (setup.context == Context::None).then(String::new));
-        for directory in &setup.extra_directories {
+        option("--setting-sources", sources);
+        // Where the project's settings are left out, so are its instructions, unless the folder is named.
+        let own = without_project.then_some([&spec.directory, &spec.project]);
+        for directory in setup.extra_directories.iter().chain(own.into_iter().flatten()) {
             option("--add-dir", Some(directory.clone()));
         }
         argv.extend(spec.fork.then(|| "--fork-session".to_owned()));
         argv.extend(permitted_args(&setup.extra_args, EXTRA_ARGS).map_err(wrong)?);
         let mut set = Vec::new();
+        if without_project && setup.context == Context::Load {
+            set.push((NAMED_INSTRUCTIONS.to_owned(), Setting::Plain("1".to_owned())));
+        }
         if let Some((address, key)) = self.service {
             set.push(("ANTHROPIC_BASE_URL".to_owned(), Setting::Plain(address.to_owned())));
             set.push(("ANTHROPIC_AUTH_TOKEN".to_owned(), Setting::From(key.to_owned())));
@@ -197,7 +256,7 @@ impl Backend for Claude {
         Ok(Drive::Process(ProcessDrive {
             argv,
             env: Vec::new(),
-            known_env: VARIABLES.iter().map(|name| (*name).to_owned()).collect(),
+            known_env: self.variables().iter().map(|name| (*name).to_owned()).collect(),
             set,
             feed: Feed::Open(first.into_bytes()),
             files,

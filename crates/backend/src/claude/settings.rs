@@ -22,10 +22,36 @@ const TOOLS: [(ToolKind<'static>, &[&str]); 7] = [
 const BEYOND_LEVELS: [ToolKind<'static>; 4] =
     [ToolKind::Edit, ToolKind::Shell, ToolKind::Fetch, ToolKind::WebSearch];
 
-/// Returns the settings of a run; nothing where its agent demands nothing.
-pub(super) fn of(spec: &RunSpec) -> Option<Value> {
+/// Variables of another service, which must not reach this one, nor lead to that one. Settings can hold them too.
+const OF_OTHER_SERVICES: [&str; 8] = [
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_CUSTOM_HEADERS",
+    "ANTHROPIC_FOUNDRY_API_KEY",
+    "AWS_BEARER_TOKEN_BEDROCK",
+    "CLAUDE_CODE_OAUTH_TOKEN",
+    "CLAUDE_CODE_USE_BEDROCK",
+    "CLAUDE_CODE_USE_FOUNDRY",
+    "CLAUDE_CODE_USE_VERTEX",
+];
+
+/// Returns the settings of a run; nothing where its agent demands nothing of the usual service. A service of its own
+/// gets its own key, a reference to a variable here, and no other.
+pub(super) fn of(spec: &RunSpec, service: Option<(&str, &str)>) -> Option<Value> {
+    let mut settings = Map::new();
     let asked = asked(spec);
-    (!asked.is_empty()).then(|| json!({ "permissions": { "ask": asked } }))
+    if !asked.is_empty() {
+        settings.insert("permissions".to_owned(), json!({ "ask": asked }));
+    }
+    if let Some((address, key)) = service {
+        let mut env: Map<String, Value> =
+            OF_OTHER_SERVICES.iter().map(|name| ((*name).to_owned(), json!(""))).collect();
+        env.insert("ANTHROPIC_BASE_URL".to_owned(), json!(address));
+        env.insert("ANTHROPIC_AUTH_TOKEN".to_owned(), json!(format!("${{{key}}}")));
+        settings.insert("env".to_owned(), Value::Object(env));
+        // What is not a text makes Claude Code pass over all of these settings.
+        settings.insert("apiKeyHelper".to_owned(), json!(""));
+    }
+    (!settings.is_empty()).then_some(Value::Object(settings))
 }
 
 /// Returns the tools that are always asked for.

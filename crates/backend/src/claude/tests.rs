@@ -161,6 +161,15 @@ fn tools_denials_and_missing_servers_are_told() {
 }
 
 fn argv(change: impl FnOnce(&mut domain::run::RunSpec)) -> Result<Vec<String>, PrepareError> {
+    let claude = Claude { name: "claude", service: None, prices: PriceList::Of("anthropic") };
+    prepared(&claude, crate::contract::ProjectPrograms::On, change).map(|drive| drive.argv)
+}
+
+fn prepared(
+    claude: &Claude,
+    project_programs: crate::contract::ProjectPrograms,
+    change: impl FnOnce(&mut domain::run::RunSpec),
+) -> Result<ProcessDrive, PrepareError> {
     let mut spec = sample::spec("claude");
     change(&mut spec);
     let found = Found { argv: vec!["/bin/claude".to_owned()], version: Some("2.1.325".to_owned()) };
@@ -169,10 +178,10 @@ fn argv(change: impl FnOnce(&mut domain::run::RunSpec)) -> Result<Vec<String>, P
         own_program: Path::new("/bin/volery"),
         found: Some(&found),
         session_used: None,
+        project_programs,
     };
-    let claude = Claude { name: "claude", service: None, prices: PriceList::Of("anthropic") };
     match claude.prepare(&spec, &place)? {
-        Drive::Process(drive) => Ok(drive.argv),
+        Drive::Process(drive) => Ok(drive),
         Drive::Loop(_) => panic!("a process was expected"),
     }
 }
@@ -202,6 +211,89 @@ fn what_the_agent_wants_becomes_options() {
     ] {
         assert!(full.contains(&word.to_owned()), "{word} in {full:?}");
     }
+}
+
+/// Returns the settings that a run is given, and the name of their file.
+fn settings_of(claude: &Claude, change: impl FnOnce(&mut domain::run::RunSpec)) -> Option<(String, Value)> {
+    let drive = prepared(claude, crate::contract::ProjectPrograms::On, change).unwrap();
+    let file = drive.files.iter().find(|file| file.name.ends_with("settings.json"))?;
+    assert!(drive.argv.contains(&format!("--settings=/w/{}", file.name)), "{:?}", drive.argv);
+    Some((file.name.clone(), serde_json::from_slice(&file.content).unwrap()))
+}
+
+#[test]
+fn what_a_permission_speaks_of_is_asked_for_whatever_other_settings_allow() {
+    let claude = Claude { name: "claude", service: None, prices: PriceList::Of("anthropic") };
+    let asked = |change: fn(&mut domain::run::RunSpec)| {
+        settings_of(&claude, change).map(|(_, settings)| settings["permissions"]["ask"].to_string())
+    };
+    assert_eq!(asked(|_| {}), None);
+    assert_eq!(asked(|spec| spec.setup.permission.level = Some(Level::Yolo)), None);
+    let safe = asked(|spec| spec.setup.permission.level = Some(Level::SafeEdit)).unwrap();
+    let all = r#"["Edit","NotebookEdit","Write","Bash","Monitor","PowerShell","WebFetch","WebSearch"]"#;
+    assert_eq!(safe, all);
+    let rule = asked(|spec| spec.setup.permission.deny = vec!["Bash(git push:*)".parse().unwrap()]).unwrap();
+    assert_eq!(rule, r#"["Bash","Monitor","PowerShell"]"#);
+    let read = asked(|spec| spec.setup.permission.ask = vec!["Read(secrets/**)".parse().unwrap()]).unwrap();
+    assert_eq!(read, r#"["Read"]"#);
+}
+
+#[test]
+fn settings_that_somebody_names_are_kept_below_those_of_the_run() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("theirs.json");
+    std::fs::write(&path, r#"{"model": "opus", "permissions": {"ask": ["Read"], "allow": ["Bash"]}}"#)
+        .unwrap();
+    let mut spec = sample::spec("claude");
+    spec.setup.vendor_settings = Some(path.display().to_string());
+    spec.setup.permission.deny = vec!["WebFetch".parse().unwrap()];
+    let claude = Claude { name: "claude", service: None, prices: PriceList::Of("anthropic") };
+    let mut drive =
+        prepared(&claude, crate::contract::ProjectPrograms::On, |run| *run = spec.clone()).unwrap();
+    let found = Place {
+        work: Path::new("/w"),
+        own_program: Path::new("/v"),
+        found: None,
+        session_used: None,
+        project_programs: crate::contract::ProjectPrograms::On,
+    };
+    let user = User { home: None, value: &|_| None };
+    claude.adapt(&spec, &mut drive, &found, &user).unwrap();
+    let file = drive.files.iter().find(|file| file.name == "secret-settings.json").unwrap();
+    let mixed: Value = serde_json::from_slice(&file.content).unwrap();
+    let expected = json!({"model": "opus", "permissions": {"ask": ["Read", "WebFetch"], "allow": ["Bash"]}});
+    assert_eq!(mixed, expected);
+    spec.setup.vendor_settings = Some("/nonexistent/settings.json".to_owned());
+    assert!(claude.adapt(&spec, &mut drive, &found, &user).is_err());
+}
+
+#[test]
+fn another_service_gets_its_own_key_and_no_other() {
+    let service = Some(("https://service.example", "SERVICE_KEY"));
+    let glm = Claude { name: "glm", service, prices: PriceList::Of("zai") };
+    let drive = prepared(&glm, crate::contract::ProjectPrograms::On, |_| {}).unwrap();
+    assert_eq!(drive.known_env, OF_NO_SERVICE);
+    let from = Setting::From("SERVICE_KEY".to_owned());
+    assert!(drive.set.contains(&("ANTHROPIC_AUTH_TOKEN".to_owned(), from)), "{:?}", drive.set);
+    let (name, settings) = settings_of(&glm, |_| {}).unwrap();
+    assert_eq!(name, "secret-settings.json");
+    assert_eq!(settings["env"]["ANTHROPIC_AUTH_TOKEN"], json!("${SERVICE_KEY}"));
+    assert_eq!(settings["env"]["ANTHROPIC_BASE_URL"], json!("https://service.example"));
+    for other in ["ANTHROPIC_API_KEY", "ANTHROPIC_CUSTOM_HEADERS", "CLAUDE_CODE_OAUTH_TOKEN"] {
+        assert_eq!(settings["env"][other], json!(""), "{other}");
+    }
+    assert_eq!(settings["apiKeyHelper"], json!(""));
+}
+
+#[test]
+fn the_settings_of_a_project_that_is_not_trusted_are_left_out_and_its_instructions_stay() {
+    let claude = Claude { name: "claude", service: None, prices: PriceList::Of("anthropic") };
+    let drive = prepared(&claude, crate::contract::ProjectPrograms::Off, |_| {}).unwrap();
+    for word in ["--setting-sources=user", "--add-dir=/p"] {
+        assert!(drive.argv.contains(&word.to_owned()), "{word} in {:?}", drive.argv);
+    }
+    let named = (NAMED_INSTRUCTIONS.to_owned(), Setting::Plain("1".to_owned()));
+    assert!(drive.set.contains(&named), "{:?}", drive.set);
 }
 
 #[test]

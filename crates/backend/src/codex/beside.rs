@@ -1,10 +1,9 @@
 //! The settings of a run for adapters that drive Codex by themselves: its servers, and none of its user's or the project's.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use domain::run::RunSpec;
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
 use super::servers::Servers;
 use crate::contract::{Place, ProcessDrive, Setting};
@@ -16,8 +15,6 @@ const CONFIG: &str = "CODEX_CONFIG";
 const FILE: &str = "config.toml";
 const IN_PROJECTS: &str = ".codex";
 const OF_THE_MACHINE: &str = "/etc/codex";
-/// The longest file of settings that is read.
-const SETTINGS_BYTES_MAX: u64 = 1 << 20;
 
 /// Gives the process the servers of the run, and turns off those that Codex would find by itself. Both in one table: what
 /// the adapter makes of a session's servers takes the place of every other setting about servers.
@@ -63,12 +60,5 @@ fn others(spec: &RunSpec, user: &User<'_>) -> Vec<(PathBuf, String)> {
 }
 
 fn names(path: &Path) -> Vec<String> {
-    let mut text = String::new();
-    let read =
-        std::fs::File::open(path).and_then(|file| file.take(SETTINGS_BYTES_MAX).read_to_string(&mut text));
-    let settings: Map<String, Value> = match read {
-        Ok(_) => toml::from_str(&text).unwrap_or_default(),
-        Err(_) => return Vec::new(),
-    };
-    user::names(&Value::Object(settings), "mcp_servers")
+    user::names(&user::toml(path).unwrap_or_default(), "mcp_servers")
 }

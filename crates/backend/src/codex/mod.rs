@@ -21,7 +21,9 @@ use serde_json::{Value, json};
 use crate::contract::{
     Backend, Capabilities, Drive, Feed, Place, PrepareError, PriceList, ProcessDrive, Setting, permitted_args,
 };
+use crate::loosened;
 use crate::program::Program;
+use crate::user::User;
 use grant::Asking;
 use reader::{AppServer, Order};
 use servers::Servers;
@@ -117,6 +119,17 @@ impl Backend for Codex {
 
     fn unenforceable(&self, permission: &Permission, _options: &Value) -> Vec<String> {
         grant::unenforceable(permission)
+    }
+
+    fn adapt(
+        &self,
+        spec: &RunSpec,
+        _drive: &mut ProcessDrive,
+        _place: &Place<'_>,
+        user: &User<'_>,
+    ) -> Result<(), PrepareError> {
+        let checked = loosened::check(spec, user, loosened::codex);
+        checked.map_err(|reason| PrepareError { kind: self.kind(), reason })
     }
 
     fn prepare(&self, spec: &RunSpec, place: &Place<'_>) -> Result<Drive, PrepareError> {

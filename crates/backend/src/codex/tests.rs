@@ -379,6 +379,7 @@ fn prepare(change: impl FnOnce(&mut domain::run::RunSpec)) -> Result<ProcessDriv
         own_program: Path::new("/bin/volery"),
         found: Some(&found),
         session_used: None,
+        project_programs: crate::contract::ProjectPrograms::On,
     };
     match Codex.prepare(&spec, &place)? {
         Drive::Process(drive) => Ok(drive),

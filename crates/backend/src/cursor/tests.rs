@@ -101,6 +101,7 @@ fn drive(change: impl FnOnce(&mut domain::run::RunSpec)) -> Result<ProcessDrive,
         own_program: Path::new("/bin/volery"),
         found: Some(&found),
         session_used: None,
+        project_programs: crate::contract::ProjectPrograms::On,
     };
     match Cursor.prepare(&spec, &place)? {
         Drive::Process(drive) => Ok(drive),

@@ -5,6 +5,8 @@ mod policy;
 mod reader;
 pub(crate) mod versions;
 
+use std::path::Path;
+
 use domain::agent::Delegates;
 use domain::permission::Permission;
 use domain::run::RunSpec;
@@ -12,12 +14,13 @@ use domain::setup::PromptMode;
 use serde_json::Value;
 
 use crate::contract::{
-    Backend, Capabilities, Drive, Feed, Place, PrepareError, PriceList, ProcessDrive, Setting, WorkFile,
-    permitted_args,
+    Backend, Capabilities, Drive, Feed, Place, PrepareError, PriceList, ProcessDrive, ProjectProgram,
+    Setting, WorkFile, permitted_args,
 };
 use crate::mcp_config;
 use crate::plain_words::plain_words;
 use crate::program::Program;
+use crate::project_settings::{Keys, ProjectSettings};
 use crate::user::User;
 use crate::worded_schema;
 use policy::Wanted;
@@ -43,6 +46,22 @@ pub(crate) const VARIABLES: &[&str] = &[
 
 /// Arguments that an agent's file may add: none of them grants anything.
 const EXTRA_ARGS: &[&str] = &["--debug", "--screen-reader"];
+
+/// A project's settings count more than those of its user, and settings of the machine's are read only from places
+/// that nobody else could write to.
+pub(crate) static PROJECT: ProjectSettings = ProjectSettings {
+    program: "gemini",
+    files: &[".gemini/settings.json"],
+    keys: Keys::Except(&[
+        ("hooks", false),
+        ("tools.discoveryCommand", false),
+        ("tools.callCommand", false),
+        ("tools.sandbox", false),
+        ("mcp.serverCommand", false),
+        ("telemetry", false),
+    ]),
+    variables: &[".gemini/.env", ".env"],
+};
 
 /// Gemini CLI.
 pub struct Gemini;
@@ -86,6 +105,10 @@ impl Backend for Gemini {
 
     fn unenforceable(&self, permission: &Permission, _options: &Value) -> Vec<String> {
         policy::unenforceable(permission)
+    }
+
+    fn project_programs(&self, folders: &[&Path]) -> Vec<ProjectProgram> {
+        PROJECT.programs(folders)
     }
 
     fn adapt(

@@ -189,6 +189,7 @@ fn prepared(change: impl FnOnce(&mut RunSpec)) -> Result<ProcessDrive, PrepareEr
         own_program: Path::new("/bin/volery"),
         found: Some(&found),
         session_used: None,
+        project_programs: crate::contract::ProjectPrograms::On,
     };
     match Gemini.prepare(&spec, &place)? {
         Drive::Process(drive) => Ok(drive),

@@ -121,6 +121,7 @@ fn argv(change: impl FnOnce(&mut domain::run::RunSpec)) -> String {
         own_program: Path::new("/bin/volery"),
         found: Some(&found),
         session_used: None,
+        project_programs: crate::contract::ProjectPrograms::On,
     };
     let Drive::Process(drive) = Grok.prepare(&spec, &place).unwrap() else {
         panic!("a process was expected")

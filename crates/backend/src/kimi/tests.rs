@@ -27,6 +27,7 @@ fn prepare(spec: &RunSpec) -> Result<ProcessDrive, PrepareError> {
         own_program: Path::new("/volery"),
         found: Some(&found),
         session_used: None,
+        project_programs: crate::contract::ProjectPrograms::On,
     };
     Kimi.prepare(spec, &place).map(|drive| match drive {
         Drive::Process(drive) => drive,

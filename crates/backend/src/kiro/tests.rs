@@ -96,6 +96,7 @@ fn drive(change: impl FnOnce(&mut domain::run::RunSpec)) -> ProcessDrive {
         own_program: Path::new("/bin/volery"),
         found: Some(&found),
         session_used: None,
+        project_programs: crate::contract::ProjectPrograms::On,
     };
     match Kiro.prepare(&spec, &place).unwrap() {
         Drive::Process(drive) => drive,
@@ -182,8 +183,13 @@ fn an_attempt_that_asks_once_more_resumes_in_a_directory_of_its_own() {
         if with_protocol {
             protocol(&mut spec);
         }
-        let place =
-            Place { work: Path::new("/w"), own_program: Path::new("/v"), found: None, session_used: None };
+        let place = Place {
+            work: Path::new("/w"),
+            own_program: Path::new("/v"),
+            found: None,
+            session_used: None,
+            project_programs: crate::contract::ProjectPrograms::On,
+        };
         Kiro.works_in(&spec, &place)
     };
     assert_eq!(folder("/home/me/.kiro/agents/coder.json", true), Some("/w/session".into()));
@@ -247,7 +253,13 @@ fn launched(spec: &mut domain::run::RunSpec, launch: &Launch) {
 }
 
 fn place_of(work: &Path) -> Place<'_> {
-    Place { work, own_program: Path::new("/bin/volery"), found: None, session_used: None }
+    Place {
+        work,
+        own_program: Path::new("/bin/volery"),
+        found: None,
+        session_used: None,
+        project_programs: crate::contract::ProjectPrograms::On,
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ mod permission;
 mod reader;
 pub(crate) mod versions;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use domain::agent::Delegates;
 use domain::mcp_server::VariableText;
@@ -15,11 +15,12 @@ use domain::setup::{Context, PromptMode};
 use serde_json::{Map, Value, json};
 
 use crate::contract::{
-    Backend, Capabilities, Drive, Feed, Place, PrepareError, PriceList, ProcessDrive, Setting, WorkFile,
-    permitted_args,
+    Backend, Capabilities, Drive, Feed, Place, PrepareError, PriceList, ProcessDrive, ProjectProgram,
+    ProjectPrograms, Setting, WorkFile, permitted_args,
 };
 use crate::mcp_config::{self, OWN_SERVER};
 use crate::program::Program;
+use crate::project_settings::{self, Keys, ProjectSettings};
 use crate::user::{self, User};
 use crate::worded_schema;
 use permission::mcp_key;
@@ -59,6 +60,47 @@ pub(crate) const VARIABLES: &[&str] = &[
 
 /// Arguments that an agent's file may add: none of them grants anything.
 const EXTRA_ARGS: &[&str] = &["--log-level", "--print-logs", "--pure", "--thinking", "--variant"];
+
+/// A project's settings name plug-ins and commands, and whom keys are sent to.
+static PROJECT: ProjectSettings = ProjectSettings {
+    program: "opencode",
+    files: &["opencode.json", "opencode.jsonc", ".opencode/opencode.json", ".opencode/opencode.jsonc"],
+    keys: Keys::Harmless(&[
+        "$schema",
+        "agent",
+        "autoupdate",
+        "command",
+        "compaction",
+        "default_agent",
+        "disabled_providers",
+        "enabled_providers",
+        "instructions",
+        "keybinds",
+        "layout",
+        "mcp",
+        "mode",
+        "model",
+        "permission",
+        "share",
+        "small_model",
+        "snapshot",
+        "theme",
+        "tools",
+        "tui",
+        "username",
+        "watcher",
+    ]),
+    variables: &[],
+};
+
+/// Returns what opencode would execute in a project.
+pub(crate) fn programs_of_project(folders: &[&Path]) -> Vec<ProjectProgram> {
+    const WITHIN: [&str; 4] = [".opencode/plugin", ".opencode/plugins", ".opencode/tool", ".opencode/tools"];
+    const ENDINGS: [&str; 8] = ["js", "ts", "mjs", "cjs", "mts", "cts", "jsx", "tsx"];
+    let mut found = PROJECT.programs(folders);
+    found.extend(project_settings::loaded("opencode", folders, &WITHIN, &ENDINGS));
+    found
+}
 
 pub struct Opencode;
 
@@ -103,6 +145,10 @@ impl Backend for Opencode {
         permission::translate(permission, "", &[]).unsaid
     }
 
+    fn project_programs(&self, folders: &[&Path]) -> Vec<ProjectProgram> {
+        programs_of_project(folders)
+    }
+
     fn adapt(
         &self,
         spec: &RunSpec,
@@ -134,8 +180,10 @@ impl Backend for Opencode {
         let config = config(spec, place, &agent, &mut files);
         let plain = |name: &str, value: &str| (name.to_owned(), Setting::Plain(value.to_owned()));
         let mut set = vec![plain(CONFIG, &config), plain("OPENCODE_DISABLE_AUTOUPDATE", "1")];
-        if setup.context == Context::None {
+        if setup.context == Context::None || place.project_programs == ProjectPrograms::Off {
             set.push(plain("OPENCODE_DISABLE_PROJECT_CONFIG", "1"));
+        }
+        if setup.context == Context::None {
             set.push(plain("OPENCODE_DISABLE_CLAUDE_CODE_PROMPT", "1"));
         }
         Ok(Drive::Process(ProcessDrive {
@@ -212,11 +260,16 @@ fn config(spec: &RunSpec, place: &Place<'_>, agent: &str, files: &mut Vec<WorkFi
     let decisions = decisions.to_json();
     let system = format!("{{file:{}}}", place.file(SYSTEM_FILE));
     let has_system = !spec.system_prompt.trim().is_empty();
-    let (prompt, instructions) = match setup.prompt_mode {
-        _ if !has_system => (String::new(), json!([])),
-        PromptMode::Append => (String::new(), json!([place.file(SYSTEM_FILE)])),
-        PromptMode::Replace => (format!(",\"prompt\":{}", json!(system)), json!([])),
+    let mut instructions = instructions_of_project(spec, place);
+    let prompt = match setup.prompt_mode {
+        _ if !has_system => String::new(),
+        PromptMode::Append => {
+            instructions.push(place.file(SYSTEM_FILE));
+            String::new()
+        }
+        PromptMode::Replace => format!(",\"prompt\":{}", json!(system)),
     };
+    let instructions = json!(instructions);
     let servers = permission::servers(&hidden(mcp_config::servers(spec, place), place, files));
     format!(
         "{{\"autoupdate\":false,\"share\":\"disabled\",\"instructions\":{instructions},\"mcp\":{},\
@@ -224,6 +277,16 @@ fn config(spec: &RunSpec, place: &Place<'_>, agent: &str, files: &mut Vec<WorkFi
         Value::Object(servers),
         json!(agent)
     )
+}
+
+/// Returns the files of instructions that are left out together with the project's settings, and shall not be.
+fn instructions_of_project(spec: &RunSpec, place: &Place<'_>) -> Vec<String> {
+    if place.project_programs == ProjectPrograms::On || spec.setup.context == Context::None {
+        return Vec::new();
+    }
+    let mut folders = vec![spec.directory.as_str(), spec.project.as_str()];
+    folders.dedup();
+    folders.into_iter().map(|folder| format!("{folder}/AGENTS.md")).collect()
 }
 
 /// Puts each text that refers to variables into a file, and a reference to the file into its place.

@@ -5,6 +5,8 @@ mod reader;
 mod rules;
 pub(crate) mod versions;
 
+use std::path::{Path, PathBuf};
+
 use domain::agent::Delegates;
 use domain::permission::Permission;
 use domain::run::{RunSpec, Usage};
@@ -12,12 +14,14 @@ use domain::setup::{Context, PromptMode};
 use serde_json::{Map, Value, json};
 
 use crate::contract::{
-    Backend, Capabilities, Drive, Feed, Place, PrepareError, PriceList, ProcessDrive, Setting, WorkFile,
-    permitted_args,
+    Backend, Capabilities, Drive, Feed, Place, PrepareError, PriceList, ProcessDrive, ProjectProgram,
+    ProjectPrograms, Setting, WorkFile, permitted_args,
 };
 use crate::mcp_config::{self, OWN_SERVER};
 use crate::plain_words::plain_words;
 use crate::program::Program;
+use crate::project_settings::{Keys, ProjectSettings};
+use crate::user::{self, User};
 
 const KIND: &str = "qwen";
 const MCP_FILE: &str = "mcp.json";
@@ -59,6 +63,28 @@ const EXTRA_ARGS: &[&str] = &[
     "--max-wall-time",
     "--output-style",
 ];
+
+/// The variable that names the machine's settings, where they are without it, and the name of the run's.
+const MACHINE_SETTINGS: &str = "QWEN_CODE_SYSTEM_SETTINGS_PATH";
+const OF_THE_MACHINE: &str = "/etc/qwen-code/settings.json";
+const MACHINE_FILE: &str = "secret-machine-settings.json";
+
+/// What a project's settings execute, and whom they lead to.
+pub(crate) static PROJECT: ProjectSettings = ProjectSettings {
+    program: "qwen",
+    files: &[".qwen/settings.json"],
+    keys: Keys::Except(&[
+        ("hooks", true),
+        ("env", false),
+        ("modelProviders", false),
+        ("tools.discoveryCommand", false),
+        ("tools.callCommand", false),
+        ("tools.sandbox", false),
+        ("mcp.serverCommand", false),
+        ("telemetry", false),
+    ]),
+    variables: &[".qwen/.env", ".env"],
+};
 
 /// Qwen Code.
 pub struct Qwen;
@@ -106,6 +132,30 @@ impl Backend for Qwen {
 
     fn unenforceable(&self, permission: &Permission, _options: &Value) -> Vec<String> {
         rules::unenforceable(permission)
+    }
+
+    fn project_programs(&self, folders: &[&Path]) -> Vec<ProjectProgram> {
+        PROJECT.programs(folders)
+    }
+
+    /// Hooks of a project that is not trusted are turned off where nothing but the machine's settings counts more.
+    fn adapt(
+        &self,
+        _spec: &RunSpec,
+        drive: &mut ProcessDrive,
+        place: &Place<'_>,
+        user: &User<'_>,
+    ) -> Result<(), PrepareError> {
+        if place.project_programs == ProjectPrograms::On {
+            return Ok(());
+        }
+        let named = (user.value)(MACHINE_SETTINGS).map(PathBuf::from);
+        let path = named.unwrap_or_else(|| PathBuf::from(OF_THE_MACHINE));
+        let mut settings = user::settings(&path).filter(Value::is_object).unwrap_or_else(|| json!({}));
+        settings["disableAllHooks"] = json!(true);
+        drive.files.push(WorkFile::plain(MACHINE_FILE, settings.to_string()));
+        drive.set.push((MACHINE_SETTINGS.to_owned(), Setting::Plain(place.file(MACHINE_FILE))));
+        Ok(())
     }
 
     fn prepare(&self, spec: &RunSpec, place: &Place<'_>) -> Result<Drive, PrepareError> {

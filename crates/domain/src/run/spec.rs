@@ -69,6 +69,9 @@ pub struct RunSpec {
     pub prices: BTreeMap<String, Price>,
     /// The random number of the run that its processes carry as a resource limit.
     pub tag: u64,
+    /// What files of the project would execute by the vendor's program, as a digest, if the user trusts it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trusted_programs: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency: Option<Idempotency>,
     /// It is shown in its project's `IAC.md`, as PowerSpawn keeps it.

@@ -92,6 +92,7 @@ impl Engine {
             own_program: &own_program,
             found: found.as_ref(),
             session_used: None,
+            project_programs: backend::contract::ProjectPrograms::On,
         };
         let drive = driver.prepare(&spec, &place).map_err(|error| AppError::backend(error.to_string()))?;
         let mut drive = drive;

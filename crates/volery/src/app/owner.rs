@@ -226,10 +226,10 @@ fn trust_view(trust: &Trust, catalogue: &Catalogue) -> Result<TrustView, AppErro
         TrustState::Untrusted
     };
     let parts = Trust::by_file(catalogue);
-    let lines = parts.iter().flat_map(|(file, text)| text.lines().map(move |line| (*file, line)));
+    let lines = parts.iter().flat_map(|(file, text)| text.lines().map(move |line| (file, line)));
     let items = lines.map(|(file, line)| {
         let (what, command) = line.split_once(": ").unwrap_or((line, ""));
-        TrustItem { what: what.to_owned(), command: command.to_owned(), file: file.to_owned(), line: None }
+        TrustItem { what: what.to_owned(), command: command.to_owned(), file: file.to_string(), line: None }
     });
     Ok(TrustView {
         project: catalogue.project.clone(),

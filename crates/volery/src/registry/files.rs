@@ -4,12 +4,14 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use backend::contract::ProjectProgram;
 use definition::config::{Config, ConfigFile, ConfigLayer};
 use domain::agent::{Agent, Layer};
 use domain::diagnostic::Diagnostic;
 use domain::id::AgentName;
 
 use super::agents;
+use super::programs_of_projects;
 use super::text::read_text;
 use crate::env;
 
@@ -23,6 +25,8 @@ pub struct Catalogue {
     pub agents: BTreeMap<AgentName, Agent>,
     pub config: Config,
     pub config_files: Vec<ConfigFound>,
+    /// What vendors' programs would execute because files at the top of the project say so.
+    pub programs: Vec<ProjectProgram>,
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -60,7 +64,8 @@ pub fn load(project: &str) -> Catalogue {
     }
     let config = definition::config::merge(layers);
     let agents = agents::read(Path::new(project), &mut diagnostics);
-    Catalogue { project: project.to_owned(), agents, config, config_files, diagnostics }
+    let programs = programs_of_projects::found(&[Path::new(project)]);
+    Catalogue { project: project.to_owned(), agents, config, config_files, programs, diagnostics }
 }
 
 fn read_config(

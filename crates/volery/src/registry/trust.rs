@@ -1,5 +1,6 @@
 //! Which projects' programs may be executed: one record per content, so that a change asks again.
 
+use std::borrow::Cow;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -49,13 +50,20 @@ impl Trust {
     }
 
     /// Returns the same, each part with the file that says it.
-    pub fn by_file(catalogue: &Catalogue) -> Vec<(&str, String)> {
+    pub fn by_file(catalogue: &Catalogue) -> Vec<(Cow<'_, str>, String)> {
         let own = catalogue.config_files.iter().filter(|found| found.layer == Layer::Project);
-        let of_config = own.map(|found| (found.file.as_str(), found.executables.clone()));
+        let of_config = own.map(|found| (Cow::from(&found.file), found.executables.clone()));
         let agents = catalogue.agents.values().filter(|agent| agent.source.layer == Layer::Project);
         let of_agents =
-            agents.map(|agent| (agent.source.file.as_str(), definition::agent::executables(agent)));
-        of_config.chain(of_agents).filter(|(_, executables)| !executables.is_empty()).collect()
+            agents.map(|agent| (Cow::from(&agent.source.file), definition::agent::executables(agent)));
+        let programs = catalogue.programs.iter();
+        let of_programs =
+            programs.map(|program| (program.file.to_string_lossy(), format!("{}\n", program.says)));
+        of_config
+            .chain(of_agents)
+            .chain(of_programs)
+            .filter(|(_, executables)| !executables.is_empty())
+            .collect()
     }
 
     /// Returns the digest of a project and what it would execute.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use backend::contract::{Conclusion, Drive, Feed, Place, ProcessDrive, Reader};
+use backend::contract::{Conclusion, Drive, Feed, Place, ProcessDrive, ProjectPrograms, Reader};
 use backend::process::{SpawnError, Started};
 use backend::user::User;
 use domain::launch::Launch;
@@ -19,6 +19,7 @@ use crate::causes::explain;
 use crate::clock;
 use crate::point;
 use crate::readable::readable;
+use crate::registry::programs_of_projects;
 
 impl Desk {
     /// Starts the attempt that was planned last.
@@ -152,8 +153,13 @@ impl Desk {
     fn stale_session(&self) -> Option<String> {
         self.attempt.session.as_ref()?;
         let own_program = crate::own_program::path().ok()?;
-        let place =
-            Place { work: &self.dir.work_dir(), own_program: &own_program, found: None, session_used: None };
+        let place = Place {
+            work: &self.dir.work_dir(),
+            own_program: &own_program,
+            found: None,
+            session_used: None,
+            project_programs: ProjectPrograms::On,
+        };
         backend_of(&self.attempt).ok()?.stale_session(&self.attempt, &place)
     }
 
@@ -164,6 +170,7 @@ impl Desk {
             own_program: std::path::Path::new(""),
             found: None,
             session_used: None,
+            project_programs: ProjectPrograms::On,
         };
         let own = backend_of(&self.attempt).ok().and_then(|backend| backend.works_in(&self.attempt, &place));
         own.unwrap_or_else(|| self.spec.directory.clone().into())
@@ -176,8 +183,13 @@ pub(super) fn prepare(dir: &RunDir, attempt: &RunSpec, session_used: Option<Usag
     let own_program = crate::own_program::path().map_err(|error| error.to_string())?;
     let launch = Launch::of(&attempt.backend.options);
     let found = backend.program().and_then(|program| crate::programs::find(program, &launch));
-    let place =
-        Place { work: &dir.work_dir(), own_program: &own_program, found: found.as_ref(), session_used };
+    let place = Place {
+        work: &dir.work_dir(),
+        own_program: &own_program,
+        found: found.as_ref(),
+        session_used,
+        project_programs: project_programs(backend, attempt)?,
+    };
     let mut prepared = backend.prepare(attempt, &place).map_err(|error| error.to_string())?;
     if let Drive::Process(drive) = &mut prepared {
         let home = crate::env::home();
@@ -194,6 +206,22 @@ pub fn masked(dir: &RunDir, spec: &RunSpec, text: &str) -> String {
         Ok(Drive::Loop(_)) | Err(_) => None,
     };
     Redactor::new(agent::secrets(spec, drive.as_ref())).redact(text)
+}
+
+/// Tells whether what the project's files would execute now is what its user trusts.
+fn project_programs(
+    backend: &dyn backend::contract::Backend,
+    attempt: &RunSpec,
+) -> Result<ProjectPrograms, String> {
+    let folders = backend::user::upward(&attempt.directory, &attempt.project);
+    let own = backend.project_programs(&folders);
+    if own.is_empty() || programs_of_projects::fingerprint(&folders) == attempt.trusted_programs {
+        return Ok(ProjectPrograms::On);
+    }
+    match own.into_iter().find(|program| !program.can_be_off) {
+        None => Ok(ProjectPrograms::Off),
+        Some(program) => Err(format!("{} is not trusted: {}", program.file.display(), program.says)),
+    }
 }
 
 fn backend_of(attempt: &RunSpec) -> Result<&'static dyn backend::contract::Backend, String> {

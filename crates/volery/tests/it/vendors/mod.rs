@@ -17,10 +17,12 @@ mod kiro_acp;
 mod kiro_agents;
 mod leftovers;
 mod loose_settings;
+mod other_service;
 mod place;
 mod seat;
 mod set_up;
 mod stand_ins;
+mod untrusted_project;
 
 macro_rules! vendors {
     ($($vendor:ident: $name:literal),+ $(,)?) => {

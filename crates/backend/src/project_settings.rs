@@ -1,0 +1,167 @@
+//! What files of a project would make a vendor's program execute, or whom they would make it send keys to. Only looked
+//! at: whether they may is for the project's trust.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::contract::ProjectProgram;
+use crate::user;
+
+/// Settings of a project that one program reads.
+pub(crate) struct ProjectSettings {
+    pub(crate) program: &'static str,
+    /// Files below a folder of the project.
+    pub(crate) files: &'static [&'static str],
+    pub(crate) keys: Keys,
+    /// Files of variables, and how the names begin or end that decide whom the program talks to.
+    pub(crate) variables: &'static [&'static str],
+}
+
+/// Which settings execute nothing.
+pub(crate) enum Keys {
+    /// All but these, and for each whether the program can be told to leave it out.
+    Except(&'static [(&'static str, bool)]),
+    /// Only these: the program can be told to leave all others out.
+    Harmless(&'static [&'static str]),
+}
+
+/// Names of variables by which a program is led elsewhere.
+const LEADING: [&str; 4] = ["BASE_URL", "_ENDPOINT", "_HOST", "NODE_OPTIONS"];
+
+impl ProjectSettings {
+    /// Returns what the files in these folders would execute.
+    pub(crate) fn programs(&self, folders: &[&Path]) -> Vec<ProjectProgram> {
+        let mut found = Vec::new();
+        for folder in folders {
+            for file in self.files.iter().map(|file| folder.join(file)) {
+                if let Some(settings) = user::settings(&file) {
+                    found.extend(self.in_settings(&settings, &file));
+                }
+            }
+            for file in self.variables.iter().map(|file| folder.join(file)) {
+                let text = user::text(&file).unwrap_or_default();
+                found.extend(text.lines().filter_map(leading).map(|name| {
+                    let says = format!("{}, variable: {name}", self.program);
+                    ProjectProgram { file: file.clone(), says, is_program: true, can_be_off: false }
+                }));
+            }
+        }
+        found
+    }
+
+    fn in_settings(&self, settings: &Value, file: &Path) -> Vec<ProjectProgram> {
+        let program = |key: &str, value: &Value, can_be_off: bool| ProjectProgram {
+            file: file.to_owned(),
+            says: format!("{}, {key}: {value}", self.program),
+            is_program: false,
+            can_be_off,
+        };
+        match &self.keys {
+            Keys::Except(keys) => {
+                let found = keys.iter().filter_map(|(key, can_be_off)| {
+                    let value = key.split('.').fold(settings, |value, part| &value[part]);
+                    (!is_empty(value)).then(|| program(key, value, *can_be_off))
+                });
+                found.collect()
+            }
+            Keys::Harmless(keys) => {
+                let all = settings.as_object().into_iter().flatten();
+                let others = all.filter(|(key, value)| !keys.contains(&key.as_str()) && !is_empty(value));
+                others.map(|(key, value)| program(key, value, true)).collect()
+            }
+        }
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(members) => members.is_empty(),
+        Value::Bool(true) | Value::Number(_) => false,
+    }
+}
+
+/// Returns the name of the variable that a line sets, if that leads a program elsewhere.
+fn leading(line: &str) -> Option<&str> {
+    let line = line.trim();
+    let (name, _) = line.strip_prefix("export ").unwrap_or(line).split_once('=')?;
+    let name = name.trim();
+    LEADING.iter().any(|end| name.ends_with(end)).then_some(name)
+}
+
+/// Returns the programs in folders of a project's that are loaded for being there.
+pub(crate) fn loaded(
+    program: &str,
+    folders: &[&Path],
+    within: &[&str],
+    endings: &[&str],
+) -> Vec<ProjectProgram> {
+    let all = folders.iter().flat_map(|folder| within.iter().map(|within| folder.join(within)));
+    let entries =
+        all.flat_map(|folder| std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok));
+    let files = entries
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|ending| endings.iter().any(|known| ending == *known)));
+    let mut found: Vec<ProjectProgram> = files
+        .map(|file| {
+            let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let says = format!("{program}, plug-in: {name}");
+            ProjectProgram { file, says, is_program: true, can_be_off: true }
+        })
+        .collect();
+    found.sort();
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SETTINGS: ProjectSettings = ProjectSettings {
+        program: "bird",
+        files: &[".bird/settings.json"],
+        keys: Keys::Except(&[("hooks", true), ("tools.discoveryCommand", false)]),
+        variables: &[".env"],
+    };
+
+    #[test]
+    fn what_would_be_executed_is_named_with_its_file() {
+        let place = tempfile::tempdir().unwrap();
+        std::fs::create_dir(place.path().join(".bird")).unwrap();
+        let file = place.path().join(".bird/settings.json");
+        std::fs::write(&file, r#"{"hooks": {"a": 1}, "tools": {"discoveryCommand": "x"}, "theme": "dark"}"#)
+            .unwrap();
+        std::fs::write(place.path().join(".env"), "A=1\nexport OPENAI_BASE_URL = http://x\n").unwrap();
+        let found = SETTINGS.programs(&[place.path()]);
+        let said: Vec<(&str, bool)> =
+            found.iter().map(|program| (program.says.as_str(), program.can_be_off)).collect();
+        assert_eq!(
+            said,
+            [
+                ("bird, hooks: {\"a\":1}", true),
+                ("bird, tools.discoveryCommand: \"x\"", false),
+                ("bird, variable: OPENAI_BASE_URL", false)
+            ]
+        );
+        std::fs::write(&file, r#"{"hooks": {}, "theme": "dark"}"#).unwrap();
+        std::fs::remove_file(place.path().join(".env")).unwrap();
+        assert_eq!(SETTINGS.programs(&[place.path()]), []);
+    }
+
+    #[test]
+    fn of_a_list_of_harmless_settings_all_others_count() {
+        let place = tempfile::tempdir().unwrap();
+        std::fs::write(place.path().join("b.json"), r#"{"theme": "dark", "strange": 1}"#).unwrap();
+        let settings = ProjectSettings {
+            program: "bird",
+            files: &["b.json"],
+            keys: Keys::Harmless(&["theme"]),
+            variables: &[],
+        };
+        let found = settings.programs(&[place.path()]);
+        assert_eq!((found.len(), found[0].says.as_str()), (1, "bird, strange: 1"));
+    }
+}

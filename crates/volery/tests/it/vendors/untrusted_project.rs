@@ -1,0 +1,116 @@
+//! What files of a project would have a vendor's program execute is not executed before the project is trusted: it is left
+//! out, or the run is refused. Its instructions are read all the same.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use model_server::Reply;
+use serde_json::{Value, json};
+
+use super::place::{Place, Vendor};
+
+fn write(path: &Path, text: &str) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+/// Returns hooks, in the form that three programs share, that leave a mark.
+fn hooks(event: &str, mark: &Path) -> Value {
+    let command = format!("touch '{}'", mark.display());
+    json!({ event: [{"hooks": [{"type": "command", "command": command}]}] })
+}
+
+/// Puts programs into the project's files for a vendor.
+fn tempt(vendor: &Vendor, project: &Path, mark: &Path) {
+    match vendor.drives() {
+        "claude" => {
+            let mut settings = json!({"hooks": hooks("SessionStart", mark)});
+            let helper = format!("touch '{}'; echo a-key", mark.display());
+            settings["apiKeyHelper"] = json!(helper);
+            write(&project.join(".claude/settings.json"), &settings.to_string());
+        }
+        "gemini" => {
+            let settings = json!({"hooks": hooks("BeforeAgent", mark)});
+            write(&project.join(".gemini/settings.json"), &settings.to_string());
+        }
+        "qwen" => {
+            let settings = json!({"hooks": hooks("UserPromptSubmit", mark)});
+            write(&project.join(".qwen/settings.json"), &settings.to_string());
+        }
+        "opencode" => {
+            let plugin = format!(
+                "import fs from \"fs\";\nfs.writeFileSync({}, \"\");\nexport const Bird = async () => ({{}});\n",
+                json!(mark)
+            );
+            write(&project.join(".opencode/plugin/bird.js"), &plugin);
+        }
+        other => panic!("nobody knows how a project tempts {other}"),
+    }
+    write(&project.join(vendor.instructions()), "Herons are always counted twice.\n");
+}
+
+struct Tempted {
+    place: Place,
+    mark: PathBuf,
+}
+
+fn tempted(vendor: &Vendor) -> Option<Tempted> {
+    let place = Place::make(vendor, "untrusted project", vec![Reply::say("Counted.").always()])?;
+    let mark = place.stage.path("was-executed");
+    tempt(vendor, &place.stage.project(), &mark);
+    place.agent(vendor, "timeout: 100s");
+    Some(Tempted { place, mark })
+}
+
+/// Once trusted, the program does as the project says.
+fn executes_when_trusted(Tempted { place, mark }: &Tempted) {
+    let listed = place.volery(&["trust", "--yes"]);
+    assert_eq!(listed.code, 0, "{listed:?}");
+    let run = place.run("How are they counted?", &[]);
+    assert_eq!(run["status"], json!("succeeded"), "{run}");
+    assert!(mark.exists(), "what is trusted is not executed: {run}");
+    assert!(!run["warnings"].to_string().contains("not trusted"), "{run}");
+}
+
+fn is_left_out(vendor: &Vendor) {
+    let Some(tempted) = tempted(vendor) else { return };
+    let Tempted { place, mark } = &tempted;
+    let run = place.run("How are they counted?", &[]);
+    assert_eq!(run["status"], json!("succeeded"), "{run}");
+    assert!(!mark.exists(), "the project's program was executed: {run}");
+    assert!(run["warnings"].to_string().contains("volery trust"), "{run}");
+    let seen = place.offline.server().seen();
+    let told = seen.iter().any(|seen| seen.body.to_string().contains("Herons are always counted"));
+    assert!(told, "the instructions are left out too: {run}");
+    executes_when_trusted(&tempted);
+    // What was trusted is not what is there now.
+    fs::remove_file(mark).unwrap();
+    let other = tempted.place.stage.path("was-executed-later");
+    tempt(vendor, &place.stage.project(), &other);
+    let run = place.run("How are they counted?", &[]);
+    assert!(!mark.exists() && !other.exists(), "what changed was executed: {run}");
+}
+
+fn is_refused(vendor: &Vendor) {
+    let Some(tempted) = tempted(vendor) else { return };
+    let Tempted { place, mark } = &tempted;
+    let refused = place.volery(&["run", "worker", "How are they counted?"]).exits(3);
+    assert!(refused.stderr.contains("volery trust"), "{refused:?}");
+    assert!(!mark.exists(), "{refused:?}");
+    assert_eq!(place.stage.runs(), Vec::<String>::new());
+    executes_when_trusted(&tempted);
+}
+
+macro_rules! tempted {
+    ($($check:ident: $($name:ident = $vendor:literal),*;)*) => {
+        $($(#[test]
+        fn $name() {
+            $check(&Vendor::named($vendor));
+        })*)*
+    };
+}
+
+tempted! {
+    is_left_out: claude = "claude", qwen = "qwen", opencode = "opencode";
+    is_refused: gemini = "gemini", acp_claude = "acp-claude", acp_qwen = "acp-qwen";
+}
