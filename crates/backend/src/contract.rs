@@ -63,6 +63,10 @@ pub struct Capabilities {
     pub tells_tools: bool,
     /// The program can run in a container.
     pub containers: bool,
+    /// The program reads a file of its own kind by itself, and does all that stands there.
+    pub reads_own_files: bool,
+    /// It may start MCP servers that are not the agent's own, though the agent cannot use them.
+    pub starts_other_servers: bool,
 }
 
 /// Where the price of a model is looked up.

@@ -2,6 +2,7 @@
 
 use domain::agent::Delegates;
 use domain::mcp_server::{McpServer, Transport};
+use domain::permission::{Permission, Rule, ToolKind};
 use domain::run::RunSpec;
 use serde_json::{Map, Value, json};
 
@@ -38,6 +39,13 @@ pub fn only_these(spec: &RunSpec) -> Vec<String> {
     let mut names = names(spec);
     names.extend(names.is_empty().then(|| NO_SERVER.to_owned()));
     names.into_iter().map(|name| format!("--allowed-mcp-server-names={name}")).collect()
+}
+
+/// Tells whether an agent may use a server of its own without a rule that says so, where nobody can be asked: who gave it
+/// to the agent meant it to be used, unless a level or rules about single tools of it say how far.
+pub fn is_meant(permission: &Permission, server: &str) -> bool {
+    let single = |rule: &Rule| matches!(rule.kind(), ToolKind::Mcp { server: named, tool: Some(_) } if named == server);
+    permission.level.is_none() && !permission.allow.iter().any(single)
 }
 
 /// Returns the names of the variables that the servers refer to.

@@ -56,6 +56,10 @@ pub struct Setup {
     /// by itself, and it is only told the name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vendor_agent: Option<String>,
+    /// The agent's file as it is, without its servers, where its program would find more there than the agent shall have:
+    /// it gets a copy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vendor_file: Option<serde_json::Map<String, serde_json::Value>>,
     /// The agent answers by writing a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response_file: Option<ResponseFile>,

@@ -133,6 +133,7 @@ impl Backend for Gemini {
             tools: setup.tools.as_deref(),
             directory: &spec.directory,
             delegates: spec.delegates != Delegates::Nobody,
+            servers: &setup.mcp_servers,
         };
         let mut argv = found.argv.clone();
         let mut option = |flag: &str, value: &str| argv.push(format!("{flag}={value}"));

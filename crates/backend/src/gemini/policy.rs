@@ -3,11 +3,12 @@
 
 use std::fmt::Write as _;
 
+use domain::mcp_server::McpServer;
 use domain::permission::{Level, Permission, Rule, ToolKind};
 use serde_json::Value;
 
 use super::versions::{self, NOTES};
-use crate::mcp_config::OWN_SERVER;
+use crate::mcp_config::{self, OWN_SERVER};
 
 /// Ranks of rules, the highest first. All stand above what the user's settings can say, which the engine ranks below 951.
 const DENY: u16 = 999;
@@ -26,6 +27,8 @@ pub(super) struct Wanted<'a> {
     pub(super) directory: &'a str,
     /// Our own server is there, and all of its tools may be used: who may delegate to whom is decided by its worker.
     pub(super) delegates: bool,
+    /// The agent's own servers. Where no level is named, who gave them to the agent meant them to be used.
+    pub(super) servers: &'a [McpServer],
 }
 
 /// One rule of the engine.
@@ -64,6 +67,7 @@ impl Wanted<'_> {
             });
         }
         lines.extend(self.level());
+        lines.extend(self.own_servers());
         let rest = "no rule allows it, and nobody can be asked".to_owned();
         lines.push(Line::of(vec!["*".to_owned()], "deny", REST, rest));
         lines.iter().map(Line::text).collect()
@@ -133,6 +137,30 @@ impl Wanted<'_> {
             lines.push(line);
         }
         lines
+    }
+
+    /// What the agent's own servers offer, as far as its list of tools has it.
+    fn own_servers(&self) -> Vec<Line> {
+        let line = |server: &McpServer| {
+            let tools = self.tools_of(&server.name);
+            let reason = format!("the server {} is the agent's own", server.name);
+            let line = Line { server: Some(server.name.clone()), ..Line::of(tools, "allow", LEVEL, reason) };
+            (!line.tools.is_empty()).then_some(line)
+        };
+        let meant = |server: &&McpServer| mcp_config::is_meant(self.permission, &server.name);
+        self.servers.iter().filter(meant).filter_map(line).collect()
+    }
+
+    /// Returns the tools of a server that the agent's list of tools, if it has one, has.
+    fn tools_of(&self, server: &str) -> Vec<String> {
+        let Some(named) = self.tools else { return vec!["*".to_owned()] };
+        let prefixes = [format!("mcp_{server}_"), format!("mcp__{server}__")];
+        let of_server = |name: &String| {
+            let whole = matches!(name.as_str(), "*" | "mcp_*" | "mcp__*");
+            let within = prefixes.iter().find_map(|prefix| name.strip_prefix(prefix.as_str()));
+            if whole { Some("*".to_owned()) } else { within.map(ToOwned::to_owned) }
+        };
+        named.iter().filter_map(of_server).collect()
     }
 
     /// Returns what stands for all of the program's own tools that the agent may have.

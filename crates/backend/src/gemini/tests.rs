@@ -414,3 +414,30 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_servers_of_the_agents_own_may_be_used_as_far_as_its_tools_say() {
+    let policy = |tools: Option<&[&str]>, level: Option<Level>| {
+        let drive = prepared(|spec| {
+            let url = domain::mcp_server::VariableText::from("http://x");
+            let transport = domain::mcp_server::Transport::Http { url, headers: Default::default() };
+            let server = domain::mcp_server::McpServer {
+                name: "aviary".to_owned(),
+                transport,
+                tools: None,
+                timeout_ms: None,
+            };
+            spec.setup.mcp_servers = vec![server];
+            spec.setup.tools = tools.map(|tools| tools.iter().map(|tool| (*tool).to_owned()).collect());
+            spec.setup.permission.level = level;
+        });
+        String::from_utf8(drive.unwrap().files[0].content.clone()).unwrap()
+    };
+    let whole = "toolName = [\"*\"]\nmcpName = \"aviary\"\ndecision = \"allow\"";
+    assert!(policy(None, None).contains(whole));
+    assert!(policy(Some(&["read_file", "mcp_*"]), None).contains(whole));
+    let one = policy(Some(&["mcp_aviary_count"]), None);
+    assert!(one.contains("toolName = [\"count\"]\nmcpName = \"aviary\""), "{one}");
+    assert!(!policy(Some(&["read_file"]), None).contains("aviary"));
+    assert!(!policy(None, Some(Level::ReadOnly)).contains("aviary"));
+}

@@ -255,7 +255,10 @@ fn servers_are_left_out_or_limited_to_what_is_allowed_and_their_secrets_are_only
         })
         .unwrap()
     };
-    assert_eq!(recipe_of(&with("{}"))["extensions"].as_array().unwrap().len(), 1);
+    let extensions = |text: &str| recipe_of(&with(text))["extensions"].as_array().unwrap().len();
+    assert_eq!(extensions("{}"), 2, "who gave it to the agent meant it");
+    assert_eq!(extensions(r#"{"level": "read-only"}"#), 1);
+    assert_eq!(extensions(r#"{"deny": ["mcp__own"]}"#), 1);
     let allowed = with(r#"{"allow": ["mcp__own"]}"#);
     let entry = recipe_of(&allowed)["extensions"][1].clone();
     assert_eq!(entry["available_tools"], json!(["a", "b"]));

@@ -4,6 +4,8 @@
 use domain::mcp_server::McpServer;
 use domain::permission::{Level, Permission, Rule, ToolKind};
 
+use crate::mcp_config;
+
 /// The tools of the extension that works on files, with what they do.
 const OWN: [(&str, ToolKind<'static>); 5] = [
     ("analyze", ToolKind::Search),
@@ -67,8 +69,9 @@ pub(super) fn of_server(permission: &Permission, server: &McpServer) -> Of {
         return Of::Nothing;
     }
     let whole = ToolKind::Mcp { server: &server.name, tool: None };
-    let all =
-        permission.level == Some(Level::Yolo) || permission.allow.iter().any(|rule| speaks(rule, whole));
+    let all = permission.level == Some(Level::Yolo)
+        || mcp_config::is_meant(permission, &server.name)
+        || permission.allow.iter().any(|rule| speaks(rule, whole));
     let single = permission.allow.iter().filter_map(|rule| match (rule.kind(), rule.pattern()) {
         (ToolKind::Mcp { server: named, tool: Some(tool) }, None) if named == server.name => {
             Some(tool.to_owned())

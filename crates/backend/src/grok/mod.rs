@@ -60,6 +60,7 @@ impl Backend for Grok {
             max_turns: true,
             tells_tools: true,
             forks: true,
+            starts_other_servers: true,
             ..Capabilities::default()
         }
     }

@@ -1,5 +1,6 @@
-//! A tool for the answer of an agent that may not write files. Kiro takes an agent's servers from the agent's own file
-//! only, so the run gets a folder of Kiro's kind with a copy of that file, and our server in it.
+//! A copy of an agent's own file, for a run that shall have other servers than the file says. Kiro takes an agent's servers
+//! from there only, so the run gets a folder of Kiro's kind with the copy: without those that the file includes from
+//! elsewhere, and with a server of ours for the answer of an agent that may not write files.
 
 use std::path::Path;
 
@@ -17,27 +18,38 @@ pub(super) const TRUSTED: &str = "@volery_answer/submit_result";
 /// Put after the prompt.
 const INSTRUCTION: &str = include_str!("answer_tool.md");
 const FOLDER: &str = "kiro";
+/// By these a file adds the servers of its user's and the project's settings.
+const INCLUDING: [&str; 2] = ["includeMcpJson", "useLegacyMcpJson"];
 
-/// What a run needs for the tool.
-pub(super) struct AnswerTool {
+/// What a run needs for the copy.
+pub(super) struct OwnCopy {
     /// The name of the copy: Kiro would prefer a project's file of the same name.
     pub(super) agent: String,
+    /// It has our tool for its answer.
+    pub(super) answer_tool: bool,
     pub(super) file: WorkFile,
     pub(super) variable: (String, Setting),
 }
 
-/// Returns the agent's file with our server, if the agent answers by it.
-pub(super) fn prepare(spec: &RunSpec, place: &Place<'_>) -> Option<AnswerTool> {
-    let submit = spec.setup.submit_result.as_ref()?;
-    let mut file = submit.vendor_file.clone();
+/// Returns the copy, if the agent needs one.
+pub(super) fn prepare(spec: &RunSpec, place: &Place<'_>) -> Option<OwnCopy> {
+    let submit = spec.setup.submit_result.as_ref().map(|submit| &submit.vendor_file);
+    let mut file = submit.or(spec.setup.vendor_file.as_ref())?.clone();
     let mut servers = mcp_config::servers(spec, place);
     let program = place.own_program.display().to_string();
-    servers.insert(SERVER.to_owned(), json!({"command": program, "args": [SUBMIT_COMMAND], "env": {}}));
+    if submit.is_some() {
+        servers.insert(SERVER.to_owned(), json!({"command": program, "args": [SUBMIT_COMMAND], "env": {}}));
+        add(&mut file, "tools", &format!("@{SERVER}"));
+        add(&mut file, "allowedTools", TRUSTED);
+    }
+    for key in INCLUDING {
+        if let Some(included) = file.get_mut(key) {
+            *included = Value::Bool(false);
+        }
+    }
     let agent = format!("volery-{}", spec.agent);
     file.insert("name".to_owned(), Value::String(agent.clone()));
     file.insert("mcpServers".to_owned(), Value::Object(servers));
-    add(&mut file, "tools", &format!("@{SERVER}"));
-    add(&mut file, "allowedTools", TRUSTED);
     if let Some(Value::String(prompt)) = file.get_mut("prompt") {
         *prompt = beside(prompt, &spec.source);
     }
@@ -46,7 +58,7 @@ pub(super) fn prepare(spec: &RunSpec, place: &Place<'_>) -> Option<AnswerTool> {
     let file = WorkFile::with_variables(&name, Value::Object(file).to_string(), mcp_config::variables(spec));
     let folder = file.name.split('/').next().unwrap_or(FOLDER);
     let variable = (HOME_VARIABLE.to_owned(), Setting::Plain(place.file(folder)));
-    Some(AnswerTool { agent, file, variable })
+    Some(OwnCopy { agent, answer_tool: submit.is_some(), file, variable })
 }
 
 /// Returns the prompt of an agent that answers by the tool.

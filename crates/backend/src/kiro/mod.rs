@@ -86,6 +86,7 @@ impl Backend for Kiro {
             output_schema: true,
             extra_args: EXTRA_ARGS,
             response_file: true,
+            reads_own_files: true,
             mcp_servers: true,
             delegates: true,
             skips_context: true,
@@ -95,7 +96,7 @@ impl Backend for Kiro {
 
     fn unenforceable(&self, permission: &Permission, _options: &Value) -> Vec<String> {
         let mut gaps = Vec::new();
-        let trusted = trusted(permission);
+        let trusted = trusted(permission, Some(Level::SafeEdit));
         let has = |tool: &str| trusted.as_ref().is_none_or(|trusted| trusted.iter().any(|name| name == tool));
         if permission.level == Some(Level::SafeEdit) && has("fs_write") {
             gaps.push("the level safe-edit (it changes files outside its directory too)".to_owned());
@@ -221,11 +222,11 @@ impl Given {
         }
         match answer_tool::prepare(spec, place) {
             None => by_name(own_name),
-            Some(tool) => Self {
-                agent: tool.agent,
-                answer_tool: true,
-                files: vec![tool.file],
-                variable: Some(tool.variable),
+            Some(copy) => Self {
+                agent: copy.agent,
+                answer_tool: copy.answer_tool,
+                files: vec![copy.file],
+                variable: Some(copy.variable),
             },
         }
     }
@@ -233,7 +234,7 @@ impl Given {
 
 /// Returns the argument that says which tools need no question.
 fn trust(spec: &RunSpec, given: &Given) -> String {
-    match trusted(&spec.setup.permission) {
+    match trusted(&spec.setup.permission, usual(spec)) {
         None => "--trust-all-tools".to_owned(),
         Some(mut tools) => {
             let delegates = !own_agent(spec) && spec.delegates != Delegates::Nobody;
@@ -306,21 +307,27 @@ fn own_agent(spec: &RunSpec) -> bool {
     there && (spec.setup.vendor_agent.is_some() || !keeps(&Launch::of(&spec.backend.options)))
 }
 
+/// Returns the level of an agent that names none. A file of Kiro's own says itself which tools need no question.
+fn usual(spec: &RunSpec) -> Option<Level> {
+    let of_kiro = own_agent(spec) || spec.setup.vendor_agent.is_some();
+    (!of_kiro).then_some(Level::SafeEdit)
+}
+
 /// Returns the tools that need no question; `None` stands for all. What is not among them is refused.
-fn trusted(permission: &Permission) -> Option<Vec<String>> {
-    let level = permission.level.unwrap_or(Level::SafeEdit);
+fn trusted(permission: &Permission, usual: Option<Level>) -> Option<Vec<String>> {
+    let level = permission.level.or(usual);
     let restricted = |kind: ToolKind<'_>| {
         let speaks = |rule: &Rule| rule.kind() == kind || rule.kind() == ToolKind::Everything;
         permission.deny.iter().chain(&permission.ask).any(speaks)
     };
     let everything = |rule: &Rule| rule.kind() == ToolKind::Everything && rule.pattern().is_none();
-    let all = level == Level::Yolo || permission.allow.iter().any(everything);
+    let all = level == Some(Level::Yolo) || permission.allow.iter().any(everything);
     if all && permission.deny.is_empty() && permission.ask.is_empty() {
         return None;
     }
     let within = |kind: ToolKind<'_>| match kind {
-        ToolKind::Read => true,
-        ToolKind::Edit => level == Level::SafeEdit,
+        ToolKind::Read => level.is_some(),
+        ToolKind::Edit => level == Some(Level::SafeEdit),
         _ => false,
     };
     let named = |kind: ToolKind<'_>| {

@@ -212,7 +212,8 @@ fn silence_can_be_asked_again_and_a_trailer_is_no_answer() {
 
 #[test]
 fn levels_and_rules_become_trusted_tools() {
-    let tools = |text: &str| trusted(&serde_json::from_str(text).unwrap()).map(|tools| tools.join(","));
+    let safe = Some(Level::SafeEdit);
+    let tools = |text: &str| trusted(&serde_json::from_str(text).unwrap(), safe).map(|tools| tools.join(","));
     assert_eq!(tools(r#"{"level": "read-only"}"#).as_deref(), Some("fs_read"));
     assert_eq!(tools("{}").as_deref(), Some("fs_read,fs_write"));
     assert_eq!(tools(r#"{"level": "yolo"}"#), None);
@@ -220,6 +221,37 @@ fn levels_and_rules_become_trusted_tools() {
     assert_eq!(tools(r#"{"level": "yolo", "deny": ["*"]}"#).as_deref(), Some(""));
     let rules = r#"{"level": "read-only", "allow": ["Bash", "mcp__a", "@b/c"], "deny": ["mcp__a__x"]}"#;
     assert_eq!(tools(rules).as_deref(), Some("fs_read,execute_bash,@b/c"));
+}
+
+#[test]
+fn a_file_of_its_own_trusts_what_it_allows_and_nothing_else() {
+    let trusts = |allow: &[&str], level: Option<Level>| {
+        let drive = drive(|spec| {
+            spec.source = "/p/.kiro/agents/coder.json".to_owned();
+            spec.setup.permission.allow = allow.iter().map(|rule| rule.parse().unwrap()).collect();
+            spec.setup.permission.level = level;
+        });
+        drive.argv.into_iter().find(|word| word.starts_with("--trust")).unwrap()
+    };
+    assert_eq!(trusts(&["fs_read"], None), "--trust-tools=fs_read");
+    assert_eq!(trusts(&[], None), "--trust-tools=");
+    assert_eq!(trusts(&["execute_bash", "@git/log"], None), "--trust-tools=execute_bash,@git/log");
+    assert_eq!(trusts(&["fs_read"], Some(Level::SafeEdit)), "--trust-tools=fs_read,fs_write");
+}
+
+#[test]
+fn a_file_of_its_own_that_includes_other_servers_is_copied_without_them() {
+    let drive = drive(|spec| {
+        spec.source = "/p/.kiro/agents/coder.json".to_owned();
+        let file = serde_json::json!({"name": "coder", "includeMcpJson": true, "tools": ["*"], "prompt": "file://./p.md"});
+        spec.setup.vendor_file = file.as_object().cloned();
+    });
+    assert_eq!(drive.argv[5..7], ["--agent", "volery-coder"]);
+    assert_eq!(drive.argv.last().unwrap(), "do it");
+    let copy: Value = serde_json::from_slice(&drive.files[0].content).unwrap();
+    assert_eq!((&copy["includeMcpJson"], &copy["mcpServers"]), (&Value::Bool(false), &serde_json::json!({})));
+    assert_eq!(copy["prompt"], "file:///p/.kiro/agents/p.md");
+    assert_eq!(copy["tools"], serde_json::json!(["*"]));
 }
 
 #[test]

@@ -5,6 +5,8 @@ use domain::mcp_server::McpServer;
 use domain::permission::{Level, Permission, Rule, ToolKind};
 use serde_json::{Map, Value, json};
 
+use crate::mcp_config;
+
 /// The program's keys for what tools do, without what a server provides.
 const KEYS: [(ToolKind<'static>, &[&str]); 8] = [
     (ToolKind::Read, &["read", "list"]),
@@ -53,7 +55,8 @@ pub(super) fn translate(permission: &Permission, folder: &str, servers: &[McpSer
     permission.allow.iter().for_each(|rule| decisions.allow(rule, folder));
     for server in servers {
         let named = ToolKind::Mcp { server: &server.name, tool: None };
-        if everything || permission.allow.iter().any(|rule| rule.kind() == named) {
+        let meant = everything || mcp_config::is_meant(permission, &server.name);
+        if meant || permission.allow.iter().any(|rule| rule.kind() == named) {
             decisions.allow_server(server);
         }
     }
@@ -129,6 +132,7 @@ impl Decisions {
                     self.make("bash", &pattern, "allow");
                 }
             }
+            (ToolKind::Delegate, Some(pattern)) => self.make("task", pattern, "allow"),
             // A star of the program's crosses folders.
             (ToolKind::Edit, Some(pattern)) if !pattern.replace("**", "").contains('*') => {
                 let inside = pattern.trim_start_matches("./").replace("**/", "*").replace("**", "*");

@@ -293,3 +293,49 @@ fn servers_of_the_user_and_the_project_are_turned_off() {
     assert_eq!(value["mcp"], json!({"c": {"enabled": false}, "own": {"type": "local"}}));
     assert_eq!(with_off("{\"mcp\":{}}", &[]), "{\"mcp\":{}}");
 }
+
+#[test]
+fn a_server_of_the_agents_own_may_be_used_unless_a_level_or_a_rule_says_otherwise() {
+    let server = domain::mcp_server::McpServer {
+        name: "aviary".to_owned(),
+        transport: domain::mcp_server::Transport::Http {
+            url: "http://x".into(),
+            headers: Default::default(),
+        },
+        tools: None,
+        timeout_ms: None,
+    };
+    let json =
+        |text: &str| permission::translate(&permission(text), "", std::slice::from_ref(&server)).to_json();
+    assert!(json("{}").contains("\"aviary_*\":\"allow\""), "{}", json("{}"));
+    assert!(!json(r#"{"level": "read-only"}"#).contains("\"aviary_*\":\"allow\""));
+    assert!(json(r#"{"deny": ["mcp__aviary"]}"#).contains("\"aviary_*\":\"deny\""));
+}
+
+#[test]
+fn which_agents_it_may_delegate_to_is_said_by_pattern() {
+    let decisions = permission::translate(&permission(r#"{"allow": ["task(bird-*)"]}"#), "", &[]);
+    assert_eq!(decisions.unsaid, Vec::<String>::new());
+    assert!(decisions.to_json().contains(r#""task":{"bird-*":"allow"}"#), "{}", decisions.to_json());
+}
+
+#[test]
+fn what_a_project_that_is_not_trusted_names_is_left_out_and_its_instructions_stay() {
+    let mut spec = sample::spec("opencode");
+    spec.directory = "/p/sub".to_owned();
+    let found = Found { argv: vec!["/bin/opencode".to_owned()], version: None };
+    let place = Place {
+        work: Path::new("/w"),
+        own_program: Path::new("/v"),
+        found: Some(&found),
+        session_used: None,
+        project_programs: crate::contract::ProjectPrograms::Off,
+    };
+    let Drive::Process(drive) = Opencode.prepare(&spec, &place).unwrap() else { panic!("a process") };
+    let off = ("OPENCODE_DISABLE_PROJECT_CONFIG".to_owned(), Setting::Plain("1".to_owned()));
+    assert!(drive.set.contains(&off));
+    let Some((_, Setting::Plain(config))) = drive.set.iter().find(|(name, _)| name == CONFIG) else {
+        panic!()
+    };
+    assert!(config.contains("/p/sub/AGENTS.md") && config.contains("/p/AGENTS.md"), "{config}");
+}

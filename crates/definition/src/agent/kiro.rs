@@ -12,7 +12,7 @@ use super::setup::{names, read_rules, take_texts};
 use super::values::{parse_name, read_model, take_unhonoured, vendor_agent};
 use crate::FILE_BYTES_MAX;
 use crate::frontmatter::{self, Missing};
-use crate::text::{Fields, Findings, Node, Place, Shape, YamlText, quoted, read_json, read_yaml, text};
+use crate::text::{Fields, Findings, Node, Place, Shape, YamlText, flag, quoted, read_json, read_yaml, text};
 
 /// An agent is offered to others only if its description begins so.
 const PREFIX: &str = "sub-agent:";
@@ -119,11 +119,15 @@ fn read_fields(
     for key in ["toolAliases", "toolsSettings", "resources", "welcomeMessage"] {
         fields.take(key);
     }
-    let unhonoured = [
-        ("useLegacyMcpJson", "an agent gets only the servers of its own file"),
-        ("includeMcpJson", "an agent gets only the servers of its own file"),
-        ("keyboardShortcut", "there is nobody to press it"),
-    ];
+    for key in ["useLegacyMcpJson", "includeMcpJson"] {
+        let Some(node) = fields.take(key) else { continue };
+        if flag(node, key, findings) == Some(true) {
+            agent.setup.vendor_file = Some(vendor_file(agent_file.text));
+            let message = format!("{key} is not honoured: an agent gets only the servers of its own file");
+            findings.warning(node.place, message);
+        }
+    }
+    let unhonoured = [("keyboardShortcut", "there is nobody to press it")];
     take_unhonoured(&mut fields, &unhonoured, findings);
     let place = fields.place;
     fields.close(findings);
@@ -149,10 +153,15 @@ fn writes(allow: &[Rule]) -> bool {
 
 /// Returns what an agent's own file is to have beside our tool. Its servers are in the setup, where secrets are known.
 fn submit_result(json: &str) -> SubmitResult {
+    SubmitResult { vendor_file: vendor_file(json) }
+}
+
+/// Returns an agent's own file without its servers, which are in the setup.
+fn vendor_file(json: &str) -> serde_json::Map<String, serde_json::Value> {
     let file = serde_json::from_str::<serde_json::Map<_, _>>(strip_mark(json));
     let mut vendor_file = file.unwrap_or_default();
     vendor_file.remove("mcpServers");
-    SubmitResult { vendor_file }
+    vendor_file
 }
 
 fn response_file(beside: Beside<'_>) -> Option<ResponseFile> {

@@ -2,14 +2,14 @@
 
 use domain::agent::{Agent, Format};
 use domain::diagnostic::Diagnostic;
-use domain::permission::{Permission, Rule};
+use domain::permission::{Level, Permission, Rule, ToolKind};
 use domain::setup::PromptMode;
 
 use super::AgentFile;
 use super::markdown::{self, Frontmatter};
 use super::setup::{parse_rule, read_effort, take_flag, take_turns};
 use super::values::{ONLY_LOOKS, take_description, take_inherited_model, take_unhonoured, vendor_agent};
-use crate::text::{Fields, Findings, Node, Shape, choice, flag};
+use crate::text::{Entry, Fields, Findings, Node, Shape, choice, flag, quoted};
 
 /// Reads an agent. One that is switched off is none, without a finding.
 pub fn read(agent_file: AgentFile<'_>) -> (Option<Agent>, Vec<Diagnostic>) {
@@ -108,16 +108,45 @@ fn read_permission(node: &Node, permission: &mut Permission, findings: &mut Find
             add(permission, decision, parse_rule(&entry.key, "permission", &entry.node, findings));
             continue;
         };
-        for pattern in patterns {
-            let decision = choice(&pattern.node, &name, &DECISIONS, findings);
-            // In opencode a later pattern beats an earlier one, so `*` among others stands for the rest of them.
-            let spelling = match pattern.key.as_str() {
-                "*" if patterns.len() == 1 => entry.key.clone(),
-                pattern => format!("{}({pattern})", entry.key),
-            };
-            add(permission, decision, parse_rule(&spelling, &name, &pattern.node, findings));
-        }
+        read_patterns(&entry.key, patterns, permission, findings);
     }
+}
+
+/// Reads the patterns of one tool. In opencode the last that matches counts, and here a denial does: both mean the same if
+/// what holds for the rest stands first and is what holds anyway.
+fn read_patterns(tool: &str, patterns: &[Entry], permission: &mut Permission, findings: &mut Findings<'_>) {
+    let name = format!("permission.{tool}");
+    let decided: Vec<(&Entry, Option<Decision>)> =
+        patterns.iter().map(|entry| (entry, choice(&entry.node, &name, &DECISIONS, findings))).collect();
+    let allowed_later = |from: usize| {
+        decided[from + 1..].iter().any(|(_, decision)| matches!(decision, Some(Decision::Allow)))
+    };
+    for (at, (pattern, decision)) in decided.iter().enumerate() {
+        let restricts = matches!(decision, Some(Decision::Ask | Decision::Deny));
+        if restricts && allowed_later(at) {
+            if at == 0 && pattern.key == "*" && is_beyond_levels(tool) {
+                if let Some(Decision::Deny) = decision {
+                    permission.level.get_or_insert(Level::SafeEdit);
+                }
+                continue;
+            }
+            let message =
+                format!("{name}: {} stands before what is allowed, and still counts", quoted(&pattern.key));
+            let hint = "write what is allowed first; a denial beats it";
+            findings.warning_with_hint(pattern.node.place, message, hint);
+        }
+        let spelling = match pattern.key.as_str() {
+            "*" => tool.to_owned(),
+            pattern => format!("{tool}({pattern})"),
+        };
+        add(permission, *decision, parse_rule(&spelling, &name, &pattern.node, findings));
+    }
+}
+
+/// Tells whether a tool is one that no level but the highest allows by itself.
+fn is_beyond_levels(tool: &str) -> bool {
+    let kind = ToolKind::named(tool);
+    matches!(kind, ToolKind::Shell | ToolKind::Fetch | ToolKind::WebSearch | ToolKind::Delegate)
 }
 
 fn add(permission: &mut Permission, decision: Option<Decision>, rule: Option<Rule>) {

@@ -200,6 +200,7 @@ fn full_setup() -> Setup {
         isolation: Isolation::Worktree,
         max_turns: Some(12),
         vendor_agent: None,
+        vendor_file: None,
         vendor_settings: None,
         retry: None,
         response_file: Some(ResponseFile {

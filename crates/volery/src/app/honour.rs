@@ -6,7 +6,7 @@ use definition::answer::Schema;
 use domain::agent::Agent;
 use domain::launch::Launch;
 use domain::mcp_server::McpServer;
-use domain::permission::{Permission, Unenforceable};
+use domain::permission::{Permission, Rule, Ruling, ToolKind, Unenforceable};
 use domain::run::{BackendSpec, OnInterrupt, RunSpec};
 use domain::setup::{Context, PromptMode, Setup};
 
@@ -85,6 +85,11 @@ pub(super) fn unhonoured(wishes: &Wishes<'_>, spec: &BackendSpec) -> Vec<String>
         }),
         (wishes.model && !can.model)
             .then(|| format!("the model is not passed on: the command of {name} has no {{model}}")),
+        can.starts_other_servers.then(|| {
+            format!(
+                "{name} may start the MCP servers of its user and of the project, which the agent cannot use"
+            )
+        }),
         (wishes.resume && !can_resume(spec)).then(|| {
             format!("on_interrupt: resume is not possible with {name}; an interrupted run would end")
         }),
@@ -132,12 +137,17 @@ pub(super) fn wrong_schema(setup: &Setup) -> Option<String> {
 }
 
 fn unhonoured_setup(setup: &Setup, can: Capabilities, name: &str) -> Vec<String> {
+    // What stands in a file of its own kind the program honours by itself, unless it gets a copy with our servers.
+    let by_itself = can.reads_own_files && setup.vendor_agent.is_some();
+    let unchanged = setup.submit_result.is_none() && setup.vendor_file.is_none();
     // Where the servers themselves are not honoured, that says it all.
-    let server_has = |wish: fn(&McpServer) -> bool| can.mcp_servers && setup.mcp_servers.iter().any(wish);
+    let server_has = |wish: fn(&McpServer) -> bool| {
+        can.mcp_servers && !(by_itself && unchanged) && setup.mcp_servers.iter().any(wish)
+    };
     let of_backend = [
         (setup.effort.is_some() && !can.effort, "effort"),
         (setup.temperature.is_some() && !can.temperature, "temperature"),
-        (setup.tools.is_some() && !can.tools, "tools"),
+        (setup.tools.is_some() && !can.tools && !by_itself, "tools"),
         (setup.prompt_mode == PromptMode::Replace && !can.replaces_prompt, "prompt_mode: replace"),
         (setup.context == Context::None && !can.skips_context, "context: none"),
         (!setup.mcp_servers.is_empty() && !can.mcp_servers, "mcp_servers"),
@@ -158,5 +168,24 @@ fn unhonoured_setup(setup: &Setup, can: Capabilities, name: &str) -> Vec<String>
         (setup.keeps_session && can.session && !can.names_sessions, "session: true"),
     ];
     let unhonoured = of_backend.into_iter().filter(|(wanted, _)| *wanted);
-    unhonoured.map(|(_, what)| format!("{what} is not honoured by {name}")).collect()
+    let unhonoured = unhonoured.map(|(_, what)| format!("{what} is not honoured by {name}"));
+    let useless = setup.mcp_servers.iter().filter(|_| can.mcp_servers).filter_map(|server| {
+        let reason = useless(server, &setup.permission)?;
+        Some(format!("no tool of the MCP server {} may be used: {reason}", server.name))
+    });
+    unhonoured.chain(useless).collect()
+}
+
+/// Returns why nothing that a server offers may be used.
+fn useless(server: &McpServer, permission: &Permission) -> Option<String> {
+    let speaks =
+        |rule: &Rule| matches!(rule.kind(), ToolKind::Mcp { server: named, .. } if named == server.name);
+    if permission.allow.iter().chain(&permission.ask).any(speaks) {
+        return None;
+    }
+    let some_tool = format!("mcp__{}__tool", server.name);
+    match permission.decide(&some_tool, &serde_json::Value::Null, "/") {
+        Ruling::Deny(reason) => Some(reason),
+        Ruling::Allow(_) | Ruling::Ask(_) => None,
+    }
 }

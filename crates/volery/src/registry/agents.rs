@@ -118,6 +118,9 @@ fn files(folder: &Folder, diagnostics: &mut Vec<Diagnostic>) -> Vec<PathBuf> {
     };
     paths.retain(|path| is_definition(folder.format, path));
     paths.sort();
+    if folder.format == Format::Opencode {
+        name_deeper(&folder.path, diagnostics);
+    }
     if matches!(folder.format, Format::Plain | Format::DotAgents) {
         drop_hidden_texts(&mut paths, diagnostics);
     }
@@ -149,6 +152,18 @@ fn collect(
             true => {}
             false => paths.push(path),
         }
+    }
+}
+
+/// opencode calls an agent in a folder below `FOLDER/NAME`, which is no name of an agent here.
+fn name_deeper(folder: &Path, diagnostics: &mut Vec<Diagnostic>) {
+    let (mut found, mut unread) = (Vec::new(), Vec::new());
+    collect(folder, 3, folder, &mut found, &mut unread);
+    found.retain(|path| path.parent() != Some(folder) && is_definition(Format::Opencode, path));
+    found.sort();
+    for path in found.into_iter().take(FILES_MAX) {
+        let message = "an agent in a folder below is not read; move the file up";
+        diagnostics.push(Diagnostic::warning(&path.display().to_string(), message));
     }
 }
 

@@ -211,6 +211,26 @@ You read.
 }
 
 #[test]
+fn the_order_of_opencodes_patterns_is_kept_or_warned_about() {
+    let permission = |patterns: &str, warnings: &[&str]| {
+        let text = format!("---\ndescription: x\npermission:\n{patterns}---\n");
+        accept(opencode::read, "docs", &text, warnings).setup.permission
+    };
+    let asked = permission("  bash:\n    \"*\": ask\n    \"git diff\": allow\n", &[]);
+    assert_eq!((asked.level, spellings(&asked.allow), asked.ask.len()), (None, vec!["bash(git diff)"], 0));
+    let tasks = permission("  task:\n    \"*\": deny\n    \"bird-*\": allow\n", &[]);
+    assert_eq!((spellings(&tasks.allow), tasks.deny.len()), (vec!["task(bird-*)"], 0));
+    let last = permission("  bash:\n    \"git *\": allow\n    \"git push *\": deny\n", &[]);
+    assert_eq!(
+        (spellings(&last.allow), spellings(&last.deny)),
+        (vec!["bash(git *)"], vec!["bash(git push *)"])
+    );
+    let warning = "f:5:10: warning: permission.edit: \"*\" stands before what is allowed, and still counts";
+    let edits = permission("  edit:\n    \"*\": deny\n    \"src/**\": allow\n", &[warning]);
+    assert_eq!(spellings(&edits.deny), ["edit"]);
+}
+
+#[test]
 fn an_agent_of_opencode() {
     let text = "\
 ---
@@ -242,7 +262,8 @@ You write.
     let permission = agent.setup.permission;
     assert_eq!(spellings(&permission.allow), ["bash(git log *)"]);
     assert_eq!(spellings(&permission.ask), ["webfetch"]);
-    assert_eq!(spellings(&permission.deny), ["write", "edit", "bash(*)"]);
+    assert_eq!(spellings(&permission.deny), ["write", "edit"]);
+    assert_eq!(permission.level, Some(Level::SafeEdit), "what is not allowed stays denied");
     let direct = accept(opencode::read, "docs", "---\ndescription: x\nmode: primary\n---\n", &[]);
     assert_eq!(direct.setup.vendor_agent.as_deref(), Some("docs"));
     assert_eq!(read(opencode::read, "docs", "---\ndescription: x\ndisable: true\n---\n"), (None, Vec::new()));

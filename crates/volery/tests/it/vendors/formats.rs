@@ -63,13 +63,20 @@ formats! {
         "---\nname: worker\ndescription: Counts birds.\nkind: local\ntools:\n  - read_file\n  - grep_search\nmodel: gemini-2.5-flash\ntemperature: 0.2\nmax_turns: 10\n---\n\nYou count herons and never cranes.\n", &[];
     of_opencode: "opencode", ".opencode/agent/worker.md",
         "---\ndescription: Counts birds without making edits\nmode: subagent\ntemperature: 0.1\ntools:\n  write: false\n  edit: false\n  bash: false\n---\n\nYou count herons and never cranes.\n", &[];
+    of_opencode_with_patterns: "opencode", ".opencode/agents/worker.md",
+        "---\ndescription: Counts birds and looks at what changed\nmode: all\nmodel: script/scripted-model\nsteps: 5\npermission:\n  edit: deny\n  bash:\n    \"*\": ask\n    \"git diff\": allow\n    \"git log*\": allow\n  webfetch: deny\n  task:\n    \"*\": deny\n    \"bird-*\": allow\n---\n\nYou count herons and never cranes.\n", &[];
     of_copilot: "copilot", ".github/agents/worker.agent.md",
         "---\nname: worker\ndescription: Counts birds and writes no code\ntools: [\"read\", \"search\"]\n---\n\nYou count herons and never cranes.\n", &[];
     of_cursor: "cursor", ".cursor/agents/worker.md",
         "---\nname: worker\ndescription: Counts birds. Use it for every walk.\nmodel: inherit\nreadonly: true\nis_background: false\n---\n\nYou count herons and never cranes.\n", &[];
     of_kiro: "kiro", ".kiro/agents/worker.json",
-        r#"{"name": "worker", "description": "sub-agent: Counts birds", "prompt": "You count herons and never cranes.",
-            "tools": ["fs_read"], "allowedTools": ["fs_read"], "resources": ["file://README.md"], "includeMcpJson": false}"#, &[];
+        r#"{"$schema": "https://example.org/agent.json", "name": "worker", "description": "sub-agent: Counts birds",
+            "prompt": "You count herons and never cranes.", "model": "claude-sonnet-4",
+            "tools": ["fs_read", "fs_write", "execute_bash", "@birds"], "toolAliases": {"@birds/list": "birds"},
+            "allowedTools": ["fs_read", "@birds/list"],
+            "toolsSettings": {"fs_write": {"allowedPaths": ["notes/**"]}, "execute_bash": {"allowedCommands": ["git status"]}},
+            "resources": ["file://README.md", "file://docs/**/*.md"], "includeMcpJson": true,
+            "keyboardShortcut": "ctrl+b", "welcomeMessage": "What shall be counted?"}"#, &[];
     of_jarvis: "claude", "agents/worker/agent.md",
         "---\nname: worker\ndescription: Counts birds\nsession: false\nallowed_callers: [main]\ntimeout_ms: 90000\npermissions:\n  allow:\n    - Read\n    - Bash(ls:*)\noutput_format: text\n---\n\nYou count herons and never cranes.\n", &[];
     of_dot_agents: "claude", ".agents/worker.md",
@@ -78,4 +85,25 @@ formats! {
         "Counter\nYou count herons and never cranes.\n", &[("AGENT_TYPE", "claude")];
     plain: "claude", ".agents/worker.md",
         "# Counter\n\nYou count herons and never cranes.\n\n## Task\n- Look\n- Count\n", &[("AGENT_TYPE", "claude")];
+}
+
+#[test]
+fn the_servers_of_a_file_of_gemini_are_offered_to_its_agent() {
+    let script = vec![Reply::say("Three herons.").always()];
+    let Some(place) = Place::make_for(&["gemini"], "formats", script) else { return };
+    let program = env!("CARGO_BIN_EXE_volery");
+    let text = format!(
+        "---\nname: worker\ndescription: Counts birds.\nkind: local\ntools:\n  - read_file\n  - mcp_*\n\
+         mcpServers:\n  aviary:\n    command: {program}\n    args: [serve]\nmodel: gemini-2.5-flash\n\
+         timeout_mins: 2\n---\n\n{INSTRUCTIONS}\n"
+    );
+    let path = place.stage.project().join(".gemini/agents/worker.md");
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&path, text).unwrap();
+    assert_eq!(place.volery(&["trust", "--yes"]).code, 0);
+    let run = place.run("How many are there?", &[]);
+    assert_eq!(run["status"], json!("succeeded"), "{run}");
+    let seen = place.offline.server().seen();
+    let offered = seen.iter().any(|seen| seen.body.to_string().contains("mcp_aviary_"));
+    assert!(offered, "no tool of the server is offered: {run}");
 }

@@ -34,6 +34,57 @@ fn into_the_file(place: &Place) -> Vec<Reply> {
     vec![Reply::call("execute_bash", json!({"command": command})), Reply::say("I wrote it.")]
 }
 
+/// Defines `worker` in the project as its file says, beside servers of the project's, and asks it.
+fn ask_as_written(agent: &Value, script: Vec<Reply>) -> (Place, Value) {
+    let vendor = Vendor::named("kiro");
+    let place = Place::make(&vendor, "own agents", script).expect("a stand-in is always there");
+    let folder = place.stage.project().join(".kiro");
+    fs::create_dir_all(folder.join("agents")).unwrap();
+    fs::create_dir_all(folder.join("settings")).unwrap();
+    fs::write(folder.join("agents/worker.json"), agent.to_string()).unwrap();
+    let server =
+        format!("touch '{}'; exec cat > /dev/null", place.stage.path("server-was-started").display());
+    let servers = json!({"mcpServers": {"strange": {"command": "/bin/sh", "args": ["-c", server]}}});
+    fs::write(folder.join("settings/mcp.json"), servers.to_string()).unwrap();
+    let run = place.run("Count the herons.", &[]);
+    (place, run)
+}
+
+#[test]
+fn the_servers_of_the_project_are_not_started_though_the_file_includes_them() {
+    for key in ["includeMcpJson", "useLegacyMcpJson"] {
+        let mut agent = json!({
+            "name": "worker", "description": "sub-agent: counts birds", "prompt": "You count twice.",
+            "tools": ["*"], "allowedTools": ["fs_read"],
+        });
+        agent[key] = json!(true);
+        let (place, run) = ask_as_written(&agent, vec![Reply::say("Three herons.")]);
+        assert_eq!((&run["status"], &run["result"]), (&json!("succeeded"), &json!("Three herons.")), "{run}");
+        assert!(!place.stage.path("server-was-started").exists(), "{run}");
+        let seen = place.offline.server().seen();
+        assert!(seen[0].body.to_string().contains("You count twice."), "it is not the agent of this name");
+        let checked = place.volery(&["agents", "check"]);
+        assert!(checked.stdout.contains(&format!("{key} is not honoured")), "{checked:?}");
+    }
+}
+
+#[test]
+fn a_tool_that_the_file_does_not_allow_is_not_trusted() {
+    let agent = json!({
+        "name": "worker", "description": "sub-agent: counts birds", "prompt": "You count twice.",
+        "tools": ["fs_read", "fs_write"], "allowedTools": ["fs_read"],
+    });
+    let write = json!({"command": "create", "path": "made.txt", "file_text": "x"});
+    let script = vec![Reply::call("fs_write", write), Reply::say("It was not allowed.").always()];
+    let (place, run) = ask_as_written(&agent, script);
+    assert!(!place.stage.project().join("made.txt").exists(), "{run}");
+    let refusal = place.offline.server().asks()[1].last_result().unwrap().text.clone();
+    assert_eq!(refusal, "Tool use denied: fs_write is not trusted");
+    // The file is Kiro's own, which does as it says.
+    let checked = place.volery(&["agents", "check"]);
+    assert!(!checked.stdout.contains("tools is not honoured"), "{checked:?}");
+}
+
 #[test]
 fn the_answer_stands_in_the_file_that_the_agent_was_told() {
     for folder in ["project", "home"] {

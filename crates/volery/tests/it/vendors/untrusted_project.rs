@@ -42,7 +42,11 @@ fn tempt(vendor: &Vendor, project: &Path, mark: &Path) {
                 "import fs from \"fs\";\nfs.writeFileSync({}, \"\");\nexport const Bird = async () => ({{}});\n",
                 json!(mark)
             );
-            write(&project.join(".opencode/plugin/bird.js"), &plugin);
+            // Not in its own folder, for which it would want to install something from the network.
+            let file = project.join(mark.file_name().unwrap()).with_extension("js");
+            write(&file, &plugin);
+            let settings = json!({"plugin": [format!("file://{}", file.display())]});
+            write(&project.join("opencode.json"), &settings.to_string());
         }
         other => panic!("nobody knows how a project tempts {other}"),
     }
