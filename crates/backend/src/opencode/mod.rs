@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 
 use crate::contract::{
     Backend, Capabilities, Drive, Feed, Place, PrepareError, PriceList, ProcessDrive, ProjectProgram,
-    ProjectPrograms, Setting, WorkFile, permitted_args,
+    Setting, WorkFile, permitted_args,
 };
 use crate::mcp_config::{self, OWN_SERVER};
 use crate::program::Program;
@@ -99,7 +99,8 @@ pub(crate) fn programs_of_project(folders: &[&Path]) -> Vec<ProjectProgram> {
     const ENDINGS: [&str; 8] = ["js", "ts", "mjs", "cjs", "mts", "cts", "jsx", "tsx"];
     let mut found = PROJECT.programs(folders);
     found.extend(project_settings::loaded("opencode", folders, &WITHIN, &ENDINGS));
-    found
+    // What it offers to turn them off does so in some runs and in others not.
+    found.into_iter().map(|program| ProjectProgram { can_be_off: false, ..program }).collect()
 }
 
 pub struct Opencode;
@@ -180,10 +181,8 @@ impl Backend for Opencode {
         let config = config(spec, place, &agent, &mut files);
         let plain = |name: &str, value: &str| (name.to_owned(), Setting::Plain(value.to_owned()));
         let mut set = vec![plain(CONFIG, &config), plain("OPENCODE_DISABLE_AUTOUPDATE", "1")];
-        if setup.context == Context::None || place.project_programs == ProjectPrograms::Off {
-            set.push(plain("OPENCODE_DISABLE_PROJECT_CONFIG", "1"));
-        }
         if setup.context == Context::None {
+            set.push(plain("OPENCODE_DISABLE_PROJECT_CONFIG", "1"));
             set.push(plain("OPENCODE_DISABLE_CLAUDE_CODE_PROMPT", "1"));
         }
         Ok(Drive::Process(ProcessDrive {
@@ -260,16 +259,11 @@ fn config(spec: &RunSpec, place: &Place<'_>, agent: &str, files: &mut Vec<WorkFi
     let decisions = decisions.to_json();
     let system = format!("{{file:{}}}", place.file(SYSTEM_FILE));
     let has_system = !spec.system_prompt.trim().is_empty();
-    let mut instructions = instructions_of_project(spec, place);
-    let prompt = match setup.prompt_mode {
-        _ if !has_system => String::new(),
-        PromptMode::Append => {
-            instructions.push(place.file(SYSTEM_FILE));
-            String::new()
-        }
-        PromptMode::Replace => format!(",\"prompt\":{}", json!(system)),
+    let (prompt, instructions) = match setup.prompt_mode {
+        _ if !has_system => (String::new(), json!([])),
+        PromptMode::Append => (String::new(), json!([place.file(SYSTEM_FILE)])),
+        PromptMode::Replace => (format!(",\"prompt\":{}", json!(system)), json!([])),
     };
-    let instructions = json!(instructions);
     let servers = permission::servers(&hidden(mcp_config::servers(spec, place), place, files));
     format!(
         "{{\"autoupdate\":false,\"share\":\"disabled\",\"instructions\":{instructions},\"mcp\":{},\
@@ -277,16 +271,6 @@ fn config(spec: &RunSpec, place: &Place<'_>, agent: &str, files: &mut Vec<WorkFi
         Value::Object(servers),
         json!(agent)
     )
-}
-
-/// Returns the files of instructions that are left out together with the project's settings, and shall not be.
-fn instructions_of_project(spec: &RunSpec, place: &Place<'_>) -> Vec<String> {
-    if place.project_programs == ProjectPrograms::On || spec.setup.context == Context::None {
-        return Vec::new();
-    }
-    let mut folders = vec![spec.directory.as_str(), spec.project.as_str()];
-    folders.dedup();
-    folders.into_iter().map(|folder| format!("{folder}/AGENTS.md")).collect()
 }
 
 /// Puts each text that refers to variables into a file, and a reference to the file into its place.

@@ -320,22 +320,15 @@ fn which_agents_it_may_delegate_to_is_said_by_pattern() {
 }
 
 #[test]
-fn what_a_project_that_is_not_trusted_names_is_left_out_and_its_instructions_stay() {
-    let mut spec = sample::spec("opencode");
-    spec.directory = "/p/sub".to_owned();
-    let found = Found { argv: vec!["/bin/opencode".to_owned()], version: None };
-    let place = Place {
-        work: Path::new("/w"),
-        own_program: Path::new("/v"),
-        found: Some(&found),
-        session_used: None,
-        project_programs: crate::contract::ProjectPrograms::Off,
-    };
-    let Drive::Process(drive) = Opencode.prepare(&spec, &place).unwrap() else { panic!("a process") };
-    let off = ("OPENCODE_DISABLE_PROJECT_CONFIG".to_owned(), Setting::Plain("1".to_owned()));
-    assert!(drive.set.contains(&off));
-    let Some((_, Setting::Plain(config))) = drive.set.iter().find(|(name, _)| name == CONFIG) else {
-        panic!()
-    };
-    assert!(config.contains("/p/sub/AGENTS.md") && config.contains("/p/AGENTS.md"), "{config}");
+fn what_a_project_would_execute_is_found_and_cannot_be_turned_off() {
+    let project = tempfile::tempdir().unwrap();
+    let plugins = project.path().join(".opencode/plugin");
+    std::fs::create_dir_all(&plugins).unwrap();
+    std::fs::write(plugins.join("bird.js"), "").unwrap();
+    let settings = r#"{"plugin": ["bird"], "model": "x/y", "mcp": {"a": {}}}"#;
+    std::fs::write(project.path().join("opencode.json"), settings).unwrap();
+    let found = Opencode.project_programs(&[project.path()]);
+    let said: Vec<(&str, bool)> =
+        found.iter().map(|program| (program.says.as_str(), program.can_be_off)).collect();
+    assert_eq!(said, [("opencode, plugin: [\"bird\"]", false), ("opencode, plug-in: bird.js", false)]);
 }

@@ -115,6 +115,6 @@ macro_rules! tempted {
 }
 
 tempted! {
-    is_left_out: claude = "claude", qwen = "qwen", opencode = "opencode";
-    is_refused: gemini = "gemini", acp_claude = "acp-claude", acp_qwen = "acp-qwen";
+    is_left_out: claude = "claude", qwen = "qwen";
+    is_refused: gemini = "gemini", opencode = "opencode", acp_claude = "acp-claude", acp_qwen = "acp-qwen";
 }
