@@ -10,6 +10,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::process;
 
+mod asked;
+#[cfg(test)]
+mod tests;
+
+pub use asked::ask_version;
+
 /// How many folders above a program its package is looked for.
 const PACKAGE_LEVELS: usize = 5;
 /// The longest description of a package that is read.
@@ -25,8 +31,40 @@ pub struct Program {
     pub natives: &'static [&'static str],
     /// A variable by which a user says where the program is, instead of the search path.
     pub variable: Option<&'static str>,
-    /// The versions that were tried: older and newer ones run with a warning.
-    pub tried: (&'static str, &'static str),
+    /// Others than these run with a warning.
+    pub tried: Tried,
+}
+
+/// The versions that a backend is known to fit: the oldest and the newest.
+#[derive(Debug, Clone, Copy)]
+pub enum Tried {
+    /// The real program was tried.
+    Real(&'static str, &'static str),
+    /// The same, where the package counts in another way than the program that is in it.
+    Packaged { package: (&'static str, &'static str), own: (&'static str, &'static str) },
+    /// The program could not be had; these are the versions that its documentation tells of.
+    Documented(&'static str, &'static str),
+    /// It could not be had, and its documentation names no version.
+    Never,
+}
+
+/// What is known of a program's version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Version {
+    /// By its package.
+    Package(String),
+    /// By its own word.
+    Own(String),
+    Unknown,
+}
+
+impl Version {
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Self::Package(text) | Self::Own(text) => Some(text),
+            Self::Unknown => None,
+        }
+    }
 }
 
 /// A program that was found.
@@ -69,7 +107,7 @@ impl Program {
     fn resolve(&self, named: &Path, path: &OsStr) -> Found {
         let real = std::fs::canonicalize(named).unwrap_or_else(|_| named.to_owned());
         let version = version_of(&real);
-        let native = real.ancestors().find(|folder| folder.ends_with("node_modules")).and_then(|modules| {
+        let native = module_folders(&real).into_iter().find_map(|modules| {
             self.natives.iter().map(|native| modules.join(native)).find(|native| native.is_file())
         });
         let target = native.unwrap_or(real);
@@ -80,24 +118,45 @@ impl Program {
     }
 
     /// Returns what is worth saying about a version that nobody has tried.
-    pub fn doubt(&self, version: Option<&str>) -> Option<String> {
-        let version = version?;
-        let (oldest, newest) = self.tried;
+    pub fn doubt(&self, version: &Version) -> Option<String> {
         let name = self.names.first().copied().unwrap_or_default();
+        let (oldest, newest, how) = match (self.tried, version) {
+            (Tried::Real(oldest, newest), _) => (oldest, newest, "that volery was tried with"),
+            (Tried::Packaged { package, .. }, Version::Package(_)) => {
+                (package.0, package.1, "that volery was tried with")
+            }
+            (Tried::Packaged { own, .. }, Version::Own(_) | Version::Unknown) => {
+                (own.0, own.1, "that volery was tried with")
+            }
+            (Tried::Documented(oldest, newest), _) => (oldest, newest, "whose documentation volery goes by"),
+            (Tried::Never, version) => {
+                let version = version.text().map(|version| format!(" {version}")).unwrap_or_default();
+                return Some(format!(
+                    "{name}{version} was not tried with volery, which goes by its documentation"
+                ));
+            }
+        };
+        let Some(version) = version.text() else {
+            let known = if oldest == newest { oldest.to_owned() } else { format!("{oldest} to {newest}") };
+            return Some(format!("{name} does not tell its version; {known} is what volery fits"));
+        };
         if is_before(version, oldest) {
-            return Some(format!(
-                "{name} {version} is older than {oldest}, the oldest that volery was tried with"
-            ));
+            return Some(format!("{name} {version} is older than {oldest}, the oldest {how}"));
         }
-        is_before(newest, version).then(|| {
-            format!("{name} {version} is newer than {newest}, the newest that volery was tried with")
-        })
+        is_beyond(version, newest)
+            .then(|| format!("{name} {version} is newer than {newest}, the newest {how}"))
     }
 }
 
 /// Tells whether a version comes before another, by its numbers.
 pub fn is_before(version: &str, other: &str) -> bool {
     numbers(version) < numbers(other)
+}
+
+/// Tells whether a version comes after another and is none of it: 3.1 is a version of 3.
+fn is_beyond(version: &str, other: &str) -> bool {
+    let other = numbers(other);
+    numbers(version).into_iter().take(other.len()).collect::<Vec<_>>() > other
 }
 
 fn numbers(version: &str) -> Vec<u64> {
@@ -113,72 +172,32 @@ fn runs_in_node(path: &Path) -> bool {
     line.starts_with(b"#!") && line.windows(4).any(|word| word == b"node")
 }
 
-/// Returns the version that the package of a program names.
+/// Returns the folders of packages in which a script of a package finds others, the nearest first: those within its own
+/// package, as a global installation nests them, and the one that it stands in.
+fn module_folders(script: &Path) -> Vec<PathBuf> {
+    let Some(outer) = modules_of(script) else { return Vec::new() };
+    let within = script.ancestors().skip(1).take_while(|folder| *folder != outer);
+    let nested = within.map(|folder| folder.join("node_modules"));
+    nested.chain(std::iter::once(outer.to_owned())).collect()
+}
+
+/// Returns the folder of packages that a file is in.
+fn modules_of(file: &Path) -> Option<&Path> {
+    file.ancestors().find(|folder| folder.ends_with("node_modules"))
+}
+
+/// Returns the version that the package of a program names. What stands in no folder of packages has none: a description
+/// somewhere above it is that of something else.
 fn version_of(program: &Path) -> Option<String> {
     #[derive(Deserialize)]
     struct Package {
         version: Option<String>,
     }
-    let manifests =
-        program.ancestors().skip(1).take(PACKAGE_LEVELS).map(|folder| folder.join("package.json"));
+    let outer = modules_of(program)?;
+    let folders = program.ancestors().skip(1).take(PACKAGE_LEVELS).take_while(|folder| *folder != outer);
+    let manifests = folders.map(|folder| folder.join("package.json"));
     let manifest: PathBuf = manifests.into_iter().find(|manifest| manifest.is_file())?;
     let mut text = String::new();
     std::fs::File::open(manifest).ok()?.take(PACKAGE_BYTES_MAX).read_to_string(&mut text).ok()?;
     serde_json::from_str::<Package>(&text).ok()?.version
-}
-
-#[cfg(test)]
-mod tests {
-    use std::os::unix::fs::{PermissionsExt, symlink};
-
-    use super::*;
-
-    const CODEX: Program = Program {
-        names: &["codex"],
-        natives: &["@openai/native/bin/codex"],
-        variable: None,
-        tried: ("0.166.0", "0.166.0"),
-    };
-
-    fn write(path: &Path, text: &str) {
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, text).unwrap();
-        std::fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
-    }
-
-    #[test]
-    fn the_native_program_is_found_behind_a_shim_and_a_link() {
-        let place = tempfile::tempdir().unwrap();
-        let root = place.path().canonicalize().unwrap();
-        let modules = root.join("lib/node_modules");
-        write(&modules.join("@openai/codex/bin/codex.js"), "#!/usr/bin/env node\n");
-        write(&modules.join("@openai/codex/package.json"), "{\"version\": \"0.166.0\"}");
-        std::fs::create_dir(root.join("bin")).unwrap();
-        symlink(modules.join("@openai/codex/bin/codex.js"), root.join("bin/codex")).unwrap();
-        write(&root.join("bin/node"), "");
-        let path = root.join("bin");
-        let found = CODEX.find(path.as_os_str()).unwrap();
-        let script = modules.join("@openai/codex/bin/codex.js");
-        let node = root.join("bin/node");
-        assert_eq!(found.argv, [node.display().to_string(), script.display().to_string()]);
-        assert_eq!(found.version.as_deref(), Some("0.166.0"));
-        write(&modules.join("@openai/native/bin/codex"), "\x7fELF");
-        let native = modules.join("@openai/native/bin/codex").display().to_string();
-        assert_eq!(CODEX.find(path.as_os_str()).unwrap().argv, std::slice::from_ref(&native));
-        write(&modules.join("@openai/native/bin/codex"), "#!/usr/bin/env node\n");
-        assert_eq!(CODEX.find(path.as_os_str()).unwrap().argv, [node.display().to_string(), native]);
-        assert_eq!(CODEX.find(OsStr::new("/nowhere")), None);
-    }
-
-    #[test]
-    fn versions_are_compared_by_their_numbers() {
-        assert!(is_before("2.1.97", "2.1.325"));
-        assert!(!is_before("2.1.325", "2.1.325"));
-        assert!(is_before("0.9.9", "0.10.0-alpha.1"));
-        let told = CODEX.doubt(Some("0.170.0")).unwrap();
-        assert_eq!(told, "codex 0.170.0 is newer than 0.166.0, the newest that volery was tried with");
-        assert!(CODEX.doubt(Some("0.150.0")).unwrap().contains("is older than 0.166.0"));
-        assert_eq!(CODEX.doubt(Some("0.166.0")), None);
-        assert_eq!(CODEX.doubt(None), None);
-    }
 }

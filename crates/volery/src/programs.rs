@@ -1,9 +1,22 @@
-//! Where the programs of vendors are, for this user.
+//! Where the programs of vendors are, for this user, and of which version.
 
-use backend::program::{Found, Program};
+use std::collections::HashMap;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use backend::program::{Found, Program, Version, ask_version};
 use domain::launch::Launch;
 
-use crate::env;
+use crate::{clock, env};
+
+/// How many answers are remembered; one for each program, and for each of its updates while this process lives.
+const ANSWERS_MAX: usize = 64;
+
+/// What is started, and when the file was changed last.
+type Asked = (Vec<String>, (i64, i64));
+
+/// What programs said of their version, also that they said nothing: each is asked once.
+static ANSWERS: LazyLock<Mutex<HashMap<Asked, Version>>> = LazyLock::new(Mutex::default);
 
 /// Finds what a run starts: what its launch names, else the program where its user's variable says it is, else on the
 /// search path.
@@ -13,4 +26,45 @@ pub fn find(program: &Program, launch: &Launch) -> Option<Found> {
         (None, None) => program.find_for(&path, &env::get),
         (Some(_), _) | (_, Some(_)) => program.find_as(launch, &path),
     }
+}
+
+/// Returns what is worth saying about the version of what a run starts. What stands in a container is not asked.
+pub fn doubt(program: &Program, launch: &Launch) -> Option<String> {
+    if launch.container.is_some() {
+        return None;
+    }
+    find(program, launch).and_then(|found| program.doubt(&version(&found)))
+}
+
+/// Returns the version that the package of a program names, else what the program says when it is asked.
+pub fn version(found: &Found) -> Version {
+    if let Some(version) = &found.version {
+        return Version::Package(version.clone());
+    }
+    let Some(file) = found.argv.last().and_then(|file| std::fs::metadata(file).ok()) else {
+        return Version::Unknown;
+    };
+    let asked = (found.argv.clone(), (file.mtime(), file.mtime_nsec()));
+    // Held while the program is asked, so that two who want to know do not ask twice.
+    let mut answers = ANSWERS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(answer) = answers.get(&asked) {
+        return answer.clone();
+    }
+    let answer = ask(found).map_or(Version::Unknown, Version::Own);
+    if answers.len() >= ANSWERS_MAX {
+        answers.clear();
+    }
+    answers.insert(asked, answer.clone());
+    answer
+}
+
+/// Asks in an empty home, so that a program that unpacks itself or begins a log does so nowhere else.
+fn ask(found: &Found) -> Option<String> {
+    let tag = clock::new_tag();
+    let home = std::env::temp_dir().join(format!("volery-version-{tag:x}"));
+    std::fs::DirBuilder::new().mode(0o700).create(&home).ok()?;
+    let told = ask_version(found, &env::get("PATH").unwrap_or_default(), &home, tag);
+    // What cannot be removed is a temporary folder like any other.
+    let _ = std::fs::remove_dir_all(&home);
+    told
 }

@@ -7,7 +7,7 @@ use domain::run::{ModelError, RunSpec};
 use crate::contract::{Place, PriceList, ProcessDrive, ProjectProgram, WorkFile};
 use crate::loosened::{self, LoosenedBy};
 use crate::mcp_config;
-use crate::program::Program;
+use crate::program::{Program, Tried};
 use crate::user::User;
 
 /// An agent that needs no configuration.
@@ -146,10 +146,14 @@ const BY_NAME: Option<WithoutOthers> = Some(|spec, drive, _place, _user| {
     Ok(())
 });
 
-static CLAUDE_AGENT_ACP: Program =
-    Program { names: &["claude-agent-acp"], natives: &[], variable: None, tried: ("0.99.1", "0.99.1") };
+static CLAUDE_AGENT_ACP: Program = Program {
+    names: &["claude-agent-acp"],
+    natives: &[],
+    variable: None,
+    tried: Tried::Real("0.99.1", "0.99.1"),
+};
 static CODEX_ACP: Program =
-    Program { names: &["codex-acp"], natives: &[], variable: None, tried: ("2.6.0", "2.6.0") };
+    Program { names: &["codex-acp"], natives: &[], variable: None, tried: Tried::Real("2.6.0", "2.6.0") };
 
 /// Those that were tried for real, and kiro by its documentation.
 pub static KNOWN: [Known; 9] = [

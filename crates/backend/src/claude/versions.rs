@@ -1,9 +1,9 @@
 //! What differs between the versions of Claude Code, and which were tried.
 
-use crate::program::{Program, is_before};
+use crate::program::{Program, Tried, is_before};
 
 pub(super) static PROGRAM: Program =
-    Program { names: &["claude"], natives: &[], variable: None, tried: ("2.1.197", "2.1.325") };
+    Program { names: &["claude"], natives: &[], variable: None, tried: Tried::Real("2.1.197", "2.1.325") };
 
 /// The first version seen whose cost after a resume is that of the whole session. 2.1.197 reported the run's own.
 const CUMULATIVE_COST: &str = "2.1.312";

@@ -1,6 +1,6 @@
 //! Which versions of Codex were tried, and what they call things.
 
-use crate::program::Program;
+use crate::program::{Program, Tried};
 
 pub(super) static PROGRAM: Program = Program {
     names: &["codex"],
@@ -11,7 +11,7 @@ pub(super) static PROGRAM: Program = Program {
         "@openai/codex/vendor/aarch64-unknown-linux-musl/bin/codex",
     ],
     variable: None,
-    tried: ("0.166.0", "0.166.0"),
+    tried: Tried::Real("0.166.0", "0.166.0"),
 };
 
 /// Settings of every run. A feature that a version does not know earns a warning of Codex and nothing worse.

@@ -1,6 +1,6 @@
 //! What was tried of GitHub Copilot's program, and the words it uses.
 
-use crate::program::Program;
+use crate::program::{Program, Tried};
 
 pub(crate) static PROGRAM: Program = Program {
     names: &["copilot"],
@@ -11,7 +11,7 @@ pub(crate) static PROGRAM: Program = Program {
         "@github/copilot-linuxmusl-arm64/copilot",
     ],
     variable: None,
-    tried: ("1.0.102", "1.0.102"),
+    tried: Tried::Real("1.0.102", "1.0.102"),
 };
 
 /// How the program says that it does not know a session.

@@ -13,17 +13,17 @@ use crate::combined_prompt::{self, ARGUMENT_BYTES_MAX};
 use crate::contract::{
     Backend, Capabilities, Drive, Feed, Place, PrepareError, ProcessDrive, Setting, inexpressible,
 };
-use crate::program::Program;
+use crate::program::{Program, Tried};
 use crate::user::User;
 
 const KIND: &str = "cursor";
 
-/// The newer name is also that of other programs, so the older one counts first. No version was tried.
+/// The newer name is also that of other programs, so the older one counts first. None was had to try.
 static PROGRAM: Program = Program {
     names: &["cursor-agent", "agent"],
     natives: &[],
     variable: Some("CURSOR_AGENT_BIN"),
-    tried: ("0", "9999"),
+    tried: Tried::Never,
 };
 
 const KEY: &str = "CURSOR_API_KEY";

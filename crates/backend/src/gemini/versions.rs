@@ -2,10 +2,10 @@
 
 use domain::permission::ToolKind;
 
-use crate::program::Program;
+use crate::program::{Program, Tried};
 
 pub(crate) static PROGRAM: Program =
-    Program { names: &["gemini"], natives: &[], variable: None, tried: ("0.61.0", "0.61.0") };
+    Program { names: &["gemini"], natives: &[], variable: None, tried: Tried::Real("0.61.0", "0.61.0") };
 
 /// What its tools do.
 const TOOLS: [(ToolKind<'static>, &[&str]); 7] = [

@@ -2,14 +2,13 @@
 
 use domain::run::ModelError;
 
-use crate::program::Program;
+use crate::program::{Program, Tried};
 
-/// The version is that of the package; the program calls the same one 1.34.0.
 pub(crate) static PROGRAM: Program = Program {
     names: &["goose"],
     natives: &["@aaif/goose-binary-linux-x64/bin/goose", "@aaif/goose-binary-linux-arm64/bin/goose"],
     variable: None,
-    tried: ("0.20.1", "0.20.1"),
+    tried: Tried::Packaged { package: ("0.20.1", "0.20.1"), own: ("1.34.0", "1.34.0") },
 };
 
 /// The value of the variable that takes the place of all extensions in its user's settings: those that are part of the

@@ -13,14 +13,14 @@ use crate::combined_prompt;
 use crate::contract::{
     Backend, Capabilities, Drive, Feed, Place, PrepareError, PriceList, ProcessDrive, Setting, WorkFile,
 };
-use crate::program::Program;
+use crate::program::{Program, Tried};
 
 const KIND: &str = "grok";
 const PROMPT_FILE: &str = "prompt.md";
 
-/// No version was tried.
+/// None was had to try, and its documentation names no version.
 static PROGRAM: Program =
-    Program { names: &["grok"], natives: &[], variable: Some("GROK_BIN"), tried: ("0", "9999") };
+    Program { names: &["grok"], natives: &[], variable: Some("GROK_BIN"), tried: Tried::Never };
 
 const VARIABLES: &[&str] = &["GROK_HOME", "GROK_MODELS_BASE_URL", "GROK_XAI_API_BASE_URL", "XAI_API_KEY"];
 

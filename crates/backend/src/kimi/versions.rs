@@ -3,11 +3,11 @@
 use domain::permission::ToolKind;
 use domain::run::ModelError;
 
-use crate::program::Program;
+use crate::program::{Program, Tried};
 
 /// The package `kimi-cli` of another registry has a program of the same name, which does nothing but say so.
 pub(crate) static PROGRAM: Program =
-    Program { names: &["kimi"], natives: &[], variable: None, tried: ("2.1.0", "2.1.0") };
+    Program { names: &["kimi"], natives: &[], variable: None, tried: Tried::Real("2.1.0", "2.1.0") };
 
 /// Stands for its own system prompt in an agent file.
 pub(super) const BASE_PROMPT: &str = "${base_prompt}";

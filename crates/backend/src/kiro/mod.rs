@@ -24,7 +24,7 @@ use crate::contract::{
     Backend, Capabilities, Drive, Feed, Place, PrepareError, ProcessDrive, Setting, WorkFile, permitted_args,
 };
 use crate::mcp_config;
-use crate::program::Program;
+use crate::program::{Program, Tried};
 use crate::worded_schema;
 
 const KIND: &str = "kiro";
@@ -38,9 +38,9 @@ const OWN_AGENTS: &str = "/.kiro/agents/";
 /// Where Kiro finds its user's agents, since version 2.3; logins are elsewhere.
 const HOME_VARIABLE: &str = "KIRO_HOME";
 
-/// No version was tried.
+/// None was had to try. Its documentation tells of versions 2 and 3; `KIRO_HOME` came with 2.3.
 pub(crate) static PROGRAM: Program =
-    Program { names: &["kiro-cli"], natives: &[], variable: None, tried: ("0", "9999") };
+    Program { names: &["kiro-cli"], natives: &[], variable: None, tried: Tried::Documented("2.3", "3") };
 
 pub(crate) const VARIABLES: &[&str] = &[
     "AWS_ACCESS_KEY_ID",

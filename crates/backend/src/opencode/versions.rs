@@ -1,6 +1,6 @@
 //! What was tried of opencode, and the words it uses.
 
-use crate::program::Program;
+use crate::program::{Program, Tried};
 
 pub(crate) static PROGRAM: Program = Program {
     names: &["opencode"],
@@ -11,7 +11,7 @@ pub(crate) static PROGRAM: Program = Program {
         "opencode-linux-x64-baseline/bin/opencode",
     ],
     variable: None,
-    tried: ("1.18.33", "1.18.33"),
+    tried: Tried::Real("1.18.33", "1.18.33"),
 };
 
 /// How the program says that it does not know a session.

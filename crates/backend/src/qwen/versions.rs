@@ -2,14 +2,14 @@
 
 use domain::permission::ToolKind;
 
-use crate::program::Program;
+use crate::program::{Program, Tried};
 
 pub(crate) static PROGRAM: Program = Program {
     names: &["qwen"],
     // What is on the search path starts this in another process, and leaves it behind when it is killed.
     natives: &["@qwen-code/qwen-code/cli.js"],
     variable: None,
-    tried: ("0.24.4", "0.24.4"),
+    tried: Tried::Real("0.24.4", "0.24.4"),
 };
 
 /// What its tools do.

@@ -96,8 +96,7 @@ pub(super) fn unhonoured(wishes: &Wishes<'_>, spec: &BackendSpec) -> Vec<String>
     ];
     let mut sentences: Vec<String> = sentences.into_iter().flatten().collect();
     if let Some(program) = backend.program() {
-        let found = crate::programs::find(program, &Launch::of(&spec.options));
-        sentences.extend(program.doubt(found.and_then(|found| found.version).as_deref()));
+        sentences.extend(crate::programs::doubt(program, &Launch::of(&spec.options)));
     }
     if !can.session && Launch::of(&spec.options).sessions.is_some() {
         sentences.push(format!("the folder of sessions is not honoured by {name}"));

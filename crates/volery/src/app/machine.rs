@@ -37,7 +37,7 @@ pub struct Sandboxes {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VendorProgram {
     pub backend: &'static str,
-    /// What is started, and the version that its package names.
+    /// What is started, and its version.
     pub found: Option<(String, Option<String>)>,
     pub doubt: Option<String>,
     pub login: Option<LoginFound>,
@@ -96,18 +96,21 @@ fn probe_sandboxes() -> Sandboxes {
     }
 }
 
-/// Looks for the program of every vendor; starts none.
+/// Looks for the program of every vendor. One that no package tells the version of is asked for it.
 fn probe_vendors() -> Vec<VendorProgram> {
     let vendors = backend::registry::vendors();
     vendors
         .map(|(backend, program)| {
             let found = crate::programs::find(program, &Launch::default());
+            let version = found.as_ref().map(crate::programs::version);
             VendorProgram {
                 backend,
                 login: found.as_ref().and_then(|_| contract::login(backend)),
                 contract: None,
-                doubt: found.as_ref().and_then(|found| program.doubt(found.version.as_deref())),
-                found: found.map(|found| (found.argv.join(" "), found.version)),
+                doubt: version.as_ref().and_then(|version| program.doubt(version)),
+                found: found
+                    .zip(version)
+                    .map(|(found, version)| (found.argv.join(" "), version.text().map(ToOwned::to_owned))),
             }
         })
         .collect()

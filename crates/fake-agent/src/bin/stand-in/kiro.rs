@@ -41,7 +41,7 @@ const NO_AGENT: u8 = 4;
 
 pub(crate) fn run(arguments: &[String]) -> u8 {
     if arguments.first().is_some_and(|word| word == "--version") {
-        say("kiro-cli 2.2.0-stand-in");
+        say("kiro-cli 2.3.0-stand-in");
         return 0;
     }
     let Some(("chat", rest)) = arguments.split_first().map(|(word, rest)| (word.as_str(), rest)) else {

@@ -1,0 +1,52 @@
+//! Asks a program for its version, where no package tells it: in a home of nobody's, without a word to read, and not for
+//! longer than a program may take that only has to say its name.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::Found;
+use crate::contract::Exit;
+use crate::process::{CaptureRequest, capture};
+
+/// The slowest program that was seen takes two seconds and a half.
+const TIME_MAX: Duration = Duration::from_secs(6);
+const OUTPUT_BYTES_MAX: usize = 16 << 10;
+const VERSION_BYTES_MAX: usize = 64;
+
+/// Returns the version that a program tells. It gets no variable but the search path and this folder, which is its home,
+/// and it may leave something there.
+pub fn ask_version(found: &Found, path: &OsString, home: &Path, tag: u64) -> Option<String> {
+    let (program, rest) = found.argv.split_first()?;
+    let args: Vec<OsString> = rest.iter().map(Into::into).chain([OsString::from("--version")]).collect();
+    let env = [("PATH", path.clone()), ("HOME", home.into()), ("TMPDIR", home.into())]
+        .map(|(name, value)| (OsString::from(name), value));
+    let captured = capture(&CaptureRequest {
+        program: Path::new(program),
+        args: &args,
+        env: &env,
+        directory: home,
+        tag,
+        input: &[],
+        deadline: Instant::now() + TIME_MAX,
+        output_bytes_max: OUTPUT_BYTES_MAX,
+    });
+    let captured = captured.ok().filter(|captured| captured.exit == Exit::Code(0))?;
+    version_in(&String::from_utf8_lossy(&captured.stdout))
+}
+
+/// Finds the first word that is a version: numbers with a point between them.
+pub(super) fn version_in(text: &str) -> Option<String> {
+    let words = text.split(|letter: char| letter.is_whitespace() || "(),;:\"'".contains(letter));
+    let words = words.map(|word| word.trim_start_matches(['v', 'V']).trim_end_matches('.'));
+    let mut versions = words.filter(|word| {
+        let mut parts = word.splitn(3, '.');
+        let whole = parts.next().is_some_and(is_number);
+        whole && parts.next().is_some_and(|part| part.starts_with(|letter: char| letter.is_ascii_digit()))
+    });
+    versions.find(|word| word.len() <= VERSION_BYTES_MAX).map(ToOwned::to_owned)
+}
+
+fn is_number(part: &str) -> bool {
+    !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit())
+}
