@@ -19,8 +19,8 @@ use crate::contract::{
 use crate::program::Program;
 use crate::user::User;
 use crate::worded_schema;
-use versions::BASE_PROMPT;
 pub(crate) use versions::PROGRAM;
+use versions::{BASE_PROMPT, INSTRUCTIONS};
 
 const KIND: &str = "kimi";
 const AGENT_FILE: &str = "agent.md";
@@ -125,7 +125,7 @@ fn agent(spec: &RunSpec) -> String {
     let tools = tools::allowed(&setup.permission, setup.tools.as_deref());
     let system = spec.system_prompt.trim();
     let body = match setup.prompt_mode {
-        PromptMode::Replace if !system.is_empty() => system.to_owned(),
+        PromptMode::Replace if !system.is_empty() => format!("{system}\n\n{INSTRUCTIONS}"),
         PromptMode::Append | PromptMode::Replace => format!("{BASE_PROMPT}\n\n{system}"),
     };
     // JSON is YAML too, and needs no care about quotes.

@@ -4,7 +4,7 @@
 use domain::run::{AgentEnd, Failure, ModelError, Stream as Pipe};
 use serde_json::Value;
 
-use super::versions::{ERRORS, FAILED, WRONG};
+use super::versions::{ERRORS, FAILED, UNKNOWN_TOOL, WRONG};
 use crate::contract::{Answer, Conclusion, Exit, Reader, Report};
 use crate::kept::{self, Kept};
 use crate::lines::{Line, Lines};
@@ -44,8 +44,11 @@ impl Stream {
             (Some("assistant"), _) => self.message(&event),
             (Some("tool"), _) => {
                 let (id, output) = (text(&event["tool_call_id"]), text(&event["content"]));
-                let ok = event["is_error"] != true;
-                vec![Report::ToolReturned { id, ok, output }]
+                let missing = missing_tool(&output);
+                let denied =
+                    missing.map(|tool| Report::Warned(format!("denied: {tool}: the agent has no such tool")));
+                let ok = event["is_error"] != true && denied.is_none();
+                denied.into_iter().chain([Report::ToolReturned { id, ok, output }]).collect()
             }
             (Some("meta"), Some("session.resume_hint")) => {
                 self.complete |= event["session_id"].is_string();
@@ -120,6 +123,13 @@ impl Reader for Stream {
         }
         conclusion
     }
+}
+
+/// Returns the tool that a run tried to use and does not have.
+fn missing_tool(output: &str) -> Option<String> {
+    let (before, after) = UNKNOWN_TOOL;
+    let name = output.trim().strip_prefix(before)?.strip_suffix(after)?;
+    (!name.contains('"')).then(|| kept::message(name))
 }
 
 fn text(value: &Value) -> String {

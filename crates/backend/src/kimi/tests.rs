@@ -143,3 +143,28 @@ fn a_permission_is_a_list_of_tools() {
     assert_eq!(Kimi.unenforceable(&safe, &json!(null)).len(), 1);
     assert_eq!(Kimi.unenforceable(&rules, &json!(null)), Vec::<String>::new());
 }
+
+#[test]
+fn a_tool_that_the_agent_may_not_have_is_told_as_denied() {
+    let line =
+        |output: &str| format!("{}\n", json!({"role": "tool", "tool_call_id": "c", "content": output}));
+    let mut stream = Stream::new(false);
+    let refused = stream.feed(Pipe::Stdout, line("Tool \"Bash\" not found").as_bytes());
+    let output = "Tool \"Bash\" not found".to_owned();
+    let expected = [
+        Report::Warned("denied: Bash: the agent has no such tool".to_owned()),
+        Report::ToolReturned { id: "c".to_owned(), ok: false, output },
+    ];
+    assert_eq!(refused, expected);
+    let said = "grep says: Tool \"x\" not found".to_owned();
+    let allowed = stream.feed(Pipe::Stdout, line(&said).as_bytes());
+    assert_eq!(allowed, [Report::ToolReturned { id: "c".to_owned(), ok: true, output: said }]);
+}
+
+#[test]
+fn an_agent_that_replaces_the_prompt_keeps_the_instructions_of_its_directory() {
+    let mut spec = sample::spec("kimi");
+    spec.system_prompt = "Be brief.".to_owned();
+    spec.setup.prompt_mode = PromptMode::Replace;
+    assert!(agent(&spec).ends_with("---\nBe brief.\n\n${agents_md}\n"), "{}", agent(&spec));
+}

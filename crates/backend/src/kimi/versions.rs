@@ -9,6 +9,8 @@ use crate::program::{Program, Tried};
 pub(crate) static PROGRAM: Program =
     Program { names: &["kimi"], natives: &[], variable: None, tried: Tried::Real("2.1.0", "2.1.0") };
 
+/// Stands for the instructions of the directory in an agent file; its own system prompt holds them already.
+pub(super) const INSTRUCTIONS: &str = "${agents_md}";
 /// Stands for its own system prompt in an agent file.
 pub(super) const BASE_PROMPT: &str = "${base_prompt}";
 
@@ -32,6 +34,9 @@ pub(super) const TOOLS: [(&str, ToolKind<'static>); 16] = [
     ("Agent", ToolKind::Delegate),
     ("AgentSwarm", ToolKind::Delegate),
 ];
+
+/// How it answers the use of a tool that the run does not have: this, the name, and then that.
+pub(super) const UNKNOWN_TOOL: (&str, &str) = ("Tool \"", "\" not found");
 
 /// How its error stream says that a run has failed.
 pub(super) const FAILED: &str = "error: failed to run prompt: ";
