@@ -2,7 +2,7 @@
 //! the tests. It writes a transcript for people and names no session. It finds its last conversation, its agents and
 //! its MCP servers by the directory it works in: a run gets one of its own, with an agent in it that has what the
 //! run's agent has, and nothing of the project's. Only an agent that the project defines for Kiro itself works in the
-//! project. So a later run cannot continue a conversation by it, unless whoever starts it gives it a folder for
+//! project, or, if it may be asked once more, with the project's `.kiro`. So a later run cannot continue a conversation by it, unless whoever starts it gives it a folder for
 //! sessions: then each has a directory there, which is its name.
 
 mod agent_file;
@@ -10,7 +10,7 @@ mod answer_tool;
 mod container;
 mod reader;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use domain::agent::Delegates;
 use domain::id::SessionId;
@@ -166,6 +166,7 @@ impl Backend for Kiro {
             Feed::Nothing
         };
         let mut files = given.files;
+        files.extend(project_agents(spec, &launch));
         let response_file = setup.response_file.as_ref().map(|_| response_name(&launch));
         // What an earlier attempt left there is no answer of this one.
         files.extend(response_file.as_ref().map(|name| WorkFile::plain(name, "")));
@@ -294,10 +295,16 @@ fn in_directory(directory: &str, prompt: &str) -> String {
 
 /// Tells whether a conversation without an answer is asked once more, which needs a directory of its own.
 fn asks_again(spec: &RunSpec) -> bool {
-    let asks = spec.setup.response_file.as_ref().is_some_and(|file| file.summary_template.is_some());
-    // It looks for a project's own agents below the directory it works in.
-    let at_home = !own_agent(spec) || !spec.source.starts_with(&spec.project);
-    asks && (at_home || keeps(&Launch::of(&spec.backend.options)))
+    spec.setup.response_file.as_ref().is_some_and(|file| file.summary_template.is_some())
+}
+
+/// Returns what makes a project's own agents known in a directory of the run's own: Kiro looks for them below the one
+/// that it works in.
+fn project_agents(spec: &RunSpec, launch: &Launch) -> Option<WorkFile> {
+    let elsewhere = asks_again(spec) && own_agent(spec) && !keeps(launch);
+    let (project, _) = spec.source.rsplit_once(OWN_AGENTS).filter(|_| elsewhere)?;
+    let name = format!("{SESSION_FOLDER}/.kiro");
+    spec.source.starts_with(&spec.project).then(|| WorkFile::link(&name, Path::new(project).join(".kiro")))
 }
 
 /// Tells whether Kiro knows the agent from its own file.

@@ -76,7 +76,10 @@ impl Transcript {
         {
             text = rest.trim_end();
         }
-        text.strip_prefix("> ").unwrap_or(text).trim().to_owned()
+        // What marks an answer stands there also where there is none.
+        let marked =
+            text.strip_prefix('>').filter(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace));
+        marked.unwrap_or(text).trim().to_owned()
     }
 
     fn says_login(&self, text: &str) -> bool {

@@ -194,12 +194,22 @@ fn an_attempt_that_asks_once_more_resumes_in_a_directory_of_its_own() {
     };
     assert_eq!(folder("/home/me/.kiro/agents/coder.json", true), Some("/w/session".into()));
     assert_eq!(folder("/home/me/.kiro/agents/coder.json", false), None);
-    assert_eq!(folder("/p/.kiro/agents/coder.json", true), None, "it would not find its agent");
+    assert_eq!(folder("/p/.kiro/agents/coder.json", true), Some("/w/session".into()));
+    assert_eq!(folder("/p/.kiro/agents/coder.json", false), None);
+    // There it finds its agent by the project's folder.
+    let own = drive(|spec| {
+        protocol(spec);
+        spec.source = "/p/.kiro/agents/coder.json".to_owned();
+    });
+    assert_eq!(own.argv[5..7], ["--agent", "coder"]);
+    assert!(own.files.contains(&WorkFile::link("session/.kiro", "/p/.kiro".into())), "{:?}", own.files);
 }
 
 #[test]
 fn silence_can_be_asked_again_and_a_trailer_is_no_answer() {
-    for stdout in ["", "\x1b[0m\n \u{25b8} Credits: 0.39 \u{2022} Time: 15s\n"] {
+    for stdout in
+        ["", "> ", "\x1b[38;5;141m> \x1b[0m\n", "\x1b[0m\n \u{25b8} Credits: 0.39 \u{2022} Time: 15s\n"]
+    {
         let mut reader = Transcript::new(Expected { asked_again: true, ..Expected::default() });
         reader.feed(Pipe::Stdout, stdout.as_bytes());
         reader.feed(Pipe::Stderr, CREDITS.as_bytes());

@@ -9,6 +9,21 @@ use super::place::{Place, Vendor};
 
 /// Defines `worker` in Kiro's form, in the project or for the user, and asks it.
 fn ask(folder: &str, allowed: &[&str], script: impl FnOnce(&Place) -> Vec<Reply>) -> (Place, Value) {
+    ask_by(folder, allowed, script, &[])
+}
+
+/// The same, with what it is asked if it says nothing.
+fn ask_with_summary(folder: &str, script: Vec<Reply>) -> (Place, Value) {
+    let summary = ("_context-summary.md", "Sum up what you did.");
+    ask_by(folder, &["fs_write"], |_| script, &[summary])
+}
+
+fn ask_by(
+    folder: &str,
+    allowed: &[&str],
+    script: impl FnOnce(&Place) -> Vec<Reply>,
+    templates: &[(&str, &str)],
+) -> (Place, Value) {
     let vendor = Vendor::named("kiro");
     let place = Place::make(&vendor, "own agents", Vec::new()).expect("a stand-in is always there");
     place.offline.server().add(script(&place));
@@ -23,6 +38,9 @@ fn ask(folder: &str, allowed: &[&str], script: impl FnOnce(&Place) -> Vec<Reply>
     fs::create_dir_all(&prompts).unwrap();
     let template = "Write your answer to {{RESPONSE_FILE}}, working in {{WORKING_DIRECTORY}}.";
     fs::write(prompts.join("_system.md"), template).unwrap();
+    for (name, text) in templates {
+        fs::write(prompts.join(name), text).unwrap();
+    }
     let run = place.run("Count the herons.", &[]);
     (place, run)
 }
@@ -125,4 +143,16 @@ fn a_tool_that_is_not_trusted_is_refused_and_the_run_ends() {
     let told = place.offline.server().asks();
     let refusal = &told[1].last_result().unwrap().text;
     assert_eq!(refusal, "Tool use denied: execute_bash is not trusted");
+}
+
+#[test]
+fn an_agent_that_says_nothing_is_asked_for_a_summary_wherever_its_file_stands() {
+    for folder in ["project", "home"] {
+        let (place, run) = ask_with_summary(folder, vec![Reply::say(""), Reply::say("Three herons.")]);
+        assert_eq!((&run["status"], &run["result"]), (&json!("succeeded"), &json!("Three herons.")), "{run}");
+        let asks = place.offline.server().asks();
+        assert_eq!(asks.last().unwrap().last_user_text(), "Sum up what you did.");
+        let seen = place.offline.server().seen();
+        assert!(seen.iter().all(|seen| seen.body.to_string().contains("You count twice.")), "another agent");
+    }
 }
