@@ -6,7 +6,7 @@ use domain::permission::{Permission, Rule, ToolKind};
 use domain::run::RunSpec;
 use serde_json::{Map, Value, json};
 
-use crate::contract::{Place, WorkFile};
+use crate::contract::{Place, SECRET_PREFIX, WorkFile};
 
 /// What our own server is called in an agent's configuration.
 pub const OWN_SERVER: &str = "volery";
@@ -55,8 +55,18 @@ pub fn variables(spec: &RunSpec) -> Vec<String> {
 
 /// Returns the file with the servers.
 pub fn file(spec: &RunSpec, place: &Place<'_>) -> WorkFile {
-    let text = json!({ "mcpServers": servers(spec, place) }).to_string();
-    WorkFile::with_variables("mcp.json", text, variables(spec))
+    written("mcp.json", &json!({ "mcpServers": servers(spec, place) }), spec)
+}
+
+/// Returns a file that holds the servers of a run among other things.
+pub fn written(name: &str, content: &Value, spec: &RunSpec) -> WorkFile {
+    let name = if holds_secrets(spec) { format!("{SECRET_PREFIX}{name}") } else { name.to_owned() };
+    WorkFile { variables: variables(spec), ..WorkFile::plain(&name, content.to_string()) }
+}
+
+/// Tells whether servers are handed values, which may be secrets wherever they come from.
+pub fn holds_secrets(spec: &RunSpec) -> bool {
+    spec.setup.mcp_servers.iter().any(|server| server.has_literals() || !server.variables().is_empty())
 }
 
 fn entry(server: &McpServer) -> Value {
@@ -66,5 +76,32 @@ fn entry(server: &McpServer) -> Value {
         }
         Transport::Http { url, headers } => json!({"type": "http", "url": url, "headers": headers}),
         Transport::Sse { url, headers } => json!({"type": "sse", "url": url, "headers": headers}),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::sample;
+
+    fn named(servers: &str) -> String {
+        let mut spec = sample::spec("claude");
+        spec.setup.mcp_servers = serde_json::from_str(servers).unwrap();
+        let place =
+            Place { work: Path::new("/w"), own_program: Path::new("/v"), found: None, session_used: None };
+        file(&spec, &place).name
+    }
+
+    #[test]
+    fn a_file_with_a_value_goes_with_the_run_wherever_the_value_comes_from() {
+        let server = |env: &str| {
+            format!(r#"[{{"name": "s", "transport": {{"stdio": {{"command": "x", "env": {env}}}}}}}]"#)
+        };
+        assert_eq!(named("[]"), "mcp.json");
+        assert_eq!(named(&server("{}")), "mcp.json");
+        assert_eq!(named(&server(r#"{"A": "literal"}"#)), "secret-mcp.json");
+        assert_eq!(named(&server(r#"{"A": "${NAME}"}"#)), "secret-mcp.json");
     }
 }

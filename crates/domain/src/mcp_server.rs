@@ -55,6 +55,26 @@ impl McpServer {
         values.iter().filter(|(name, _)| secret(name)).map(|(_, value)| value).collect()
     }
 
+    /// Tells whether a value that the server is handed stands in its settings as it is.
+    pub fn has_literals(&self) -> bool {
+        let values = match &self.transport {
+            Transport::Stdio { env, .. } => env,
+            Transport::Http { headers, .. } | Transport::Sse { headers, .. } => headers,
+        };
+        values.values().any(|value| value.is_literal() && !value.as_str().is_empty())
+    }
+
+    /// Puts this in the place of each such value: whatever it is called, it may be a secret.
+    pub fn hide_literals(&mut self, hidden: &str) {
+        let values = match &mut self.transport {
+            Transport::Stdio { env, .. } => env,
+            Transport::Http { headers, .. } | Transport::Sse { headers, .. } => headers,
+        };
+        for value in values.values_mut().filter(|value| value.is_literal() && !value.as_str().is_empty()) {
+            *value = VariableText::from(hidden);
+        }
+    }
+
     /// Returns the names of all variables that the server's settings refer to, each once.
     pub fn variables(&self) -> Vec<&str> {
         let texts: Vec<&VariableText> = match &self.transport {

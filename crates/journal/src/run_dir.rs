@@ -13,12 +13,14 @@ use domain::id::RunId;
 use domain::run::{RunSpec, SPEC_VERSION};
 use serde::Deserialize;
 
-use crate::durable::{Disk, create_private};
+use crate::durable::{Disk, create_private, fresh_path};
 use crate::home::Home;
 use crate::log::{AHEAD_BYTES, RESERVE_BYTES};
 use crate::run_lock::RunLock;
 use crate::store_error::{StoreError, failed};
 
+/// Stands in an ended run's spec for what servers of the agent's own were handed.
+const HIDDEN: &str = "[redacted]";
 /// The most that is read of a `spec.json`.
 const SPEC_BYTES_MAX: u64 = 16 << 20;
 /// How long a run may take from its marker to its directory before it counts as never born.
@@ -206,6 +208,31 @@ impl RunDir {
         serde_json::from_slice(&bytes).map_err(malformed)
     }
 
+    /// Takes the values that servers of the agent's own were handed out of the spec of a run that has ended, since nobody
+    /// needs them any more. Does nothing if there are none.
+    pub fn hide_values(&self, spec: &RunSpec) -> Result<(), StoreError> {
+        let mut servers = spec.setup.mcp_servers.clone();
+        servers.iter_mut().for_each(|server| server.hide_literals(HIDDEN));
+        if servers == spec.setup.mcp_servers {
+            return Ok(());
+        }
+        let path = self.spec_path();
+        let mut spec = spec.clone();
+        spec.setup.mcp_servers = servers;
+        let text = spec_text(&path, &spec)?;
+        let temporary = fresh_path(&self.path, "spec");
+        let written = create_private(&temporary).and_then(|file| {
+            self.disk().write_all(&file, &text)?;
+            self.disk().sync_content(&file)
+        });
+        let moved = written.and_then(|()| fs::rename(&temporary, &path));
+        if moved.is_err() {
+            // It holds nothing that the spec does not.
+            let _ = fs::remove_file(&temporary);
+        }
+        moved.map_err(failed("write", &path))
+    }
+
     /// Takes the run's lock; `None` when its writer lives.
     pub fn try_lock(&self) -> Result<Option<RunLock>, StoreError> {
         RunLock::take(&self.lock_path())
@@ -280,9 +307,7 @@ fn build(staging: &Path, spec: &RunSpec, disk: &Disk) -> Result<RunLock, StoreEr
     let lock = lock.ok_or_else(taken)?;
 
     let spec_path = staging.join("spec.json");
-    let mut text = serde_json::to_vec(spec)
-        .map_err(|source| StoreError::Malformed { path: spec_path.clone(), source })?;
-    text.push(b'\n');
+    let text = spec_text(&spec_path, spec)?;
     let file = create_private(&spec_path).map_err(failed("create", &spec_path))?;
     disk.write_all(&file, &text).map_err(failed("write", &spec_path))?;
 
@@ -294,6 +319,13 @@ fn build(staging: &Path, spec: &RunSpec, disk: &Disk) -> Result<RunLock, StoreEr
     let inbox = staging.join("inbox");
     DirBuilder::new().mode(0o700).create(&inbox).map_err(failed("create", &inbox))?;
     Ok(lock)
+}
+
+fn spec_text(path: &Path, spec: &RunSpec) -> Result<Vec<u8>, StoreError> {
+    let mut text =
+        serde_json::to_vec(spec).map_err(|source| StoreError::Malformed { path: path.to_owned(), source })?;
+    text.push(b'\n');
+    Ok(text)
 }
 
 fn touch_marker(path: &Path) -> Result<(), StoreError> {

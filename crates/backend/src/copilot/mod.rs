@@ -206,8 +206,7 @@ pub(crate) fn servers(spec: &RunSpec, place: &Place<'_>) -> WorkFile {
             server["timeout"] = json!(timeout_ms);
         }
     }
-    let text = json!({ "mcpServers": servers }).to_string();
-    WorkFile::with_variables("mcp.json", text, mcp_config::variables(spec))
+    mcp_config::written("mcp.json", &json!({ "mcpServers": servers }), spec)
 }
 
 /// Returns the custom agent: the system prompt, and the tools by which those of the user's other servers are hidden.

@@ -14,11 +14,11 @@ use domain::setup::Context;
 use serde_json::{Value, json};
 
 use crate::contract::{
-    Backend, Capabilities, Drive, Feed, Place, PrepareError, PriceList, ProcessDrive, Setting, WorkFile,
-    permitted_args,
+    Backend, Capabilities, Drive, Feed, Place, PrepareError, PriceList, ProcessDrive, SECRET_PREFIX, Setting,
+    WorkFile, permitted_args,
 };
 use crate::cumulative;
-use crate::mcp_config::OWN_SERVER;
+use crate::mcp_config::{self, OWN_SERVER};
 use crate::program::Program;
 use tools::Of;
 
@@ -113,7 +113,8 @@ impl Backend for Goose {
         let session = session(spec, &began_with(spec, &extensions)).map_err(wrong)?;
         let mut argv = found.argv.clone();
         argv.extend(["run", "-q", "--output-format=stream-json"].map(ToOwned::to_owned));
-        argv.push(format!("--recipe={}", place.file(RECIPE_FILE)));
+        let recipe_file = recipe_file(spec);
+        argv.push(format!("--recipe={}", place.file(&recipe_file)));
         argv.push(format!("--name={session}"));
         if spec.session.is_some() {
             argv.push("--resume".to_owned());
@@ -133,7 +134,7 @@ impl Backend for Goose {
             known_env: VARIABLES.iter().map(|name| (*name).to_owned()).collect(),
             set,
             feed: Feed::Nothing,
-            files: vec![WorkFile::plain(RECIPE_FILE, recipe(spec, &extensions.entries))],
+            files: vec![WorkFile::plain(&recipe_file, recipe(spec, &extensions.entries))],
             reader: Box::new(reader::Stream::new(reader::Expected {
                 structured: setup.output_schema.is_some(),
                 used_before: cumulative::used_before(spec, place),
@@ -248,6 +249,12 @@ impl Extensions {
             }
         }
     }
+}
+
+/// Returns what the recipe is called: one that hands values to servers goes with the run's end.
+fn recipe_file(spec: &RunSpec) -> String {
+    let prefix = if mcp_config::holds_secrets(spec) { SECRET_PREFIX } else { "" };
+    format!("{prefix}{RECIPE_FILE}")
 }
 
 /// Returns the recipe. It is a template to goose, so that no brace may stand in its texts as it is.

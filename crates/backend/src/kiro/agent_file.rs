@@ -17,7 +17,7 @@ const INSTRUCTIONS: [&str; 2] = ["AGENTS.md", ".kiro/steering/**/*.md"];
 /// Returns the directory that the run works in, below its work folder. If its servers are handed secrets, it goes with
 /// the run's end.
 pub(super) fn folder(spec: &RunSpec, name: &str) -> String {
-    let prefix = if mcp_config::variables(spec).is_empty() { "" } else { SECRET_PREFIX };
+    let prefix = if mcp_config::holds_secrets(spec) { SECRET_PREFIX } else { "" };
     format!("{prefix}{name}")
 }
 
@@ -52,5 +52,5 @@ fn written(spec: &RunSpec, place: &Place<'_>, folder: &str) -> WorkFile {
         "resources": resources,
     });
     let name = format!("{folder}/agents/{NAME}.json");
-    WorkFile::with_variables(&name, agent.to_string(), mcp_config::variables(spec))
+    mcp_config::written(&name, &agent, spec)
 }

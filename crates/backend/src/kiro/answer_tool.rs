@@ -55,7 +55,7 @@ pub(super) fn prepare(spec: &RunSpec, place: &Place<'_>) -> Option<OwnCopy> {
     }
     // A folder with secrets goes with the run's end.
     let name = format!("{FOLDER}/agents/{agent}.json");
-    let file = WorkFile::with_variables(&name, Value::Object(file).to_string(), mcp_config::variables(spec));
+    let file = mcp_config::written(&name, &Value::Object(file), spec);
     let folder = file.name.split('/').next().unwrap_or(FOLDER);
     let variable = (HOME_VARIABLE.to_owned(), Setting::Plain(place.file(folder)));
     Some(OwnCopy { agent, answer_tool: submit.is_some(), file, variable })

@@ -164,8 +164,7 @@ impl Backend for Qwen {
         let setup = &spec.setup;
         let asks = setup.output_schema.is_none();
         let servers = servers(spec, place);
-        let text = json!({ "mcpServers": servers }).to_string();
-        let mut files = vec![WorkFile::with_variables(MCP_FILE, text, mcp_config::variables(spec))];
+        let mut files = vec![mcp_config::written(MCP_FILE, &json!({ "mcpServers": servers }), spec)];
         let mut argv = found.argv.clone();
         let mut option = |flag: &str, value: &str| argv.push(format!("{flag}={value}"));
         option("--output-format", "stream-json");

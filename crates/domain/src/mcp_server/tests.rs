@@ -72,3 +72,21 @@ proptest! {
         prop_assert_eq!(joined, text);
     }
 }
+
+#[test]
+fn values_that_stand_in_the_settings_are_hidden_whatever_they_are_called() {
+    let text = r#"{"name": "s", "transport": {"stdio": {"command": "x", "args": ["-v"],
+        "env": {"A": "plain", "B": "${TOKEN}", "C": "", "D": "${X:-y}"}}}}"#;
+    let mut server: McpServer = serde_json::from_str(text).unwrap();
+    assert!(server.has_literals());
+    server.hide_literals("***");
+    let Transport::Stdio { args, env, .. } = &server.transport else { panic!("{server:?}") };
+    let shown: Vec<&str> = env.values().map(VariableText::as_str).collect();
+    assert_eq!((shown, args[0].as_str()), (vec!["***", "${TOKEN}", "", "${X:-y}"], "-v"));
+    let text = r#"{"name": "s", "transport": {"http": {"url": "http://x", "headers": {"authorization": "Bearer k"}}}}"#;
+    let mut server: McpServer = serde_json::from_str(text).unwrap();
+    server.hide_literals("***");
+    assert!(!serde_json::to_string(&server).unwrap().contains("Bearer k"));
+    let text = r#"{"name": "s", "transport": {"http": {"url": "http://x", "headers": {"a": "${K}"}}}}"#;
+    assert!(!serde_json::from_str::<McpServer>(text).unwrap().has_literals());
+}

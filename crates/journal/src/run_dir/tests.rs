@@ -160,3 +160,29 @@ fn a_marker_without_a_run_is_cleared_when_old() {
     assert_eq!(test.home.open_runs().unwrap(), []);
     assert!(run.dir.exists());
 }
+
+#[test]
+fn what_servers_were_handed_is_hidden_when_the_run_has_ended_and_not_before() {
+    use domain::run::{Ending, Outcome};
+
+    use crate::log::LogWriter;
+
+    let test = TestHome::new();
+    let mut asked = spec(1);
+    let server = r#"{"name": "s", "transport": {"stdio": {"command": "x", "env": {"A": "k-secret"}}}}"#;
+    asked.setup.mcp_servers = vec![serde_json::from_str(server).unwrap()];
+    let run = test.home.create_run(&asked).unwrap();
+    let text = || fs::read_to_string(run.dir.spec_path()).unwrap();
+    let mut log = LogWriter::open(&run.dir, &run.lock).unwrap();
+    assert!(text().contains("k-secret"), "another worker may need it");
+    log.finish(at(5), Ending::bare(Outcome::Succeeded)).unwrap();
+    assert!(!text().contains("k-secret") && text().contains("[redacted]"), "{}", text());
+    assert_eq!(run.dir.read_spec().unwrap().setup.mcp_servers.len(), 1);
+    let temporary =
+        names(run.dir.path()).into_iter().filter(|name| name.contains("spec")).collect::<Vec<_>>();
+    assert_eq!(temporary, ["spec.json"]);
+    // A worker that was killed before it could is followed by whoever sees the end.
+    fs::write(run.dir.spec_path(), serde_json::to_vec(&asked).unwrap()).unwrap();
+    run.dir.hide_values(&asked).unwrap();
+    assert!(!text().contains("k-secret"));
+}

@@ -1,4 +1,4 @@
-//! One agent as it is understood: its resolved definition, and how a run of it would be started. Nothing is started,
+//! One agent as it is understood: its resolved definition, and how a run of it would be started. No run is started,
 //! and no value of a secret is shown.
 
 use std::collections::BTreeMap;

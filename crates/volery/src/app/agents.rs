@@ -33,8 +33,19 @@ impl Engine {
             Some(Diagnostic::error(&agent.source.file, problem))
         });
         let of_schemas: Vec<Diagnostic> = of_schemas.collect();
+        let runnable = catalogue.agents.values().filter(|agent| agent.source.format != Format::Directive);
+        let without_backend = runnable.filter_map(|agent| {
+            let error = self.configured_backend(&catalogue, agent).err()?;
+            let problem = Diagnostic::error(&agent.source.file, error.message);
+            Some(match error.hint {
+                Some(hint) => problem.hint(hint),
+                None => problem,
+            })
+        });
+        let without_backend: Vec<Diagnostic> = without_backend.collect();
         let mut diagnostics = catalogue.diagnostics;
         diagnostics.extend(of_schemas);
+        diagnostics.extend(without_backend);
         diagnostics.extend(unhonoured);
         Ok(AgentList { project: catalogue.project, agents, diagnostics })
     }

@@ -188,6 +188,8 @@ impl Engine {
             };
             match dir.ending() {
                 Ok(Some(ending)) => {
+                    // Its worker did, unless it was killed in that moment; a disk that is full has other troubles.
+                    let _ = dir.hide_values(&spec);
                     let at = dir.ended_at().unwrap_or_else(clock::now);
                     ended.push(EndedRun::new(&spec, &ending, at));
                 }

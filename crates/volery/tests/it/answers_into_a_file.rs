@@ -22,7 +22,7 @@ fn run(first: &str) -> (Value, Vec<String>) {
     fs::create_dir(&bin).unwrap();
     let file = "file=$(echo \"$*\" | sed -n 's/.*answer to \\(.*\\)\\.$/\\1/p')";
     let script = format!(
-        "#!/bin/sh\necho \"$PWD|$*\" | tr '\\n' ' ' >> '{calls}'; echo >> '{calls}'\n{file}\n\
+        "#!/bin/sh\n[ \"$*\" = --version ] && echo kiro-cli 2.3.0 && exit\necho \"$PWD|$*\" | tr '\\n' ' ' >> '{calls}'; echo >> '{calls}'\n{file}\n\
          case \"$*\" in *--resume*) echo '> The summary.' ;; *) {first} ;; esac\n\
          echo ' \u{25b8} Credits: 0.1 \u{2022} Time: 1s' >&2\n",
         calls = calls.display()

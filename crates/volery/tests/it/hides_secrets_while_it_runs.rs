@@ -1,7 +1,9 @@
 //! What is shown of a run that goes on has no secrets either.
 
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
@@ -39,4 +41,46 @@ fn what_an_agents_servers_are_handed_is_masked_too() {
     let mut command = stage.command(["run", "teller", "tell"]);
     let told = said(command.env("HANDED", "hand-over-value").output().unwrap()).ok().stdout;
     assert_eq!(told.trim(), "one [redacted] and [redacted]");
+}
+
+/// Returns the files below a folder that hold a text.
+fn files_with(text: &str, folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        match entry.file_type().unwrap().is_dir() {
+            true => found.extend(files_with(text, &entry.path())),
+            false => {
+                let holds = String::from_utf8_lossy(&std::fs::read(entry.path()).unwrap()).contains(text);
+                found.extend(holds.then(|| entry.path()));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn nothing_that_a_server_was_handed_stays_after_the_run() {
+    let stage = Stage::new();
+    let bin = stage.path("bin");
+    std::fs::create_dir(&bin).unwrap();
+    let seen = stage.path("seen");
+    let words = r#"{"type":"result","subtype":"success","is_error":false,"result":"Done.","session_id":"s","usage":{}}"#;
+    let script = format!(
+        "#!/bin/sh\n[ \"$*\" = --version ] && echo 2.1.325 && exit\nread line\n\
+         for word in \"$@\"; do case $word in *mcp.json) cat \"${{word#--mcp-config=}}\" > '{}' ;; esac; done\n\
+         printf '%s\\n' '{words}'\n",
+        seen.display()
+    );
+    std::fs::write(bin.join("claude"), script).unwrap();
+    std::fs::set_permissions(bin.join("claude"), PermissionsExt::from_mode(0o755)).unwrap();
+    let servers = "backend: claude\nmcp_servers: {s: {command: x, env: {ANY: written-in-the-file}}}";
+    stage.agent("worker", servers);
+    let _trusted = stage.volery(["trust", "--yes"]).ok();
+    let mut command = stage.command(["run", "worker", "go"]);
+    command.env("PATH", format!("{}:/usr/bin:/bin", bin.display()));
+    let _ran = said(command.output().unwrap()).ok();
+    assert!(std::fs::read_to_string(seen).unwrap().contains("written-in-the-file"), "the agent had it");
+    let dir = stage.run_dir(&stage.only_run());
+    assert_eq!(files_with("written-in-the-file", &dir), Vec::<PathBuf>::new());
+    assert!(std::fs::read_to_string(dir.join("spec.json")).unwrap().contains("[redacted]"));
 }

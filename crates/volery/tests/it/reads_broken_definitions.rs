@@ -73,6 +73,13 @@ fn an_agent_without_its_backend_says_which_one_is_meant() {
         ),
         "{refused}"
     );
+    let checked = stage.volery(["agents", "check"]).exits(1).stdout;
+    assert!(
+        checked.contains(
+            "error: agent lost needs the backend uper, which is not configured\n  hint: did you mean upper?"
+        ),
+        "{checked}"
+    );
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::stage::{Said, Stage, said};
+use crate::stage::{Client, Said, Stage, said};
 
 /// Puts a program on the search path and asks the doctor, with a secret in the environment.
 fn examined(stage: &Stage, name: &str, script: &str) -> Said {
@@ -54,4 +54,37 @@ fn and_tells_what_is_wrong_with_the_others() {
     assert!(found["found"].as_str().unwrap().contains("contract broken: "), "{found}");
     assert!(found["found"].as_str().unwrap().contains("unknown option"), "{found}");
     assert!(found["advice"].as_str().unwrap().starts_with("runs of claude would fail like this"), "{found}");
+}
+
+#[test]
+fn a_program_without_a_package_is_asked_for_its_version_once_in_an_empty_home() {
+    let stage = Stage::new();
+    let (bin, asked) = (stage.path("bin"), stage.path("asked"));
+    fs::create_dir_all(&bin).unwrap();
+    fs::create_dir_all(stage.path("temporary")).unwrap();
+    let words = r#"{"type":"result","subtype":"success","is_error":false,"result":"Done.","session_id":"s","usage":{}}"#;
+    let script = format!(
+        "#!/bin/sh\nif [ \"$*\" = --version ]; then\n\
+         echo \"$HOME|$ANTHROPIC_API_KEY|$(cat)\" >> '{}'; touch \"$HOME/left\"; echo '99.0.1 (Claude Code)'; exit\nfi\n\
+         read line; printf '%s\\n' '{words}'\n",
+        asked.display()
+    );
+    fs::write(bin.join("claude"), script).unwrap();
+    fs::set_permissions(bin.join("claude"), PermissionsExt::from_mode(0o755)).unwrap();
+    stage.agent("worker", "backend: claude").agent("other", "backend: claude");
+    let mut command = stage.command(["serve"]);
+    command.env("PATH", format!("{}:/usr/bin:/bin", bin.display())).env("TMPDIR", stage.path("temporary"));
+    command.env("ANTHROPIC_API_KEY", "sk-of-the-user");
+    let mut client = Client::start(command).initialize("test");
+    for agent in ["worker", "other", "worker"] {
+        let run =
+            client.call("run_agent", json!({"agent": agent, "prompt": "go", "directory": stage.project()}));
+        let warnings = run["warnings"].to_string();
+        assert!(warnings.contains("claude 99.0.1 is newer than 2.1.325"), "{run}");
+    }
+    let told = fs::read_to_string(&asked).unwrap();
+    assert_eq!(told.lines().count(), 1, "{told}");
+    let (home, rest) = told.trim_end().split_once('|').unwrap();
+    assert!(Path::new(home).starts_with(stage.path("temporary")) && rest == "|", "{told}");
+    assert!(!Path::new(home).exists());
 }

@@ -59,7 +59,7 @@ pub(crate) struct CheckArgs {}
 ///
 /// What its file says, resolved; what the backend cannot honour; and the exact
 /// arguments, with PROMPT for the prompt and WORK for the run's work folder.
-/// Secrets are shown by name, never by value. Nothing is started.
+/// Secrets are shown by name, never by value. No run is started.
 ///
 /// Examples:
 ///   volery agents show reviewer

@@ -75,12 +75,24 @@ fn vendor(vendor: &VendorProgram) -> Option<Check> {
             let advice = format!("runs of {} would fail like this: {version}", vendor.backend);
             Check::new(vendor.backend, Grade::Missing, found).advice(advice)
         }
-        (_, Some(doubt), _) => Check::new(vendor.backend, Grade::Weak, found).advice(doubt),
-        (_, None, Some(LoginFound::Nowhere(advice))) => {
-            Check::new(vendor.backend, Grade::Weak, found).advice(*advice)
+        (_, doubt, login) => {
+            let missing = matches!(login, Some(LoginFound::Nowhere(_)));
+            let grade = if doubt.is_some() || missing { Grade::Weak } else { Grade::Ok };
+            let check = Check::new(vendor.backend, grade, found);
+            let advice: Vec<String> =
+                doubt.iter().cloned().chain(login.as_ref().and_then(to_log_in)).collect();
+            if advice.is_empty() { check } else { check.advice(advice.join("; ")) }
         }
-        (_, None, _) => Check::new(vendor.backend, Grade::Ok, found),
     })
+}
+
+/// Returns what to do about a login that was not seen.
+fn to_log_in(found: &LoginFound) -> Option<String> {
+    match found {
+        LoginFound::At(_) => None,
+        LoginFound::Keyring(advice) => Some(format!("if it is in no keyring: {advice}")),
+        LoginFound::Nowhere(advice) => Some((*advice).to_owned()),
+    }
 }
 
 fn login(found: &LoginFound) -> String {

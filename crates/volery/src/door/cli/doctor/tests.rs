@@ -84,6 +84,33 @@ fn logins_and_tries_are_told_and_what_is_broken_is_missing() {
 }
 
 #[test]
+fn whoever_has_no_login_is_told_what_to_do_whatever_else_is_to_be_said() {
+    let vendor = |backend, doubt: Option<&str>, login| VendorProgram {
+        backend,
+        found: Some((format!("/bin/{backend}"), None)),
+        doubt: doubt.map(ToOwned::to_owned),
+        login: Some(login),
+        contract: None,
+    };
+    let vendors = vec![
+        vendor("codex", None, LoginFound::Keyring("codex login")),
+        vendor("cursor", Some("it was not tried"), LoginFound::Nowhere("cursor-agent login")),
+        vendor("goose", Some("it is too new"), LoginFound::Keyring("goose configure")),
+    ];
+    let checks = examine(&Machine { vendors, ..machine() }, Ok(&report()));
+    let told = |name: &str| {
+        let check = checks.iter().find(|check| check.name == name).unwrap();
+        (check.grade, check.advice.clone().unwrap_or_default())
+    };
+    assert_eq!(told("codex"), (Grade::Ok, "if it is in no keyring: codex login".to_owned()));
+    assert_eq!(told("cursor"), (Grade::Weak, "it was not tried; cursor-agent login".to_owned()));
+    assert_eq!(
+        told("goose"),
+        (Grade::Weak, "it is too new; if it is in no keyring: goose configure".to_owned())
+    );
+}
+
+#[test]
 fn a_machine_without_the_parts_of_a_sandbox_is_told_what_to_install() {
     let sandboxes = Sandboxes { landlock: Some(false), programs: vec!["docker"] };
     let checks = examine(&Machine { sandboxes, ..machine() }, Ok(&report()));
