@@ -7,6 +7,8 @@ use crate::contract::{Answer, Ask, Conclusion, Decision, Exit, Reader, Report};
 use crate::kept::{self, Kept};
 use crate::lines::{Line, Lines};
 
+/// How the use of a tool is answered that the agent does not have; its name follows.
+const UNKNOWN_TOOL: &str = "No such tool available: ";
 /// How the program says that it does not know a session.
 const UNKNOWN_SESSION: &str = "No conversation found";
 
@@ -245,14 +247,18 @@ fn begun(event: &Value) -> Vec<Report> {
 
 fn tool_results(event: &Value) -> Vec<Report> {
     let blocks = event["message"]["content"].as_array().into_iter().flatten();
-    blocks
-        .filter(|block| block["type"] == "tool_result")
-        .map(|block| Report::ToolReturned {
-            id: text_of(&block["tool_use_id"]),
-            ok: block["is_error"] != true,
-            output: content_text(&block["content"]),
-        })
-        .collect()
+    let returned = blocks.filter(|block| block["type"] == "tool_result").flat_map(|block| {
+        let (ok, output) = (block["is_error"] != true, content_text(&block["content"]));
+        let missing = output.split_once(UNKNOWN_TOOL).filter(|_| !ok).and_then(|(_, rest)| {
+            rest.split(|letter: char| letter.is_whitespace() || "<.".contains(letter)).next()
+        });
+        let denied = missing.map(|tool| {
+            Report::Warned(format!("denied: {}: the agent has no such tool", kept::message(tool)))
+        });
+        let id = text_of(&block["tool_use_id"]);
+        denied.into_iter().chain([Report::ToolReturned { id, ok, output }])
+    });
+    returned.collect()
 }
 
 /// A question of the program's own protocol: about a tool, or one that nobody here understands.

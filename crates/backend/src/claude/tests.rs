@@ -338,3 +338,19 @@ fn what_was_said_of_an_unfinished_message_is_kept_and_a_made_up_one_is_not() {
     let (_, conclusion) = read(reader(false, false), &events, Exit::Code(143));
     assert_eq!(conclusion.answer, Answer::Text("whole\nhalf".to_owned()));
 }
+
+#[test]
+fn a_tool_that_the_agent_does_not_have_is_told_as_denied() {
+    let line = |ok: bool| {
+        let block = json!({"type": "tool_result", "tool_use_id": "t", "is_error": !ok,
+            "content": "<tool_use_error>Error: No such tool available: Bash</tool_use_error>"});
+        format!("{}\n", json!({"type": "user", "message": {"content": [block]}}))
+    };
+    let warned = |ok| {
+        let reports = reader(false, false).feed(Pipe::Stdout, line(ok).as_bytes());
+        reports
+            .iter()
+            .any(|report| *report == Report::Warned("denied: Bash: the agent has no such tool".to_owned()))
+    };
+    assert_eq!((warned(false), warned(true)), (true, false));
+}

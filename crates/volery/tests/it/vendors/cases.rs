@@ -110,6 +110,9 @@ pub(super) fn deny(vendor: &Vendor) {
     let run = place.run("Touch a file.", &[]);
     assert!(!made.exists(), "{run}");
     assert!(run["ended"] == json!(true) && run["status"] != json!("timed_out"), "{run}");
+    let warnings = run["warnings"].as_array().into_iter().flatten();
+    let told = warnings.filter_map(|warning| warning.as_str()).any(|warning| warning.starts_with("denied: "));
+    assert_eq!(told, vendor.tells_denials(), "{run}");
     tell(vendor, "deny", &Cell::Works);
 }
 

@@ -108,6 +108,12 @@ impl Vendor {
         ["acp-claude", "acp-gemini", "acp-opencode", "acp-qwen"].contains(&self.name)
     }
 
+    /// Tells whether what the program writes shows that the agent was denied something. What a sandbox refuses looks to
+    /// Codex like any command that fails, and Kiro writes only for people.
+    pub(super) fn tells_denials(&self) -> bool {
+        self.drives() != "codex" && self.name != "kiro"
+    }
+
     /// Returns the file of instructions that the program reads in its directory.
     pub(super) fn instructions(&self) -> &'static str {
         match self.drives() {
