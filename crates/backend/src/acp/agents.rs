@@ -66,6 +66,8 @@ pub(super) struct Habits {
     pub(super) makes_titles: bool,
     /// The system prompt can take the place of its own.
     pub(super) replaces_prompt: bool,
+    /// It can copy a session.
+    pub(super) forks: bool,
     /// What the request for a session carries beside what the protocol knows.
     pub(super) session_meta: Option<&'static str>,
 }
@@ -134,6 +136,7 @@ pub(super) const STRANGER: Habits = Habits {
     servers: Servers::Unknown,
     makes_titles: false,
     replaces_prompt: false,
+    forks: false,
     session_meta: None,
 };
 
@@ -172,6 +175,7 @@ pub static KNOWN: [Known; 9] = [
             prices: PriceList::Of("anthropic"),
             counts: Counts::Turn,
             replaces_prompt: true,
+            forks: true,
             session_meta: Some(r#"{"claudeCode":{"options":{"strictMcpConfig":true}}}"#),
             asks: Asks::AsSet,
             ..KNOWN_WELL
@@ -196,6 +200,7 @@ pub static KNOWN: [Known; 9] = [
                 free: "agent-full-access",
             }),
             makes_titles: true,
+            forks: true,
             prices: PriceList::Of("openai"),
             counts: Counts::Turn,
             ..KNOWN_WELL
@@ -257,7 +262,7 @@ pub static KNOWN: [Known; 9] = [
         without_others: Some(crate::opencode::without_others),
         loosened_by: None,
         project_programs: Some(crate::opencode::programs_of_project),
-        habits: Habits { counts: Counts::LastStep, asks: Asks::AsSet, ..KNOWN_WELL },
+        habits: Habits { counts: Counts::LastStep, asks: Asks::AsSet, forks: true, ..KNOWN_WELL },
     },
     Known {
         name: "acp-qwen",
@@ -308,6 +313,7 @@ pub static KNOWN: [Known; 9] = [
             modes: Modes::one("default"),
             counts: Counts::Nothing,
             silent_errors: true,
+            forks: true,
             ..KNOWN_WELL
         },
     },

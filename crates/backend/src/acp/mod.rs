@@ -172,6 +172,7 @@ fn capabilities(habits: &Habits) -> Capabilities {
         output_schema: true,
         extra_directories: true,
         delegates: true,
+        forks: habits.forks,
         ..Capabilities::default()
     }
 }
@@ -204,6 +205,7 @@ fn conversation(spec: &RunSpec, place: &Place<'_>, habits: Habits) -> Conversati
         directory: spec.directory.clone(),
         directories: setup.extra_directories.clone(),
         session: spec.session.as_ref().map(|session| session.as_str().to_owned()),
+        fork: spec.fork,
         servers: session::servers(spec, place),
         variables: session::variables(spec),
         system: session::system(&spec.system_prompt, replaces),

@@ -174,8 +174,10 @@ impl Conversation {
     fn opened(&mut self, message: &Value) -> Vec<Report> {
         let result = &message["result"];
         let wanted = self.order.session.clone();
+        // A copy has a name of its own.
         let Some(session) = wanted
             .clone()
+            .filter(|_| !self.order.fork)
             .filter(|_| result.is_object() || result.is_null() && message.get("error").is_none())
             .or_else(|| result["sessionId"].as_str().map(ToOwned::to_owned))
         else {
@@ -217,7 +219,7 @@ impl Conversation {
                     .push(Report::Warned(format!("effort {effort} is not honoured by {}", self.order.name))),
             }
         }
-        if self.order.habits.makes_titles && self.order.session.is_none() {
+        if self.order.habits.makes_titles && (self.order.session.is_none() || self.order.fork) {
             let title = json!({"sessionId": session, "title": TITLE});
             reports.push(Report::Write(request(NAMING, "session/set_title", &title)));
         }

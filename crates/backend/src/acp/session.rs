@@ -1,9 +1,9 @@
 //! How the session of a run is begun or continued, and what is then set in it.
 
 use agent_client_protocol_schema::v1::{
-    AgentCapabilities, ContentBlock, EnvVariable, HttpHeader, LoadSessionRequest, McpServer, McpServerHttp,
-    McpServerSse, McpServerStdio, NewSessionRequest, ResumeSessionRequest, SetSessionModeRequest,
-    SystemPrompt, SystemPromptMode,
+    AgentCapabilities, ContentBlock, EnvVariable, ForkSessionRequest, HttpHeader, LoadSessionRequest,
+    McpServer, McpServerHttp, McpServerSse, McpServerStdio, NewSessionRequest, ResumeSessionRequest,
+    SetSessionModeRequest, SystemPrompt, SystemPromptMode,
 };
 use domain::agent::Delegates;
 use domain::mcp_server::{McpServer as Wanted, Transport};
@@ -25,6 +25,8 @@ pub(super) struct Order {
     pub(super) directories: Vec<String>,
     /// The conversation to be continued.
     pub(super) session: Option<String>,
+    /// It goes on in a copy of that conversation.
+    pub(super) fork: bool,
     pub(super) servers: Vec<McpServer>,
     /// The variables that the servers refer to.
     pub(super) variables: Vec<String>,
@@ -113,6 +115,15 @@ impl Order {
                 .system_prompt(system);
             return Ok(Opening { method: "session/new", params: self.params(&new), instructed, warnings });
         };
+        if self.fork {
+            if sessions.fork.is_none() {
+                return Err(Failure::Session { reason: format!("{} cannot copy a session", self.name) });
+            }
+            let fork = ForkSessionRequest::new(session, &self.directory)
+                .additional_directories(directories)
+                .system_prompt(system);
+            return Ok(Opening { method: "session/fork", params: self.params(&fork), instructed, warnings });
+        }
         if sessions.resume.is_some() {
             let resume = ResumeSessionRequest::new(session, &self.directory)
                 .additional_directories(directories)

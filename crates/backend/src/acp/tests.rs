@@ -332,6 +332,30 @@ fn a_session_that_would_be_given_a_title_by_a_model_has_one_before() {
 }
 
 #[test]
+fn a_session_is_copied_by_an_agent_that_can_and_has_a_new_name() {
+    let mut spec = spec("acp-kimi");
+    spec.session = Some("s-0".parse().unwrap());
+    spec.fork = true;
+    let mut talk = Talk::of(&spec);
+    talk.hear(&hello(&json!({"loadSession": true, "sessionCapabilities": {"fork": {}, "resume": {}}})));
+    let asked = talk.written.last().unwrap();
+    assert_eq!((&asked["method"], &asked["params"]["sessionId"]), (&json!("session/fork"), &json!("s-0")));
+    let modes = json!({"currentModeId": "default"});
+    let reports =
+        talk.hear(&json!({"jsonrpc": "2.0", "id": 2, "result": {"sessionId": "s-1", "modes": modes}}));
+    assert!(reports.contains(&Report::Session("s-1".to_owned())), "{reports:?}");
+    assert_eq!(talk.written.last().unwrap()["params"]["sessionId"], "s-1");
+    talk.hear(&says("I am a copy."));
+    talk.hear(&ends("end_turn"));
+    assert_eq!(talk.end().session.as_deref(), Some("s-1"));
+
+    let mut talk = Talk::of(&spec);
+    talk.hear(&hello(&json!({"loadSession": true, "sessionCapabilities": {"resume": {}}})));
+    assert_eq!(talk.written, Vec::<Value>::new(), "the session itself is not gone on with");
+    assert!(matches!(talk.end().end, AgentEnd::Failed(Failure::Session { .. })));
+}
+
+#[test]
 fn kimi_has_a_home_without_what_brings_servers() {
     let home = tempfile::tempdir().unwrap();
     for name in ["mcp.json", "config.toml", "plugins/x", "workspace-trust/x", "credentials/x"] {
