@@ -13,6 +13,7 @@ pub mod contract;
 pub mod copilot;
 pub mod cumulative;
 pub mod cursor;
+mod digest;
 pub mod gemini;
 pub mod goose;
 pub mod grok;

@@ -18,6 +18,7 @@ use crate::contract::{
     WorkFile, permitted_args,
 };
 use crate::cumulative;
+use crate::digest::digest;
 use crate::mcp_config::{self, OWN_SERVER};
 use crate::program::Program;
 use tools::Of;
@@ -283,14 +284,6 @@ fn without_braces(json: &str) -> String {
         escaped = character == '\\' && !escaped;
     }
     out
-}
-
-/// Returns a short name for a text, the same on every machine and in every version (FNV-1a).
-fn digest(text: &str) -> String {
-    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    format!("{hash:016x}")
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use domain::run::{AgentEnd, Failure, ModelError, Stream as Pipe};
 use serde_json::Value;
 
-use super::versions::{ERRORS, FAILED, UNKNOWN_TOOL, WRONG};
+use super::versions::{ERRORS, FAILED, NO_SESSION, UNKNOWN_TOOL, WRONG};
 use crate::contract::{Answer, Conclusion, Exit, Reader, Report};
 use crate::kept::{self, Kept};
 use crate::lines::{Line, Lines};
@@ -13,24 +13,27 @@ use crate::worded_schema;
 /// The output of one run.
 pub(super) struct Stream {
     structured: bool,
+    /// What the name of the session ends with.
+    began_with: String,
     lines: Lines,
     kept: Kept,
     /// The last message that the agent wrote.
     answer: String,
-    /// It named its session, which is its last word.
-    complete: bool,
+    /// The session, whose name is its last word.
+    session: Option<String>,
     /// That it tries again was told.
     retried: bool,
 }
 
 impl Stream {
-    pub(super) fn new(structured: bool) -> Self {
+    pub(super) fn new(structured: bool, began_with: String) -> Self {
         Self {
             structured,
+            began_with,
             lines: Lines::default(),
             kept: Kept::default(),
             answer: String::new(),
-            complete: false,
+            session: None,
             retried: false,
         }
     }
@@ -51,8 +54,9 @@ impl Stream {
                 denied.into_iter().chain([Report::ToolReturned { id, ok, output }]).collect()
             }
             (Some("meta"), Some("session.resume_hint")) => {
-                self.complete |= event["session_id"].is_string();
-                Vec::new()
+                let named = event["session_id"].as_str().map(|id| format!("{id}-{}", self.began_with));
+                self.session = named.clone().or(self.session.take());
+                named.map(Report::Session).into_iter().collect()
             }
             (Some("meta"), Some("turn.step.retrying")) if !self.retried => {
                 self.retried = true;
@@ -87,6 +91,9 @@ impl Stream {
         let (Exit::Code(1), Some(message)) = (exit, line(FAILED).or_else(|| line(WRONG))) else {
             return kept::without_end(exit);
         };
+        if message.starts_with(NO_SESSION.0) && message.contains(NO_SESSION.1) {
+            return Failure::Session { reason: message };
+        }
         let Some((_, named)) = ERRORS.iter().find(|(name, _)| message.starts_with(name)) else {
             return Failure::Agent { message };
         };
@@ -109,15 +116,15 @@ impl Reader for Stream {
         if let Some(rest) = self.lines.finish() {
             self.take(Line::Whole(rest));
         }
-        let end = match (self.complete, exit) {
-            (true, Exit::Code(0)) => AgentEnd::Done,
+        let end = match (&self.session, exit) {
+            (Some(_), Exit::Code(0)) => AgentEnd::Done,
             _ => AgentEnd::Failed(self.failure(exit)),
         };
         let answer = match end {
             AgentEnd::Done => Answer::Text(std::mem::take(&mut self.answer)),
             _ => self.kept.answer(),
         };
-        let mut conclusion = Conclusion::new(end, answer);
+        let mut conclusion = Conclusion { session: self.session.take(), ..Conclusion::new(end, answer) };
         if self.structured {
             worded_schema::read_value(&mut conclusion);
         }

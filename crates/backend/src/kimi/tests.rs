@@ -9,15 +9,19 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::reader::Stream;
-use super::{Kimi, agent, tools};
+use super::{Kimi, agent, began_with, tools};
 use crate::contract::{
     Answer, Backend, Conclusion, Drive, Exit, Place, PrepareError, ProcessDrive, Reader, Report,
 };
 use crate::program::Found;
 use crate::sample;
 
+fn reader() -> Stream {
+    Stream::new(false, "d1".to_owned())
+}
+
 fn replay(case: &str) -> Conclusion {
-    sample::replay("kimi", case, usize::MAX, &mut Stream::new(false))
+    sample::replay("kimi", case, usize::MAX, &mut reader())
 }
 
 fn prepare(spec: &RunSpec) -> Result<ProcessDrive, PrepareError> {
@@ -54,7 +58,7 @@ fn recorded_runs_have_the_right_end() {
             end => panic!("{case}: {end:?}"),
         }
     }
-    assert!(matches!(replay("unknown-session").end, AgentEnd::Failed(Failure::Agent { .. })));
+    assert!(matches!(replay("unknown-session").end, AgentEnd::Failed(Failure::Session { .. })));
     assert!(matches!(replay("unknown-flag").end, AgentEnd::Failed(Failure::Agent { .. })));
     let terminated = replay("terminated");
     assert_eq!(terminated.end, AgentEnd::Failed(Failure::Exit { code: 143 }));
@@ -63,7 +67,7 @@ fn recorded_runs_have_the_right_end() {
 
 #[test]
 fn tools_are_told_with_what_came_of_them() {
-    let mut reader = Stream::new(false);
+    let mut reader = reader();
     let call = json!({"role": "assistant", "tool_calls": [
         {"id": "c", "function": {"name": "Bash", "arguments": "{\"command\":\"ls\"}"}}]});
     let lines = format!("{call}\n{}\n", json!({"role": "tool", "tool_call_id": "c", "content": "a"}));
@@ -79,7 +83,7 @@ fn no_beginning_of_a_stream_succeeds() {
     let whole = std::fs::read("tests/streams/kimi/tool.jsonl").unwrap();
     // The last byte is the end of the last line, without which the line is whole too.
     for cut in 0..whole.len() - 1 {
-        let conclusion = sample::replay("kimi", "tool", cut, &mut Stream::new(false));
+        let conclusion = sample::replay("kimi", "tool", cut, &mut reader());
         assert_ne!(conclusion.end, AgentEnd::Done, "cut at {cut}");
     }
 }
@@ -87,7 +91,7 @@ fn no_beginning_of_a_stream_succeeds() {
 proptest! {
     #[test]
     fn no_bytes_are_too_strange(chunks in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..60), 0..20)) {
-        let mut reader = Stream::new(false);
+        let mut reader = reader();
         for chunk in &chunks {
             reader.feed(Pipe::Stdout, chunk);
         }
@@ -115,8 +119,43 @@ fn what_the_agent_wants_becomes_arguments_and_an_agent_file() {
     assert!(written.contains("\n${base_prompt}\n\nYou are careful.\n"), "{written}");
     spec.setup.prompt_mode = PromptMode::Replace;
     assert!(!agent(&spec).contains("base_prompt"));
+}
+
+#[test]
+fn a_long_prompt_stands_in_the_agent_file_as_it_is() {
+    let mut spec = sample::spec("kimi");
+    spec.prompt = format!("Keep ${{base_prompt}} and $5. {}", "x".repeat(200 << 10));
+    let drive = prepare(&spec).unwrap();
+    assert!(drive.argv.iter().all(|word| word.len() < 1_000), "{:?}", drive.argv);
+    let file = String::from_utf8(drive.files[0].content.clone()).unwrap();
+    assert_eq!(file.matches("${base_prompt}").count(), 1, "that of the prompt would be replaced");
+    let said = file.replace("${base_prompt}", "").replace("${role_additional}", "");
+    assert!(said.contains("# TASK\n\nKeep ${base_prompt} and $5. xxx"), "{}", &said[..400]);
+}
+
+#[test]
+fn a_session_goes_on_only_with_the_tools_and_words_that_it_began_with() {
+    let mut spec = sample::spec("kimi");
+    let named = sample::replay("kimi", "say", usize::MAX, &mut Stream::new(false, began_with(&spec)));
+    let id = "session_00000000-0000-4000-8000-000000000001";
+    let session = named.session.unwrap();
+    assert_eq!(session, format!("{id}-{}", began_with(&spec)));
+    spec.session = Some(session.parse().unwrap());
+    let drive = prepare(&spec).unwrap();
+    assert!(drive.argv.contains(&format!("--session={id}")), "{:?}", drive.argv);
+    assert!(drive.files.is_empty() && !drive.argv.iter().any(|word| word.starts_with("--agent-file")));
+    let stale = |spec: &RunSpec| {
+        let place =
+            Place { work: Path::new("/w"), own_program: Path::new("/v"), found: None, session_used: None };
+        Kimi.stale_session(spec, &place)
+    };
+    assert_eq!(stale(&spec), None);
+    let mut narrowed = spec.clone();
+    narrowed.setup.permission.level = Some(Level::ReadOnly);
+    assert!(stale(&narrowed).unwrap().contains("other tools"), "it would keep the tools that it had");
+    assert!(prepare(&narrowed).is_err());
     spec.prompt = "x".repeat(200 << 10);
-    assert!(prepare(&spec).is_err_and(|error| error.reason.contains("acp-kimi")));
+    assert!(stale(&spec).unwrap().contains("length"));
 }
 
 #[test]

@@ -13,6 +13,8 @@ pub(crate) static PROGRAM: Program =
 pub(super) const INSTRUCTIONS: &str = "${agents_md}";
 /// Stands for its own system prompt in an agent file.
 pub(super) const BASE_PROMPT: &str = "${base_prompt}";
+/// Stands for no text in an agent file.
+pub(super) const NOTHING: &str = "${role_additional}";
 
 /// Its tools, with what they do. Those that wait for people, plan or work at another time are left out.
 pub(super) const TOOLS: [(&str, ToolKind<'static>); 16] = [
@@ -42,6 +44,9 @@ pub(super) const UNKNOWN_TOOL: (&str, &str) = ("Tool \"", "\" not found");
 pub(super) const FAILED: &str = "error: failed to run prompt: ";
 /// How its error stream says anything that went wrong.
 pub(super) const WRONG: &str = "error: ";
+
+/// How it says, between these, that it does not know a session.
+pub(super) const NO_SESSION: (&str, &str) = ("Session ", "not found");
 
 /// What its names of errors mean.
 pub(super) const ERRORS: [(&str, ModelError); 7] = [
