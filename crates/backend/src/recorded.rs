@@ -8,20 +8,24 @@ use serde_json::Value;
 
 use crate::contract::{Decision, Drive, Exit, Place, Reader, Report};
 use crate::program::Found;
-use crate::{registry, sample};
+use crate::{kept, registry, sample};
 
 /// How many changed streams are tried over all backends.
 const MUTATIONS: usize = 100_000;
+
+/// Parts the two streams of a program that writes for people, in its recordings.
+const BETWEEN_STREAMS: u8 = 0x1e;
 
 /// A program whose streams are recorded, and how it says that all went well.
 struct Recorded {
     kind: &'static str,
     folder: &'static str,
-    /// Tells whether this line is the terminal event of a success, as the vendor has it.
+    /// Tells whether this line is the terminal event of a success, as the vendor has it; of a program that writes for
+    /// people, whether the error stream has it.
     succeeds: fn(&Value) -> bool,
 }
 
-const RECORDED: [Recorded; 13] = [
+const RECORDED: [Recorded; 16] = [
     Recorded {
         kind: "claude",
         folder: "claude",
@@ -64,6 +68,27 @@ const RECORDED: [Recorded; 13] = [
         succeeds: |line| line["role"] == "meta" && line["type"] == "session.resume_hint",
     },
     Recorded { kind: "goose", folder: "goose", succeeds: |line| line["type"] == "complete" },
+    Recorded {
+        kind: "cursor",
+        folder: "cursor",
+        succeeds: |line| {
+            line["type"] == "result" && line["subtype"] == "success" && line["is_error"] == false
+        },
+    },
+    Recorded {
+        kind: "grok",
+        folder: "grok",
+        // Older versions write it in one word.
+        succeeds: |line| {
+            let reason = line["stopReason"].as_str().unwrap_or_default();
+            line["type"] == "end" && reason.replace('_', "").eq_ignore_ascii_case("endturn")
+        },
+    },
+    Recorded {
+        kind: "kiro",
+        folder: "kiro",
+        succeeds: |stderr| stderr.as_str().is_some_and(|text| kept::plain(text).contains("Credits:")),
+    },
     Recorded { kind: "acp-claude", folder: "acp-claude", succeeds: ends_turn },
     Recorded { kind: "acp-codex", folder: "acp-codex", succeeds: ends_turn },
     Recorded { kind: "acp-copilot", folder: "acp-copilot", succeeds: ends_turn },
@@ -76,10 +101,10 @@ fn ends_turn(line: &Value) -> bool {
     line["result"]["stopReason"] == "end_turn"
 }
 
-/// One recorded run: its standard output.
+/// One recorded run: its standard output, and the error stream too where that ends it.
 struct Case {
     name: String,
-    stdout: Vec<u8>,
+    stream: Vec<u8>,
 }
 
 impl Recorded {
@@ -92,13 +117,14 @@ impl Recorded {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/streams").join(self.folder);
         let files =
             std::fs::read_dir(&folder).expect("a folder of recordings").map(|file| file.unwrap().path());
-        let streams = files.filter(|path| path.extension().is_some_and(|ending| ending == "jsonl"));
+        let streams =
+            files.filter(|path| path.extension().is_some_and(|ending| ending == "jsonl" || ending == "txt"));
         let mut cases: Vec<Case> = streams
             .map(|path| Case {
                 name: path.file_stem().unwrap().to_string_lossy().into_owned(),
-                stdout: std::fs::read(&path).unwrap(),
+                stream: std::fs::read(&path).unwrap(),
             })
-            .filter(|case| !case.stdout.is_empty())
+            .filter(|case| !case.stream.is_empty())
             .collect();
         cases.sort_by(|left, right| left.name.cmp(&right.name));
         cases
@@ -126,13 +152,24 @@ impl Recorded {
         }
     }
 
+    /// Returns what belongs to which of the two streams.
+    fn parts<'a>(&self, stream: &'a [u8]) -> Vec<(Stream, &'a [u8])> {
+        let for_people = self.kind == "kiro";
+        match stream.iter().position(|byte| *byte == BETWEEN_STREAMS).filter(|_| for_people) {
+            Some(end) => vec![(Stream::Stdout, &stream[..end]), (Stream::Stderr, &stream[end + 1..])],
+            None => vec![(Stream::Stdout, stream)],
+        }
+    }
+
     /// Reads a stream in pieces of this size, and tells whether it counts as a success.
     fn is_success(&self, case: &str, stream: &[u8], piece: usize) -> bool {
         let mut reader = self.reader(case);
-        for bytes in stream.chunks(piece.max(1)) {
-            let kept = reader.kept(Stream::Stdout, bytes).into_owned();
+        let parts = self.parts(stream).into_iter();
+        let pieces = parts.flat_map(|(pipe, part)| part.chunks(piece.max(1)).map(move |bytes| (pipe, bytes)));
+        for (pipe, bytes) in pieces {
+            let kept = reader.kept(pipe, bytes).into_owned();
             assert!(kept.len() <= stream.len() + 4096, "{case}: more is kept than was written");
-            for report in reader.feed(Stream::Stdout, bytes) {
+            for report in reader.feed(pipe, bytes) {
                 if let Report::Asks(ask) = report {
                     reader.decide(&ask.id, &Decision::Deny("no".to_owned()));
                 }
@@ -143,6 +180,9 @@ impl Recorded {
 
     /// Tells whether a stream has the terminal event of a success.
     fn has_success(&self, stream: &[u8]) -> bool {
+        if let [_, (_, stderr)] = self.parts(stream)[..] {
+            return (self.succeeds)(&String::from_utf8_lossy(stderr).into());
+        }
         let lines = stream.split(|byte| *byte == b'\n');
         lines.filter_map(|line| serde_json::from_slice::<Value>(line).ok()).any(|line| (self.succeeds)(&line))
     }
@@ -232,10 +272,10 @@ fn survives_every_cut(kind: &str) {
     let mut succeeded = 0;
     for case in recorded.cases() {
         // A line that is not whole is at most its own beginning, so pieces need not be small here.
-        for end in 0..case.stdout.len() {
-            recorded.check(&case.name, &case.stdout[..end], usize::MAX);
+        for end in 0..case.stream.len() {
+            recorded.check(&case.name, &case.stream[..end], usize::MAX);
         }
-        succeeded += usize::from(recorded.is_success(&case.name, &case.stdout, usize::MAX));
+        succeeded += usize::from(recorded.is_success(&case.name, &case.stream, usize::MAX));
     }
     assert!(succeeded >= 2, "{kind}: hardly any recording succeeds, so this test proves nothing");
 }
@@ -248,10 +288,10 @@ fn survives_every_change(kind: &str) {
     for _ in 0..MUTATIONS / RECORDED.len() + 1 {
         let case = &cases[numbers.below(cases.len())];
         let other = &cases[numbers.below(cases.len())];
-        let mut stream = case.stdout.clone();
+        let mut stream = case.stream.clone();
         for _ in 0..=numbers.below(3) {
             if !stream.is_empty() {
-                mutate(&mut stream, &other.stdout, &mut numbers);
+                mutate(&mut stream, &other.stream, &mut numbers);
             }
         }
         let piece = if numbers.below(4) == 0 { 1 + numbers.below(200) } else { usize::MAX };
@@ -271,6 +311,15 @@ macro_rules! for_each_program {
     };
 }
 
+#[test]
+fn every_backend_of_a_vendors_program_takes_part() {
+    // The reader of `glm` is that of `claude`.
+    let recorded = |kind: &str| kind == "glm" || RECORDED.iter().any(|recorded| recorded.kind == kind);
+    let missing: Vec<&str> =
+        registry::vendors().map(|(kind, _)| kind).filter(|kind| !recorded(kind)).collect();
+    assert_eq!(missing, Vec::<&str>::new());
+}
+
 for_each_program! {
     claude: "claude",
     codex: "codex",
@@ -280,6 +329,9 @@ for_each_program! {
     opencode: "opencode",
     goose: "goose",
     kimi: "kimi",
+    cursor: "cursor",
+    grok: "grok",
+    kiro: "kiro",
     acp_claude: "acp-claude",
     acp_codex: "acp-codex",
     acp_copilot: "acp-copilot",
