@@ -403,7 +403,7 @@ impl Conversation {
         if self.broken || habits.error_marks.iter().any(|mark| answer.starts_with(mark)) {
             return AgentEnd::Failed(failure::of_message(answer));
         }
-        if self.requests.denied && habits.denial.is_some_and(|denial| answer == denial) {
+        if self.requests.denied && (answer.is_empty() || habits.denial == Some(answer)) {
             return self.gave_up();
         }
         if !answer.is_empty() {

@@ -547,9 +547,11 @@ fn the_reason_of_the_end_decides() {
 #[test]
 fn an_agent_that_gives_up_at_a_denial_has_not_succeeded() {
     let copilot = says("Info: Operation cancelled by user");
-    for (kind, last) in
-        [("acp-copilot", vec![copilot, ends("end_turn")]), ("acp-codex", vec![ends("cancelled")])]
-    {
+    for (kind, last) in [
+        ("acp-copilot", vec![copilot, ends("end_turn")]),
+        ("acp-codex", vec![ends("cancelled")]),
+        ("acp-opencode", vec![ends("end_turn")]),
+    ] {
         let mut talk = Talk::of(&spec(kind));
         talk.hear(&hello(&json!({})));
         let mode = KNOWN.iter().find(|known| known.name == kind).and_then(|known| known.habits.modes);
