@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::agent::{End, Voice, Work};
 use crate::arguments::{self, Given, Known, attached, flag, value};
+use crate::kiro_acp;
 use crate::mcp;
 use crate::model::{Call, Trouble};
 use crate::place;
@@ -29,7 +30,7 @@ const OPTIONS: &[Known] = &[
     flag(&["--v3"]),
 ];
 
-const TOOLS: &[Tool] = &[
+pub(crate) const TOOLS: &[Tool] = &[
     Tool { name: "fs_read", kind: Kind::Read, subject: "path", text: "" },
     Tool { name: "fs_write", kind: Kind::Write, subject: "path", text: "file_text" },
     Tool { name: "execute_bash", kind: Kind::Shell, subject: "command", text: "" },
@@ -44,9 +45,13 @@ pub(crate) fn run(arguments: &[String]) -> u8 {
         say("kiro-cli 2.3.0-stand-in");
         return 0;
     }
-    let Some(("chat", rest)) = arguments.split_first().map(|(word, rest)| (word.as_str(), rest)) else {
-        complain("error: stand-in: only `chat`");
-        return FAILED;
+    let rest = match arguments.split_first().map(|(word, rest)| (word.as_str(), rest)) {
+        Some(("acp", [])) => return kiro_acp::serve(),
+        Some(("chat", rest)) => rest,
+        _ => {
+            complain("error: stand-in: only `chat` and `acp`");
+            return FAILED;
+        }
     };
     match arguments::read(OPTIONS, rest) {
         Ok(given) if given.has("--no-interactive") => chat(&given),
@@ -151,7 +156,7 @@ fn agent(name: &str, directory: &Path) -> Option<Value> {
 }
 
 /// Returns the servers of an agent, and those of user and directory unless the agent leaves them out.
-fn servers(agent: Option<&Value>, directory: &Path) -> Map<String, Value> {
+pub(crate) fn servers(agent: Option<&Value>, directory: &Path) -> Map<String, Value> {
     let mut all = Map::new();
     let included = |name: &str| agent.is_none_or(|agent| agent[name] == true);
     if included("includeMcpJson") || included("useLegacyMcpJson") {
@@ -166,7 +171,7 @@ fn servers(agent: Option<&Value>, directory: &Path) -> Map<String, Value> {
 }
 
 /// Returns what stands before the first prompt: an agent's own words and resources, else the directory's instructions.
-fn beginning(agent: Option<&Value>, directory: &Path) -> Vec<Value> {
+pub(crate) fn beginning(agent: Option<&Value>, directory: &Path) -> Vec<Value> {
     let Some(agent) = agent else {
         let own = fs::read_to_string(directory.join("AGENTS.md"));
         return own.ok().map(|text| json!({"role": "system", "content": text})).into_iter().collect();

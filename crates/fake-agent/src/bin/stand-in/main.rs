@@ -10,6 +10,7 @@ mod arguments;
 mod cursor;
 mod grok;
 mod kiro;
+mod kiro_acp;
 mod mcp;
 mod model;
 mod place;

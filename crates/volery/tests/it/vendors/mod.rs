@@ -127,7 +127,9 @@ vendors!(
     acp_gemini: "acp-gemini",
     acp_qwen: "acp-qwen",
     acp_opencode: "acp-opencode",
+    glm: "glm",
     // Stood in for: see `stand_ins`.
+    acp_kiro: "acp-kiro",
     cursor: "cursor",
     kiro: "kiro",
     grok: "grok",

@@ -17,6 +17,9 @@ use crate::stage::{Said, Stage, said, skip, tagged};
 /// Vendors' programs take their time on a machine that does other things.
 pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 
+/// Where `glm` finds its model.
+const GLM_SERVICE: &str = "https://api.z.ai/api/anthropic";
+
 /// What differs between the programs.
 pub(super) struct Vendor {
     pub(super) name: &'static str,
@@ -40,7 +43,10 @@ impl Vendor {
 
     /// Returns the program that is driven, whichever way.
     pub(super) fn drives(&self) -> &'static str {
-        self.name.strip_prefix("acp-").unwrap_or(self.name)
+        match self.name {
+            "glm" => "claude",
+            name => name.strip_prefix("acp-").unwrap_or(name),
+        }
     }
 
     /// Returns the model's wish to write a file.
@@ -96,7 +102,7 @@ impl Vendor {
 
     /// Returns the file in which the program looks for a project's own MCP servers.
     pub(super) fn servers_file(&self) -> &'static str {
-        match self.name {
+        match self.drives() {
             "cursor" => ".cursor/mcp.json",
             "kiro" => ".kiro/settings/mcp.json",
             _ => ".mcp.json",
@@ -112,6 +118,13 @@ impl Vendor {
     /// Codex like any command that fails, and Kiro writes only for people.
     pub(super) fn tells_denials(&self) -> bool {
         self.drives() != "codex" && self.name != "kiro"
+    }
+
+    /// Tells whether the program copies a conversation itself.
+    pub(super) fn copies_sessions(&self) -> bool {
+        let by_acp = ["acp-claude", "acp-codex", "acp-kimi", "acp-opencode"];
+        let by_itself = ["claude", "codex", "glm", "grok", "opencode", "qwen"];
+        by_acp.iter().chain(&by_itself).any(|name| *name == self.name)
     }
 
     /// Returns the file of instructions that the program reads in its directory.
@@ -181,8 +194,8 @@ impl Place {
     }
 
     /// Puts a vendor's program and settings in place; returns the variables that it needs.
-    fn furnish(&self, vendor: &str, folders: &Folders) -> Vec<(String, String)> {
-        let vendor = program(vendor);
+    fn furnish(&self, backend: &str, folders: &Folders) -> Vec<(String, String)> {
+        let vendor = program(backend);
         let url = self.offline.server().url();
         if let Some(stand_in) = stand_in(vendor) {
             return stand_in.furnish(&self.stage.path("bin"), &folders.home, &url);
@@ -198,11 +211,30 @@ impl Place {
         let real = Path::new(program.argv.last().unwrap());
         // A package manager makes what it links executable.
         fs::set_permissions(real, PermissionsExt::from_mode(0o755)).unwrap();
+        if backend == "glm" {
+            return self.furnish_glm(real, recipe.env);
+        }
         symlink(real, self.stage.path("bin").join(vendor)).unwrap();
         if program.argv.len() > 1 {
             symlink(&program.argv[0], self.stage.path("bin/node")).unwrap();
         }
         recipe.env
+    }
+
+    /// Puts Claude Code in place with the scripted model where it is told to ask the other vendor's service, and only
+    /// there.
+    fn furnish_glm(&self, real: &Path, env: Vec<(String, String)>) -> Vec<(String, String)> {
+        let script = format!(
+            "#!/bin/sh\n[ \"$ANTHROPIC_BASE_URL\" = {GLM_SERVICE} ] || exit 97\n[ \"$ANTHROPIC_AUTH_TOKEN\" = dummy ] || exit 98\n\
+             ANTHROPIC_BASE_URL={} exec '{}' \"$@\"\n",
+            self.offline.server().url(),
+            real.display()
+        );
+        let program = self.stage.path("bin/claude");
+        fs::write(&program, script).unwrap();
+        fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+        let own = env.into_iter().filter(|(name, _)| !name.starts_with("ANTHROPIC_"));
+        own.chain([("ZAI_API_KEY".to_owned(), "dummy".to_owned())]).collect()
     }
 
     /// Sets a variable for every command of this place.
@@ -326,7 +358,8 @@ impl Place {
         }
     }
 
-    /// The adapter leaves while the program that it drives may still write its settings: what that began stays.
+    /// The adapter ends the program that it drives, which may be writing its settings just then: what that began stays.
+    /// When the adapter is gone, so is that program, so that there is nobody to wait for.
     fn is_half_written(&self, within: &Path) -> bool {
         let begun = within.to_str().is_some_and(|name| name.starts_with(".claude.json.tmp."));
         begun && self.vendors.iter().any(|vendor| vendor == "acp-claude")
@@ -354,7 +387,7 @@ impl Place {
 /// Returns where a vendor's program keeps its own state below the user's home.
 fn state_folders(vendor: &str) -> &'static [&'static str] {
     match vendor.strip_prefix("acp-").unwrap_or(vendor) {
-        "claude" => &[".claude", ".claude.json", ".cache/claude-cli-nodejs"],
+        "claude" | "glm" => &[".claude", ".claude.json", ".cache/claude-cli-nodejs"],
         "codex" => &[".codex"],
         "gemini" => &[".gemini"],
         "qwen" => &[".qwen"],
@@ -399,31 +432,19 @@ fn files_below(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// Returns what to say of a case that is not tried. Programs of one protocol differ in few of them, and some take many
-/// seconds to begin.
+/// Returns what to say of a case that is not tried.
 fn left_out(backend: &str, case: &str) -> Option<Cell> {
-    let slow = ["acp-gemini", "acp-qwen", "acp-opencode"].contains(&backend);
-    let acp = backend.starts_with("acp-");
     match case {
         "resume" if backend == "acp-gemini" => Some(Cell::Cannot(
             "its session/load does not find a session of the same minute, and writes over it",
         )),
-        "long prompt" if backend == "kimi" => {
-            Some(Cell::Cannot("it takes its prompt as an argument; acp-kimi takes more"))
+        "context" if backend.starts_with("acp-") && backend != "acp-goose" && stand_in(backend).is_none() => {
+            Some(Cell::NotRun("the program itself is tried without ACP"))
         }
+        "doctor" if backend == "glm" => Some(Cell::Cannot("its program is tried by its other backend")),
         "doctor" if stand_in(backend).is_some() => {
             Some(Cell::NotRun("a stand-in cannot show whether the real program keeps its contract"))
         }
-        "say" | "cancel" => None,
-        "deny" if !slow || backend == "acp-gemini" => None,
-        "mcp" => None,
-        "schema" | "time-out" | "long prompt" | "fork" if acp && backend != "acp-goose" => {
-            Some(Cell::NotRun("the same as with acp-goose"))
-        }
-        "context" if acp && backend != "acp-goose" => {
-            Some(Cell::NotRun("the program itself is tried without ACP"))
-        }
-        _ if slow => Some(Cell::NotRun("its program is slow to begin")),
         _ => None,
     }
 }
@@ -433,6 +454,7 @@ fn program(backend: &str) -> &str {
     match backend {
         "acp-claude" => "claude-agent-acp",
         "acp-codex" => "codex-acp",
+        "glm" => "claude",
         other => other.strip_prefix("acp-").unwrap_or(other),
     }
 }

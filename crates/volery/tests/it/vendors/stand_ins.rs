@@ -31,7 +31,8 @@ const ALL: [StandIn; 3] = [
 ];
 
 pub(super) fn stand_in(backend: &str) -> Option<&'static StandIn> {
-    ALL.iter().find(|known| known.backend == backend)
+    let vendor = backend.strip_prefix("acp-").unwrap_or(backend);
+    ALL.iter().find(|known| known.backend == vendor)
 }
 
 impl StandIn {
