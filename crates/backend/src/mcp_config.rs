@@ -89,8 +89,13 @@ mod tests {
     fn named(servers: &str) -> String {
         let mut spec = sample::spec("claude");
         spec.setup.mcp_servers = serde_json::from_str(servers).unwrap();
-        let place =
-            Place { work: Path::new("/w"), own_program: Path::new("/v"), found: None, session_used: None };
+        let place = Place {
+            work: Path::new("/w"),
+            own_program: Path::new("/v"),
+            found: None,
+            session_used: None,
+            project_programs: crate::contract::ProjectPrograms::On,
+        };
         file(&spec, &place).name
     }
 

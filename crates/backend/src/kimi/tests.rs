@@ -145,8 +145,13 @@ fn a_session_goes_on_only_with_the_tools_and_words_that_it_began_with() {
     assert!(drive.argv.contains(&format!("--session={id}")), "{:?}", drive.argv);
     assert!(drive.files.is_empty() && !drive.argv.iter().any(|word| word.starts_with("--agent-file")));
     let stale = |spec: &RunSpec| {
-        let place =
-            Place { work: Path::new("/w"), own_program: Path::new("/v"), found: None, session_used: None };
+        let place = Place {
+            work: Path::new("/w"),
+            own_program: Path::new("/v"),
+            found: None,
+            session_used: None,
+            project_programs: crate::contract::ProjectPrograms::On,
+        };
         Kimi.stale_session(spec, &place)
     };
     assert_eq!(stale(&spec), None);
@@ -187,7 +192,7 @@ fn a_permission_is_a_list_of_tools() {
 fn a_tool_that_the_agent_may_not_have_is_told_as_denied() {
     let line =
         |output: &str| format!("{}\n", json!({"role": "tool", "tool_call_id": "c", "content": output}));
-    let mut stream = Stream::new(false);
+    let mut stream = Stream::new(false, String::new());
     let refused = stream.feed(Pipe::Stdout, line("Tool \"Bash\" not found").as_bytes());
     let output = "Tool \"Bash\" not found".to_owned();
     let expected = [
