@@ -9,6 +9,7 @@ use crate::stage::{Said, Stage, said};
 
 /// Stands in for kiro-cli: finds the agent's file as Kiro does, starts the server that it names, and calls its tool.
 const KIRO: &str = r#"#!/bin/sh
+[ "$*" = --version ] && echo kiro-cli 2.3.0 && exit
 while [ $# -gt 1 ]; do [ "$1" = --agent ] && agent=$2; shift; done
 prompt=$1
 file=$KIRO_HOME/agents/$agent.json

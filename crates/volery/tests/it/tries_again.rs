@@ -191,7 +191,10 @@ fn with_silent_claude() -> Stage {
     let stage = Stage::new();
     let bin = stage.path("bin");
     fs::create_dir(&bin).unwrap();
-    let script = format!("#!/bin/sh\necho x >> '{}'\nexec sleep 60\n", stage.path("started").display());
+    let script = format!(
+        "#!/bin/sh\n[ \"$*\" = --version ] && echo 2.1.325 && exit\necho x >> '{}'\nexec sleep 60\n",
+        stage.path("started").display()
+    );
     fs::write(bin.join("claude"), script).unwrap();
     fs::set_permissions(bin.join("claude"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     stage.agent("worker", "backend: claude\non_interrupt: resume");

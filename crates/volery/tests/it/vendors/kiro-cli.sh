@@ -1,4 +1,5 @@
 #!/bin/sh
+[ "$*" = --version ] && echo kiro-cli 2.3.0 && exit
 # Stands in for `kiro-cli acp`.
 say() { printf '%s\n' "$1"; }
 update() { say "{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{\"sessionId\":\"k-1\",\"update\":$1}}"; }

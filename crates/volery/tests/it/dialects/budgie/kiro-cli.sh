@@ -1,4 +1,5 @@
 #!/bin/sh
+[ "$*" = --version ] && echo kiro-cli 2.3.0 && exit
 # Stands in for `kiro-cli chat`: notes how it was called, and does what its prompt says. `once` means the first time.
 for prompt; do :; done
 {
