@@ -179,8 +179,6 @@ fn kiro_agents_are_described_by_their_prompt_file_and_answer_into_a_file() {
     assert_eq!(
         found,
         [
-            "agents/checker.json:13:22: warning: useLegacyMcpJson is not honoured: an agent gets only the servers of \
-             its own file",
             "prompts/checker.md:9:8: warning: tools: execute_bash is not among the agent's allowedTools, which decide",
         ]
     );

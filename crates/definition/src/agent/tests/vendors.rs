@@ -225,7 +225,7 @@ fn the_order_of_opencodes_patterns_is_kept_or_warned_about() {
         (spellings(&last.allow), spellings(&last.deny)),
         (vec!["bash(git *)"], vec!["bash(git push *)"])
     );
-    let warning = "f:5:10: warning: permission.edit: \"*\" stands before what is allowed, and still counts";
+    let warning = "f:5:10: warning: permission.edit: \"*\" stands before what is allowed, and still counts (hint: write what is allowed first; a denial beats it)";
     let edits = permission("  edit:\n    \"*\": deny\n    \"src/**\": allow\n", &[warning]);
     assert_eq!(spellings(&edits.deny), ["edit"]);
 }

@@ -14,6 +14,7 @@ const CLAUDE: &str = r#"#!/bin/sh
 [ "$1" = --version ] && { echo '2.1.0 (Claude Code)'; exit 0; }
 for word in "$@"; do printf '%s\n' "$word"; done > "$RECORD.words"
 env > "$RECORD.env"
+for word in "$@"; do case "$word" in --settings=*) cat "${word#--settings=}" > "$RECORD.settings" ;; esac; done
 read -r prompt
 session='"session_id":"11111111-1111-1111-1111-111111111111"'
 echo '{"type":"system","subtype":"init",'$session',"model":"sonnet","tools":[]}'
@@ -119,7 +120,7 @@ fn extra_arguments_reach_the_program_and_others_are_refused_before_anything_star
 fn what_the_environment_says_reaches_the_program() {
     let scene = Scene::new();
     let settings = scene.stage.path("settings.json");
-    fs::write(&settings, "{}").unwrap();
+    fs::write(&settings, "{\"cleanupPeriodDays\": 7}").unwrap();
     let variables = [
         ("AGENT_MODEL", "opus"),
         ("AGENT_EFFORT", "high"),
@@ -131,9 +132,13 @@ fn what_the_environment_says_reaches_the_program() {
     let result = run(&mut client, ask(&scene.stage, "reviewer", "x"));
     assert_eq!(result["isError"], json!(false), "{result}");
     let words = scene.words();
-    for word in ["--model=opus", "--effort=high", &format!("--settings={}", settings.display())] {
+    for word in ["--model=opus", "--effort=high"] {
         assert!(words.iter().any(|known| known == word), "{word} in {words:?}");
     }
+    // Together with what holds the agent to its grant.
+    let given = fs::read_to_string(scene.record.with_extension("settings")).unwrap();
+    let given: Value = serde_json::from_str(&given).unwrap();
+    assert_eq!(given["cleanupPeriodDays"], json!(7), "{given}");
     let names = fs::read_dir(scene.stage.path("state/sessions")).unwrap();
     let kept: Vec<Value> = names
         .map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap_or_default())
