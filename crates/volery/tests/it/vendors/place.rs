@@ -224,11 +224,15 @@ impl Place {
     /// Puts Claude Code in place with the scripted model where it is told to ask the other vendor's service, and only
     /// there.
     fn furnish_glm(&self, real: &Path, env: Vec<(String, String)>) -> Vec<(String, String)> {
+        // Its settings name the service too, so that those of its user cannot lead elsewhere.
         let script = format!(
             "#!/bin/sh\n[ \"$ANTHROPIC_BASE_URL\" = {GLM_SERVICE} ] || exit 97\n[ \"$ANTHROPIC_AUTH_TOKEN\" = dummy ] || exit 98\n\
-             ANTHROPIC_BASE_URL={} exec '{}' \"$@\"\n",
-            self.offline.server().url(),
-            real.display()
+             for word in \"$@\"; do case \"$word\" in --settings=*)\n\
+             grep -q {GLM_SERVICE} \"${{word#--settings=}}\" || exit 96\n\
+             sed -i 's|{GLM_SERVICE}|{url}|' \"${{word#--settings=}}\" ;;\nesac; done\n\
+             ANTHROPIC_BASE_URL={url} exec '{}' \"$@\"\n",
+            real.display(),
+            url = self.offline.server().url(),
         );
         let program = self.stage.path("bin/claude");
         fs::write(&program, script).unwrap();
