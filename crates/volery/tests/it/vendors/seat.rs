@@ -37,7 +37,7 @@ impl Seat {
     pub(super) fn make(name: &'static str, case: &'static str, wait: Duration, scope: Scope) -> Option<Self> {
         let place = Place::make_for(&[name], case, Vec::new())?;
         let wait = format!("wait = \"{}s\"\n", wait.as_secs());
-        let names = ["claude", "codex", "gemini", "opencode", "qwen"];
+        let names = ["claude", "codex", "copilot", "gemini", "opencode", "qwen"];
         let waits: String = names.iter().map(|name| format!("[clients.{name}]\n{wait}")).collect();
         place.stage.configure(&format!("[serve]\n{wait}disconnect_grace = \"1s\"\n{waits}"));
         place.stage.fake("quick", &["say:Three herons."], "");
