@@ -74,6 +74,7 @@ fn request(scenario: &Scenario) -> AgentRequest {
         env: vec![("PATH".into(), "/usr/bin:/bin".into())],
         directory: "/".into(),
         stdin: Stdin::Null,
+        unread_bytes: 0,
         tag: scenario.tag,
         limits: ResourceLimits {
             memory_bytes: scenario.memory_bytes,

@@ -78,6 +78,7 @@ fn agent(demand: ContainmentDemand, cgroup: CgroupUse) -> anyhow::Result<[Durati
         env: vec![("PATH".into(), "/usr/bin:/bin".into())],
         directory: "/".into(),
         stdin: Stdin::Null,
+        unread_bytes: 0,
         tag: 0x5EED_0000_0000_0000 | u64::from(std::process::id()),
         limits: ResourceLimits::default(),
         demand,

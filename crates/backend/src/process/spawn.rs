@@ -74,6 +74,8 @@ pub struct AgentRequest {
     pub env: Vec<(OsString, OsString)>,
     pub directory: PathBuf,
     pub stdin: Stdin,
+    /// How much of its output it can leave behind unread.
+    pub unread_bytes: usize,
     /// The run's number, which all its processes carry.
     pub tag: u64,
     pub limits: ResourceLimits,
@@ -113,7 +115,7 @@ pub struct Started {
 /// The calling thread must live as long as the agent shall: the parent-death signal comes when that thread ends.
 pub fn spawn_agent(request: &AgentRequest) -> Result<Started, SpawnError> {
     let prepared = Prepared::new(request)?;
-    let streams = Streams::new(request.stdin)?;
+    let streams = Streams::new(request)?;
     let mut refusals = Vec::new();
     for shape in shapes(request.demand, &mut refusals) {
         match start(request, &prepared, &streams, shape) {
@@ -217,6 +219,9 @@ fn without_nul(bytes: Vec<u8>, what: &'static str) -> Result<CString, SpawnError
     CString::new(bytes).map_err(|_| SpawnError::Nul { what })
 }
 
+/// What a pipe holds anyway.
+const PIPE_BYTES: usize = 64 * 1024;
+
 /// Both ends of the agent's streams.
 struct Streams {
     stdin: Option<OwnedFd>,
@@ -226,10 +231,13 @@ struct Streams {
 }
 
 impl Streams {
-    fn new(stdin: Stdin) -> io::Result<Self> {
+    fn new(request: &AgentRequest) -> io::Result<Self> {
         let (stdout, agent_stdout) = os::pipe()?;
+        if request.unread_bytes > PIPE_BYTES {
+            os::widen(&stdout, request.unread_bytes);
+        }
         let (stderr, agent_stderr) = os::pipe()?;
-        let (agent_stdin, stdin) = match stdin {
+        let (agent_stdin, stdin) = match request.stdin {
             Stdin::Null => (OpenOptions::new().read(true).open("/dev/null")?.into(), None),
             Stdin::Pipe => {
                 let (reader, writer) = os::pipe()?;

@@ -124,6 +124,7 @@ fn try_containment(demand: ContainmentDemand) -> Result<Containment, String> {
         env: Vec::new(),
         directory: PathBuf::from("/"),
         stdin: Stdin::Null,
+        unread_bytes: 0,
         tag: crate::clock::new_tag(),
         // Limits for which a control group is made, if one can be.
         limits: ResourceLimits {

@@ -45,12 +45,22 @@ pub(super) fn start(
         env: variables,
         directory,
         stdin: if drive.feed == Feed::Nothing { Stdin::Null } else { Stdin::Pipe },
+        unread_bytes: unread_bytes(&drive.feed),
         tag: spec.tag,
         limits,
         demand: spec.containment,
         cgroup: cgroup_use(),
     };
     process::spawn_agent(&request)
+}
+
+/// Some programs repeat the prompt, in JSON, before their answer, and leave without waiting until all of it is read: what
+/// the pipe does not hold then is lost.
+fn unread_bytes(feed: &Feed) -> usize {
+    match feed {
+        Feed::Nothing => 0,
+        Feed::Whole(prompt) | Feed::Open(prompt) => prompt.len().saturating_mul(2),
+    }
 }
 
 #[cfg(not(debug_assertions))]

@@ -15,6 +15,21 @@ pub(in crate::process) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     close_both_on_exec(rustix::pipe::pipe()?)
 }
 
+/// Makes a pipe hold this much before whoever writes has to wait, as far as the system allows.
+#[cfg(target_os = "linux")]
+pub(in crate::process) fn widen(pipe: &OwnedFd, bytes: usize) {
+    // Without it, the pipe is as wide as any other.
+    let _ = rustix::pipe::fcntl_setpipe_size(pipe, bytes.min(PIPE_BYTES_MAX));
+}
+
+/// What anybody may ask for by default.
+#[cfg(target_os = "linux")]
+const PIPE_BYTES_MAX: usize = 1024 * 1024;
+
+/// The system decides how wide its pipes are.
+#[cfg(not(target_os = "linux"))]
+pub(in crate::process) fn widen(_pipe: &OwnedFd, _bytes: usize) {}
+
 /// Returns two connected sockets.
 #[cfg(target_os = "linux")]
 pub(super) fn sockets() -> io::Result<(OwnedFd, OwnedFd)> {

@@ -20,7 +20,7 @@ pub use handle::ProcessHandle;
 pub use inherit::{exit_worker, inherited_fd};
 pub use signals::SignalFd;
 
-pub(super) use channel::pipe;
+pub(super) use channel::{pipe, widen};
 pub(super) use child::Stage;
 pub(super) use launch::{Init, Launch, LaunchError, Launched, Shape, launch};
 pub(super) use posix::{Posix, posix_spawn};

@@ -49,6 +49,7 @@ pub(super) fn request(steps: &[&str]) -> AgentRequest {
         env: vec![("PATH".into(), "/usr/bin:/bin".into())],
         directory: PathBuf::from("/"),
         stdin: Stdin::Null,
+        unread_bytes: 0,
         tag: fresh_tag(),
         limits: ResourceLimits::default(),
         demand: ContainmentDemand::Plain,

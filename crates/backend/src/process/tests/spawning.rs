@@ -130,6 +130,21 @@ fn stdin_is_what_the_caller_writes() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn an_agent_can_leave_as_much_unread_output_as_was_asked_for() {
+    for (unread_bytes, said) in [(300_000, 400_000), (0, 60_000)] {
+        let says = format!("say:{}", "x".repeat(said / 10));
+        let steps = vec![says.as_str(); 10];
+        let wanted = AgentRequest { unread_bytes, ..request(&steps) };
+        let Some(mut started) = start(&wanted) else { continue };
+        // It ends although nobody has read a byte.
+        assert_eq!(exit(&mut started), Exit::Code(0));
+        assert!(read_all(&started.stdout).len() >= said);
+        started.agent.sweep().expect("processes can be listed");
+    }
+}
+
+#[test]
 fn the_reported_number_is_the_agents_own() {
     for demand in DEMANDS {
         let Some(mut started) = start(&with_demand(demand, &["say:ready", "hang"])) else { continue };
