@@ -55,14 +55,15 @@ pub enum Version {
     Package(String),
     /// By its own word.
     Own(String),
-    Unknown,
+    /// It told none, and this is why.
+    Untold(String),
 }
 
 impl Version {
     pub fn text(&self) -> Option<&str> {
         match self {
             Self::Package(text) | Self::Own(text) => Some(text),
-            Self::Unknown => None,
+            Self::Untold(_) => None,
         }
     }
 }
@@ -125,7 +126,7 @@ impl Program {
             (Tried::Packaged { package, .. }, Version::Package(_)) => {
                 (package.0, package.1, "that volery was tried with")
             }
-            (Tried::Packaged { own, .. }, Version::Own(_) | Version::Unknown) => {
+            (Tried::Packaged { own, .. }, Version::Own(_) | Version::Untold(_)) => {
                 (own.0, own.1, "that volery was tried with")
             }
             (Tried::Documented(oldest, newest), _) => (oldest, newest, "whose documentation volery goes by"),
@@ -136,9 +137,15 @@ impl Program {
                 ));
             }
         };
-        let Some(version) = version.text() else {
-            let known = if oldest == newest { oldest.to_owned() } else { format!("{oldest} to {newest}") };
-            return Some(format!("{name} does not tell its version; {known} is what volery fits"));
+        let version = match version {
+            Version::Package(version) | Version::Own(version) => version,
+            Version::Untold(reason) => {
+                let known =
+                    if oldest == newest { oldest.to_owned() } else { format!("{oldest} to {newest}") };
+                return Some(format!(
+                    "{name} does not tell its version ({reason}); {known} is what volery fits"
+                ));
+            }
         };
         if is_before(version, oldest) {
             return Some(format!("{name} {version} is older than {oldest}, the oldest {how}"));

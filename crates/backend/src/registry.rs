@@ -57,15 +57,30 @@ pub fn knowing(variable: &str) -> Vec<&'static str> {
     all().filter(|backend| backend.variables().contains(&variable)).map(|backend| backend.kind()).collect()
 }
 
-/// Returns the backends that have a vendor's program, by name; of several with the same program the first.
-pub fn vendors() -> impl Iterator<Item = (&'static str, &'static Program)> {
-    let of = |backend: &dyn Backend| Some((backend.kind(), backend.program()?));
-    let first = move |known: &(&str, &'static Program)| {
-        !ALL.iter().filter_map(|backend| of(*backend)).any(|(_, program)| std::ptr::eq(program, known.1))
-    };
-    ALL.iter()
-        .filter_map(move |backend| of(*backend))
-        .chain(acp::KNOWN.iter().filter_map(move |known| of(known)).filter(first))
+/// A backend that has a vendor's program.
+#[derive(Debug, Clone, Copy)]
+pub struct Vendor {
+    pub backend: &'static str,
+    pub program: &'static Program,
+    /// The backend that drives the same program without ACP.
+    pub shares: Option<&'static str>,
+}
+
+/// Returns the backends that have a vendor's program.
+pub fn vendors() -> impl Iterator<Item = Vendor> {
+    let plain = ALL.iter().filter_map(|backend| vendor(*backend, None));
+    let acp = acp::KNOWN.iter().filter_map(|known| {
+        let shares = |other: &&&dyn Backend| match (other.program(), known.program()) {
+            (Some(own), Some(program)) => std::ptr::eq(own, program),
+            (_, _) => false,
+        };
+        vendor(known, ALL.iter().find(shares).map(|other| other.kind()))
+    });
+    plain.chain(acp)
+}
+
+fn vendor(backend: &dyn Backend, shares: Option<&'static str>) -> Option<Vendor> {
+    Some(Vendor { backend: backend.kind(), program: backend.program()?, shares })
 }
 
 /// Returns the names that a configuration cannot define anew: every backend that needs no configuration.

@@ -42,7 +42,7 @@ pub fn version(found: &Found) -> Version {
         return Version::Package(version.clone());
     }
     let Some(file) = found.argv.last().and_then(|file| std::fs::metadata(file).ok()) else {
-        return Version::Unknown;
+        return Version::Untold("its file is gone".to_owned());
     };
     let asked = (found.argv.clone(), (file.mtime(), file.mtime_nsec()));
     // Held while the program is asked, so that two who want to know do not ask twice.
@@ -50,7 +50,7 @@ pub fn version(found: &Found) -> Version {
     if let Some(answer) = answers.get(&asked) {
         return answer.clone();
     }
-    let answer = ask(found).map_or(Version::Unknown, Version::Own);
+    let answer = ask(found).map_or_else(Version::Untold, Version::Own);
     if answers.len() >= ANSWERS_MAX {
         answers.clear();
     }
@@ -59,10 +59,13 @@ pub fn version(found: &Found) -> Version {
 }
 
 /// Asks in an empty home, so that a program that unpacks itself or begins a log does so nowhere else.
-fn ask(found: &Found) -> Option<String> {
+fn ask(found: &Found) -> Result<String, String> {
     let tag = clock::new_tag();
     let home = std::env::temp_dir().join(format!("volery-version-{tag:x}"));
-    std::fs::DirBuilder::new().mode(0o700).create(&home).ok()?;
+    std::fs::DirBuilder::new()
+        .mode(0o700)
+        .create(&home)
+        .map_err(|error| format!("there is no place to ask it in: {error}"))?;
     let told = ask_version(found, &env::get("PATH").unwrap_or_default(), &home, tag);
     // What cannot be removed is a temporary folder like any other.
     let _ = std::fs::remove_dir_all(&home);

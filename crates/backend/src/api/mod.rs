@@ -46,6 +46,11 @@ pub static KNOWN: [Api; 5] = [
     Api { service: Some(&providers::GEMINI) },
     Api { service: Some(&providers::MISTRAL) },
 ];
+/// Returns the services that need no configuration.
+pub fn services() -> impl Iterator<Item = &'static Provider> {
+    KNOWN.iter().filter_map(|api| api.service)
+}
+
 /// A service of the configuration.
 pub static ANY: Api = Api { service: None };
 

@@ -5,6 +5,9 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use domain::harmless;
+use domain::size::head;
+
 use super::Found;
 use crate::contract::Exit;
 use crate::process::{CaptureRequest, capture};
@@ -13,11 +16,12 @@ use crate::process::{CaptureRequest, capture};
 const TIME_MAX: Duration = Duration::from_secs(6);
 const OUTPUT_BYTES_MAX: usize = 16 << 10;
 const VERSION_BYTES_MAX: usize = 64;
+const SAID_BYTES_MAX: usize = 120;
 
-/// Returns the version that a program tells. It gets no variable but the search path and this folder, which is its home,
+/// Returns the version that a program tells, or why it does not. It gets no variable but the search path and this folder, which is its home,
 /// and it may leave something there.
-pub fn ask_version(found: &Found, path: &OsString, home: &Path, tag: u64) -> Option<String> {
-    let (program, rest) = found.argv.split_first()?;
+pub fn ask_version(found: &Found, path: &OsString, home: &Path, tag: u64) -> Result<String, String> {
+    let (program, rest) = found.argv.split_first().ok_or("there is nothing to start")?;
     let args: Vec<OsString> = rest.iter().map(Into::into).chain([OsString::from("--version")]).collect();
     let env = [("PATH", path.clone()), ("HOME", home.into()), ("TMPDIR", home.into())]
         .map(|(name, value)| (OsString::from(name), value));
@@ -31,8 +35,19 @@ pub fn ask_version(found: &Found, path: &OsString, home: &Path, tag: u64) -> Opt
         deadline: Instant::now() + TIME_MAX,
         output_bytes_max: OUTPUT_BYTES_MAX,
     });
-    let captured = captured.ok().filter(|captured| captured.exit == Exit::Code(0))?;
-    version_in(&String::from_utf8_lossy(&captured.stdout))
+    let captured = captured.map_err(|error| format!("asked with --version, {error}"))?;
+    let how = match captured.exit {
+        Exit::Code(0) => {
+            let told = version_in(&String::from_utf8_lossy(&captured.stdout));
+            return told.ok_or_else(|| "asked with --version, it says something else".to_owned());
+        }
+        Exit::Code(code) => format!("asked with --version, it exits with {code}"),
+        Exit::Signal(signal) => format!("asked with --version, it is ended by signal {signal}"),
+    };
+    let last = captured.stderr.lines().rfind(|line| !line.trim().is_empty());
+    let mut said = last.unwrap_or_default().trim().to_owned();
+    harmless::clean(&mut said);
+    Err(if said.is_empty() { how } else { format!("{how}: {}", head(&said, SAID_BYTES_MAX)) })
 }
 
 /// Finds the first word that is a version: numbers with a point between them.

@@ -50,8 +50,8 @@ fn versions_are_compared_by_their_numbers() {
     assert_eq!(told, "codex 0.170.0 is newer than 0.166.0, the newest that volery was tried with");
     assert!(CODEX.doubt(&own("0.150.0")).unwrap().contains("is older than 0.166.0"));
     assert_eq!(CODEX.doubt(&own("0.166.0")), None);
-    let told = CODEX.doubt(&Version::Unknown).unwrap();
-    assert_eq!(told, "codex does not tell its version; 0.166.0 is what volery fits");
+    let told = CODEX.doubt(&Version::Untold("it hangs".to_owned())).unwrap();
+    assert_eq!(told, "codex does not tell its version (it hangs); 0.166.0 is what volery fits");
 }
 
 fn own(version: &str) -> Version {
@@ -63,7 +63,7 @@ fn versions_that_were_never_tried_are_told_as_such() {
     let cursor = Program { tried: Tried::Never, ..CODEX };
     let told = cursor.doubt(&own("2026.09.15")).unwrap();
     assert_eq!(told, "codex 2026.09.15 was not tried with volery, which goes by its documentation");
-    assert!(cursor.doubt(&Version::Unknown).unwrap().starts_with("codex was not tried"));
+    assert!(cursor.doubt(&Version::Untold(String::new())).unwrap().starts_with("codex was not tried"));
     let kiro = Program { tried: Tried::Documented("2.3", "3"), ..CODEX };
     assert_eq!([kiro.doubt(&own("2.3.0")), kiro.doubt(&own("3.9.1"))], [None, None]);
     let told = kiro.doubt(&own("4.0.0")).unwrap();
@@ -102,7 +102,7 @@ fn a_package_that_a_program_only_stands_beneath_is_not_its_own() {
 }
 
 /// Asks a script for its version.
-fn asked(script: &str) -> Option<String> {
+fn asked(script: &str) -> Result<String, String> {
     let place = tempfile::tempdir().unwrap();
     let program = place.path().join("codex");
     write(&program, script);
@@ -116,11 +116,20 @@ fn asked(script: &str) -> Option<String> {
 fn a_program_is_asked_for_its_version_and_told_nothing_of_its_user() {
     let told =
         asked("#!/bin/sh\n[ \"$*\" = --version ] && [ \"$HOME\" = \"$PWD\" ] && echo codex-cli 0.166.0\n");
-    assert_eq!(told.as_deref(), Some("0.166.0"));
+    assert_eq!(told.as_deref(), Ok("0.166.0"));
     // Its input is at its end.
-    assert_eq!(asked("#!/bin/sh\ncat; echo 1.2.3\n").as_deref(), Some("1.2.3"));
-    assert_eq!(asked("#!/bin/sh\necho 1.2.3; exit 3\n"), None);
-    assert_eq!(asked("#!/bin/sh\nwhile :; do echo 1.2.3; done\n"), None);
+    assert_eq!(asked("#!/bin/sh\ncat; echo 1.2.3\n").as_deref(), Ok("1.2.3"));
+}
+
+#[test]
+fn a_program_that_does_not_tell_its_version_is_told_about_with_its_own_words() {
+    let untold = |script: &str| asked(script).unwrap_err();
+    let broken = "#!/bin/sh\necho 1.2.3; printf 'no \\033[31mlibrary\\n\\n' >&2; exit 3\n";
+    assert_eq!(untold(broken), "asked with --version, it exits with 3: no library");
+    assert_eq!(untold("#!/bin/sh\nkill -9 $$\n"), "asked with --version, it is ended by signal 9");
+    assert_eq!(untold("#!/bin/sh\necho hello\n"), "asked with --version, it says something else");
+    let flood = "#!/bin/sh\nwhile :; do echo 1.2.3; done\n";
+    assert_eq!(untold(flood), "asked with --version, it wrote more than 16384 bytes");
 }
 
 #[test]
@@ -128,7 +137,7 @@ fn a_program_that_does_not_answer_is_ended_with_all_that_it_started() {
     let place = tempfile::tempdir().unwrap();
     let pids = place.path().join("pids");
     let script = format!("#!/bin/sh\necho $$ > {0}\nsleep 600 &\necho $! >> {0}\nwait\n", pids.display());
-    assert_eq!(asked(&script), None);
+    assert_eq!(asked(&script).unwrap_err(), "asked with --version, it took too long");
     for pid in std::fs::read_to_string(&pids).unwrap().lines() {
         let gone = || !Path::new("/proc").join(pid).join("exe").exists();
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);

@@ -40,8 +40,8 @@ pub enum Contract {
     Untried(&'static str),
 }
 
-/// Tries every program that is installed, some at a time.
-pub fn try_contracts(vendors: &mut [VendorProgram]) {
+/// Tries every program that is installed, some at a time, and tells of each when it is begun.
+pub fn try_contracts(vendors: &mut [VendorProgram], begun: &(dyn Fn(&'static str) + Sync)) {
     let waiting: Mutex<VecDeque<&mut VendorProgram>> =
         Mutex::new(vendors.iter_mut().filter(|vendor| vendor.found.is_some()).collect());
     let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
@@ -49,6 +49,7 @@ pub fn try_contracts(vendors: &mut [VendorProgram]) {
         for _ in 0..AT_ONCE {
             scope.spawn(|| {
                 while let Some(vendor) = next() {
+                    begun(vendor.backend);
                     vendor.contract = Some(try_contract(vendor.backend));
                 }
             });

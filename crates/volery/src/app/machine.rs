@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use backend::process::{self, AgentRequest, CgroupUse, ResourceLimits, Stdin};
+use backend::registry::Vendor;
 use domain::launch::Launch;
 use domain::run::{Containment, ContainmentDemand};
 
@@ -21,6 +22,7 @@ pub struct Machine {
     pub pidfd: Result<(), String>,
     pub surroundings: Surroundings,
     pub vendors: Vec<VendorProgram>,
+    pub services: Vec<ServiceKey>,
     pub sandboxes: Sandboxes,
 }
 
@@ -37,12 +39,23 @@ pub struct Sandboxes {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VendorProgram {
     pub backend: &'static str,
+    /// Another backend that drives the same program, and says what is to be said about that.
+    pub shares: Option<&'static str>,
     /// What is started, and its version.
     pub found: Option<(String, Option<String>)>,
     pub doubt: Option<String>,
     pub login: Option<LoginFound>,
     /// Only if it was tried.
     pub contract: Option<Contract>,
+}
+
+/// Whether there is a key for a service that is asked without a program. Never what it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServiceKey {
+    pub backend: &'static str,
+    /// The variable that is set, or the one that could be.
+    pub variable: &'static str,
+    pub is_set: bool,
 }
 
 /// The directory that all runs are kept in, or would be.
@@ -81,6 +94,7 @@ impl Machine {
                 .map_err(|error| error.to_string()),
             surroundings: probe_surroundings(),
             vendors: probe_vendors(),
+            services: probe_services(),
             sandboxes: probe_sandboxes(),
         }
     }
@@ -96,16 +110,31 @@ fn probe_sandboxes() -> Sandboxes {
     }
 }
 
+fn probe_services() -> Vec<ServiceKey> {
+    let is_set = |name: &str| crate::env::get(name).is_some_and(|value| !value.is_empty());
+    let key = |service: &backend::api::Provider| {
+        let variable = service.keys.iter().copied().find(|name| is_set(name));
+        let first = service.keys.first().copied().unwrap_or_default();
+        ServiceKey {
+            backend: service.backend,
+            variable: variable.unwrap_or(first),
+            is_set: variable.is_some(),
+        }
+    };
+    backend::api::services().map(key).collect()
+}
+
 /// Looks for the program of every vendor. One that no package tells the version of is asked for it.
 fn probe_vendors() -> Vec<VendorProgram> {
     let vendors = backend::registry::vendors();
     vendors
-        .map(|(backend, program)| {
+        .map(|Vendor { backend, program, shares }| {
             let found = crate::programs::find(program, &Launch::default());
             let version = found.as_ref().map(crate::programs::version);
             VendorProgram {
                 backend,
-                login: found.as_ref().and_then(|_| contract::login(backend)),
+                shares,
+                login: found.as_ref().filter(|_| shares.is_none()).and_then(|_| contract::login(backend)),
                 contract: None,
                 doubt: version.as_ref().and_then(|version| program.doubt(version)),
                 found: found

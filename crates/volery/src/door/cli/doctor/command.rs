@@ -32,7 +32,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<Exit, CommandError> {
     let mut machine = Machine::probe();
     if args.live && !machine.surroundings.inside_run {
-        machine.vendors = tried(machine.vendors).await?;
+        machine.vendors = tried(machine.vendors, out).await?;
     }
     // A state directory that cannot be opened is a finding, not the end of the examination.
     let state = match context.open() {
@@ -54,11 +54,21 @@ pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<
     Ok(if usable { Exit::Done } else { Exit::RunFailed })
 }
 
-/// Tries the programs, away from the loop.
-async fn tried(mut vendors: Vec<VendorProgram>) -> Result<Vec<VendorProgram>, AppError> {
+/// Tries the programs, away from the loop, and tells which one, since that takes a while.
+async fn tried(mut vendors: Vec<VendorProgram>, out: &mut Out) -> Result<Vec<VendorProgram>, AppError> {
+    let all = vendors.iter().filter(|vendor| vendor.found.is_some()).count();
+    let (begun, mut heard) = tokio::sync::mpsc::unbounded_channel();
     let trying = tokio::task::spawn_blocking(move || {
-        try_contracts(&mut vendors);
+        try_contracts(&mut vendors, &|backend| {
+            // Whoever no longer listens has gone.
+            let _ = begun.send(backend);
+        });
         vendors
     });
+    let mut number = 0;
+    while let Some(backend) = heard.recv().await {
+        number += 1;
+        out.note(&format!("trying {backend} ({number} of {all})"));
+    }
     trying.await.map_err(|error| AppError::internal(format!("the programs could not be tried: {error}")))
 }

@@ -4,8 +4,8 @@ use domain::run::Containment;
 use domain::size::display_bytes;
 
 use crate::app::{
-    AppError, Contract, LoginFound, Machine, Sandboxes, StateDirectory, StateReport, Surroundings,
-    TrustState, VendorProgram,
+    AppError, Contract, LoginFound, Machine, Sandboxes, ServiceKey, StateDirectory, StateReport,
+    Surroundings, TrustState, VendorProgram,
 };
 use crate::report::{Check, Grade, count};
 
@@ -31,6 +31,7 @@ pub(crate) fn examine(machine: &Machine, state: Result<&StateReport, &AppError>)
     checks.push(surroundings(&machine.surroundings));
     checks.push(sandboxes(&machine.sandboxes));
     checks.extend(vendors(&machine.vendors));
+    checks.extend(services(&machine.services));
     match state {
         Ok(report) => checks.extend(engine(report)),
         // From inside a run the engine tells nothing about itself.
@@ -52,16 +53,39 @@ fn vendors(vendors: &[VendorProgram]) -> Vec<Check> {
     let absent = vendors.iter().filter(|vendor| vendor.found.is_none());
     let absent: Vec<&str> = absent.map(|vendor| vendor.backend).collect();
     if !absent.is_empty() {
-        checks.push(Check::new("not installed", Grade::Ok, absent.join(", ")));
+        checks.push(
+            Check::new("not installed", Grade::Ok, absent.join(", "))
+                .advice("agents with these backends need their vendor's program on the PATH"),
+        );
     }
     checks
 }
 
+/// One line for all services that are asked without a program.
+fn services(services: &[ServiceKey]) -> Option<Check> {
+    let (known, unknown): (Vec<&ServiceKey>, Vec<&ServiceKey>) =
+        services.iter().partition(|service| service.is_set);
+    let known = known.iter().map(|service| format!("{} by {}", service.backend, service.variable));
+    let without: Vec<&str> = unknown.iter().map(|service| service.backend).collect();
+    let without = (!without.is_empty()).then(|| format!("without a key: {}", without.join(", ")));
+    let found: Vec<String> = known.chain(without).collect();
+    if found.is_empty() {
+        return None;
+    }
+    let check = Check::new("services", Grade::Ok, found.join("; "));
+    let wanted: Vec<&str> = unknown.iter().map(|service| service.variable).collect();
+    Some(match wanted.is_empty() {
+        true => check,
+        false => check.advice(format!("to use one without a key, set {}", wanted.join(", "))),
+    })
+}
+
 fn vendor(vendor: &VendorProgram) -> Option<Check> {
     let (program, version) = vendor.found.as_ref()?;
-    let found = match version {
-        Some(version) => format!("{version} as {program}"),
-        None => format!("of an unknown version, as {program}"),
+    let found = match (vendor.shares, version) {
+        (Some(other), _) => format!("the program of {other}"),
+        (None, Some(version)) => format!("{version} as {program}"),
+        (None, None) => format!("of an unknown version, as {program}"),
     };
     let parts = [Some(found), vendor.login.as_ref().map(login), vendor.contract.as_ref().map(contract)];
     let found = parts.into_iter().flatten().collect::<Vec<_>>().join("; ");
@@ -75,6 +99,8 @@ fn vendor(vendor: &VendorProgram) -> Option<Check> {
             let advice = format!("runs of {} would fail like this: {version}", vendor.backend);
             Check::new(vendor.backend, Grade::Missing, found).advice(advice)
         }
+        // What is to be said of the program stands beside the other backend.
+        (_, _, _) if vendor.shares.is_some() => Check::new(vendor.backend, Grade::Ok, found),
         (_, doubt, login) => {
             let missing = matches!(login, Some(LoginFound::Nowhere(_)));
             let grade = if doubt.is_some() || missing { Grade::Weak } else { Grade::Ok };

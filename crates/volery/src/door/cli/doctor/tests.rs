@@ -6,8 +6,9 @@ use domain::run::Containment;
 
 use super::examine::examine;
 use crate::app::{
-    AppError, ConfigFileView, Contract, IndexView, LoginFound, Machine, Sandboxes, SlotsView, StateDirectory,
-    StateReport, Surroundings, TrustState, TrustView, VendorProgram, filesystem_of, service_of,
+    AppError, ConfigFileView, Contract, IndexView, LoginFound, Machine, Sandboxes, ServiceKey, SlotsView,
+    StateDirectory, StateReport, Surroundings, TrustState, TrustView, VendorProgram, filesystem_of,
+    service_of,
 };
 use crate::report::{Check, Grade, Look, Paint, doctor};
 
@@ -30,6 +31,7 @@ fn machine() -> Machine {
         pidfd: Ok(()),
         surroundings: Surroundings::default(),
         vendors: Vec::new(),
+        services: Vec::new(),
         sandboxes: Sandboxes { landlock: Some(true), programs: vec!["bwrap"] },
     }
 }
@@ -38,12 +40,20 @@ fn machine() -> Machine {
 fn programs_of_vendors_are_named_with_their_versions_and_doubts() {
     let vendor = |backend, version: &str, doubt: Option<&str>| VendorProgram {
         backend,
+        shares: None,
         found: Some((format!("/bin/{backend}"), Some(version.to_owned()))),
         doubt: doubt.map(ToOwned::to_owned),
         login: None,
         contract: None,
     };
-    let absent = |backend| VendorProgram { backend, found: None, doubt: None, login: None, contract: None };
+    let absent = |backend| VendorProgram {
+        backend,
+        shares: None,
+        found: None,
+        doubt: None,
+        login: None,
+        contract: None,
+    };
     let vendors = vec![
         vendor("claude", "2.1.325", None),
         absent("goose"),
@@ -64,6 +74,7 @@ fn programs_of_vendors_are_named_with_their_versions_and_doubts() {
 fn logins_and_tries_are_told_and_what_is_broken_is_missing() {
     let vendor = |backend, login, contract| VendorProgram {
         backend,
+        shares: None,
         found: Some((format!("/bin/{backend}"), None)),
         doubt: None,
         login: Some(login),
@@ -87,6 +98,7 @@ fn logins_and_tries_are_told_and_what_is_broken_is_missing() {
 fn whoever_has_no_login_is_told_what_to_do_whatever_else_is_to_be_said() {
     let vendor = |backend, doubt: Option<&str>, login| VendorProgram {
         backend,
+        shares: None,
         found: Some((format!("/bin/{backend}"), None)),
         doubt: doubt.map(ToOwned::to_owned),
         login: Some(login),
@@ -108,6 +120,39 @@ fn whoever_has_no_login_is_told_what_to_do_whatever_else_is_to_be_said() {
         told("goose"),
         (Grade::Weak, "it is too new; if it is in no keyring: goose configure".to_owned())
     );
+}
+
+#[test]
+fn a_backend_that_shares_a_program_tells_only_its_own() {
+    let shared = |contract| VendorProgram {
+        backend: "acp-gemini",
+        shares: Some("gemini"),
+        found: Some(("/bin/gemini".to_owned(), Some("0.1.0".to_owned()))),
+        doubt: Some("it is too old".to_owned()),
+        login: None,
+        contract,
+    };
+    let told = |contract| {
+        let checks = examine(&Machine { vendors: vec![shared(contract)], ..machine() }, Ok(&report()));
+        let check = checks.into_iter().find(|check| check.name == "acp-gemini").unwrap();
+        (check.grade, check.found, check.advice)
+    };
+    assert_eq!(told(None), (Grade::Ok, "the program of gemini".to_owned(), None));
+    let broken = told(Some(Contract::Broken("no answer".to_owned())));
+    let found = "the program of gemini; contract broken: no answer";
+    assert_eq!((broken.0, broken.1.as_str()), (Grade::Missing, found));
+}
+
+#[test]
+fn services_are_told_by_the_variable_of_their_key() {
+    let key = |backend, variable, is_set| ServiceKey { backend, variable, is_set };
+    let services =
+        vec![key("api-a", "A_KEY", true), key("api-b", "B_KEY", false), key("api-c", "C_KEY", false)];
+    let checks = examine(&Machine { services, ..machine() }, Ok(&report()));
+    let check = checks.iter().find(|check| check.name == "services").unwrap();
+    assert_eq!(check.found, "api-a by A_KEY; without a key: api-b, api-c");
+    assert_eq!(check.advice.as_deref(), Some("to use one without a key, set B_KEY, C_KEY"));
+    assert_eq!(check.grade, Grade::Ok);
 }
 
 #[test]
