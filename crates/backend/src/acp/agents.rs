@@ -169,7 +169,7 @@ pub static KNOWN: [Known; 9] = [
         servers_by: None,
         without_others: None,
         loosened_by: None,
-        project_programs: Some(|folders| crate::claude::PROJECT.programs(folders)),
+        project_programs: Some(crate::claude::project_programs),
         habits: Habits {
             modes: Modes::one("default"),
             prices: PriceList::Of("anthropic"),
@@ -237,7 +237,7 @@ pub static KNOWN: [Known; 9] = [
         }),
         without_others: Some(crate::copilot::without_others),
         loosened_by: Some(loosened::copilot),
-        project_programs: None,
+        project_programs: Some(crate::copilot::project_programs),
         habits: Habits {
             modes: Modes::one("https://agentclientprotocol.com/protocol/session-modes#agent"),
             prices: PriceList::Of("github-copilot"),

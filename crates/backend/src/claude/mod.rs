@@ -1,5 +1,6 @@
 //! Claude Code, driven by its stream of JSON in both directions, so that what it asks for is decided here.
 
+mod project;
 mod reader;
 mod settings;
 mod versions;
@@ -8,17 +9,18 @@ use std::path::Path;
 
 use domain::permission::{Level, Permission, Rule, ToolKind};
 use domain::run::{CostBasis, RunSpec};
-use domain::setup::{Context, PromptMode};
+use domain::setup::{Context, PromptMode, Setup};
 use serde_json::{Value, json};
 
+pub(crate) use self::project::programs as project_programs;
 use self::reader::Told;
 use crate::contract::{
     Backend, Capabilities, Drive, Feed, Place, PrepareError, PriceList, ProcessDrive, ProjectProgram,
     ProjectPrograms, Setting, WorkFile, permitted_args,
 };
 use crate::mcp_config;
+use crate::plain_words::{no_command, plain_words};
 use crate::program::Program;
-use crate::project_settings::{Keys, ProjectSettings};
 use crate::user::{self, User};
 
 const SYSTEM_FILE: &str = "system.md";
@@ -71,30 +73,6 @@ const CHANGING_TOOLS: [(ToolKind<'static>, &str); 4] = [
 
 /// The variable by which it reads the instructions in folders that are named.
 const NAMED_INSTRUCTIONS: &str = "CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD";
-
-/// A project's settings name hooks and commands for keys, and variables that lead elsewhere, also where Claude Code
-/// itself does not trust the folder.
-pub(crate) static PROJECT: ProjectSettings = ProjectSettings {
-    program: "claude",
-    files: &[".claude/settings.json", ".claude/settings.local.json"],
-    keys: Keys::Harmless(&[
-        "$schema",
-        "attribution",
-        "cleanupPeriodDays",
-        "companyAnnouncements",
-        "disabledMcpjsonServers",
-        "enableAllProjectMcpServers",
-        "enabledMcpjsonServers",
-        "includeCoAuthoredBy",
-        "language",
-        "model",
-        "outputStyle",
-        "permissions",
-        "respectGitignore",
-        "spinnerTipsEnabled",
-    ]),
-    variables: &[],
-};
 
 /// Claude Code, or the same program with another vendor's service behind it.
 pub struct Claude {
@@ -174,7 +152,7 @@ impl Backend for Claude {
     }
 
     fn project_programs(&self, folders: &[&Path]) -> Vec<ProjectProgram> {
-        PROJECT.programs(folders)
+        project::programs(folders)
     }
 
     fn adapt(
@@ -221,7 +199,7 @@ impl Backend for Claude {
         };
         option("--model", spec.model.clone());
         option("--effort", setup.effort.clone());
-        option("--tools", setup.tools.as_ref().map(|tools| tools.join(",")));
+        option("--tools", offered(setup).map(|tools| tools.join(",")));
         option("--disallowedTools", denied(&setup.permission));
         option("--max-turns", setup.max_turns.map(|turns| turns.to_string()));
         option("--json-schema", setup.output_schema.as_ref().map(Value::to_string));
@@ -251,7 +229,8 @@ impl Backend for Claude {
             set.push(("ANTHROPIC_BASE_URL".to_owned(), Setting::Plain(address.to_owned())));
             set.push(("ANTHROPIC_AUTH_TOKEN".to_owned(), Setting::From(key.to_owned())));
         }
-        let message = json!({"role": "user", "content": [{"type": "text", "text": spec.prompt}]});
+        let prompt = as_words(&spec.prompt, &setup.permission);
+        let message = json!({"role": "user", "content": [{"type": "text", "text": prompt}]});
         let first = format!("{}\n", json!({"type": "user", "message": message}));
         Ok(Drive::Process(ProcessDrive {
             argv,
@@ -274,6 +253,30 @@ impl Backend for Claude {
             })),
         }))
     }
+}
+
+/// Returns the only tools of its own that Claude Code shall offer its model, if not all.
+fn offered(setup: &Setup) -> Option<Vec<String>> {
+    let permission = &setup.permission;
+    match (&setup.tools, permission.level) {
+        (Some(tools), _) => Some(tools.clone()),
+        (None, Some(Level::ReadOnly | Level::SafeEdit)) => {
+            let named = permission.allow.iter().chain(&permission.ask);
+            let others = named.filter(|rule| matches!(rule.kind(), ToolKind::Other(_))).map(Rule::tool);
+            Some(versions::TOOLS_OF_LEVELS.iter().copied().chain(others).map(ToOwned::to_owned).collect())
+        }
+        (None, Some(Level::Yolo) | None) => None,
+    }
+}
+
+/// Returns the prompt so that it is taken as words: `/word` would be a command. `@word` puts the file of that name into
+/// the prompt without a question, which is no more than the agent may do unless its permission speaks of reading.
+fn as_words(prompt: &str, permission: &Permission) -> String {
+    let speaks = |rule: &Rule| matches!(rule.kind(), ToolKind::Read | ToolKind::Everything);
+    if permission.deny.iter().chain(&permission.ask).any(speaks) {
+        return plain_words(prompt);
+    }
+    no_command(prompt)
 }
 
 /// Returns the tools and rules that Claude Code itself shall refuse, since it lets some uses pass without asking.

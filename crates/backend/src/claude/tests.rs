@@ -213,6 +213,37 @@ fn what_the_agent_wants_becomes_options() {
     }
 }
 
+#[test]
+fn with_a_level_only_tools_that_are_known_are_offered() {
+    let offered = |change: fn(&mut domain::run::RunSpec)| {
+        let argv = argv(change).unwrap();
+        argv.iter().find_map(|word| word.strip_prefix("--tools=").map(ToOwned::to_owned))
+    };
+    assert_eq!(offered(|_| {}), None);
+    assert_eq!(offered(|spec| spec.setup.permission.level = Some(Level::Yolo)), None);
+    for level in [Level::ReadOnly, Level::SafeEdit] {
+        let mut permission = Permission { level: Some(level), ..Permission::default() };
+        permission.allow = vec!["CronList".parse().unwrap(), "Bash(git log:*)".parse().unwrap()];
+        let tools = super::offered(&Setup { permission, ..Setup::default() }).unwrap();
+        assert!(["Read", "Write", "Bash", "CronList"].iter().all(|tool| tools.contains(&(*tool).to_owned())));
+        let others = ["CronCreate", "EnterWorktree", "SendMessage", "ScheduleWakeup", "Workflow"];
+        assert!(others.iter().all(|tool| !tools.contains(&(*tool).to_owned())), "{tools:?}");
+    }
+}
+
+#[test]
+fn a_prompt_is_words_and_names_no_file_past_a_rule() {
+    let told = |prompt: &str, deny: &[&str]| {
+        let deny = deny.iter().map(|rule| rule.parse().unwrap()).collect();
+        as_words(prompt, &Permission { deny, ..Permission::default() })
+    };
+    assert_eq!(told("/clear", &[]), "\\/clear");
+    assert_eq!(told("see @a.md", &[]), "see @a.md");
+    assert_eq!(told("see @a.md", &["Bash"]), "see @a.md");
+    assert_eq!(told("see @a.md", &["Read"]), "see \\@a.md");
+    assert_eq!(told("/see @a.md", &["Read(a.md)"]), "\n/see \\@a.md");
+}
+
 /// Returns the settings that a run is given, and the name of their file.
 fn settings_of(claude: &Claude, change: impl FnOnce(&mut domain::run::RunSpec)) -> Option<(String, Value)> {
     let drive = prepared(claude, crate::contract::ProjectPrograms::On, change).unwrap();
