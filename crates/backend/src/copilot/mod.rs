@@ -2,8 +2,11 @@
 //! it starts is refused. System prompt and list of tools go by a custom agent in a folder of the run.
 
 mod permission;
+mod project;
 mod reader;
 pub(crate) mod versions;
+
+use std::path::Path;
 
 use domain::agent::Delegates;
 use domain::permission::Permission;
@@ -12,21 +15,22 @@ use domain::setup::Context;
 use serde_json::{Value, json};
 
 use crate::contract::{
-    Backend, Capabilities, Drive, Feed, Place, PrepareError, PriceList, ProcessDrive, WorkFile,
-    permitted_args,
+    Backend, Capabilities, Drive, Feed, Place, PrepareError, PriceList, ProcessDrive, ProjectProgram,
+    WorkFile, permitted_args,
 };
 use crate::cumulative;
 use crate::mcp_config::{self, OWN_SERVER};
+use crate::plain_words::no_command;
 use crate::program::Program;
 use crate::user::{self, User};
 use crate::worded_schema;
 use permission::Translated;
+pub(crate) use project::programs as project_programs;
 use versions::TOOL_GROUPS;
 
 const KIND: &str = "copilot";
-/// The folder that the program takes its custom agent from, and that agent.
+/// The folder that the program takes its custom agent from.
 const AGENT_FOLDER: &str = "agent";
-const AGENT_FILE: &str = "agent/.github/agents/volery.agent.md";
 const USAGE_FILE: &str = "usage.json";
 
 /// Variables that Copilot needs to know its user, its service and its place.
@@ -100,6 +104,10 @@ impl Backend for Copilot {
         permission::translate(permission, "/").unsaid
     }
 
+    fn project_programs(&self, folders: &[&Path]) -> Vec<ProjectProgram> {
+        project::programs(folders)
+    }
+
     fn adapt(
         &self,
         spec: &RunSpec,
@@ -124,10 +132,12 @@ impl Backend for Copilot {
             "--no-color",
             "--no-remote",
             "--disable-builtin-mcps",
-            "--agent=volery",
         ];
         argv.extend(fixed.map(ToOwned::to_owned));
-        let files = vec![servers(spec, place), WorkFile::plain(AGENT_FILE, agent(spec, &translated))];
+        let name = agent_name(spec);
+        argv.push(format!("--agent={name}"));
+        let agent_file = format!("{AGENT_FOLDER}/.github/agents/{name}.agent.md");
+        let files = vec![servers(spec, place), WorkFile::plain(&agent_file, agent(spec, &name, &translated))];
         argv.push(format!("--additional-mcp-config=@{}", place.file(&files[0].name)));
         argv.push(format!("--add-dir={}", place.file(AGENT_FOLDER)));
         argv.push(format!("--usage-output-file={}", place.file(USAGE_FILE)));
@@ -152,7 +162,7 @@ impl Backend for Copilot {
             env: Vec::new(),
             known_env: VARIABLES.iter().map(|name| (*name).to_owned()).collect(),
             set: Vec::new(),
-            feed: Feed::Whole(worded_schema::prompt(spec).into_bytes()),
+            feed: Feed::Whole(no_command(&worded_schema::prompt(spec)).into_bytes()),
             files,
             reader: Box::new(reader::Stream::new(reader::Expected {
                 structured: setup.output_schema.is_some(),
@@ -209,8 +219,13 @@ pub(crate) fn servers(spec: &RunSpec, place: &Place<'_>) -> WorkFile {
     mcp_config::written("mcp.json", &json!({ "mcpServers": servers }), spec)
 }
 
+/// Returns a name that no agent of the user's or the project's has: theirs would count more.
+fn agent_name(spec: &RunSpec) -> String {
+    format!("volery-{}", spec.id)
+}
+
 /// Returns the custom agent: the system prompt, and the tools by which those of the user's other servers are hidden.
-fn agent(spec: &RunSpec, translated: &Translated) -> String {
+fn agent(spec: &RunSpec, name: &str, translated: &Translated) -> String {
     let own = spec.setup.mcp_servers.iter().map(|server| server.name.as_str());
     let ours = (spec.delegates != Delegates::Nobody).then_some(OWN_SERVER);
     let of_servers = own.chain(ours).map(|server| format!("{server}/*"));
@@ -222,7 +237,7 @@ fn agent(spec: &RunSpec, translated: &Translated) -> String {
     let tools: Vec<String> = shown.chain(of_servers).collect();
     let description = format!("The agent {}", spec.agent);
     format!(
-        "---\nname: volery\ndescription: {}\ntools: {}\n---\n{}\n",
+        "---\nname: {name}\ndescription: {}\ntools: {}\n---\n{}\n",
         json!(description),
         json!(tools),
         spec.system_prompt

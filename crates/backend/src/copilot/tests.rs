@@ -206,7 +206,10 @@ fn prompt_and_system_prompt_stay_out_of_the_arguments() {
     let drive = drive(|_| {}).unwrap();
     assert_eq!(drive.feed, Feed::Whole(b"do it".to_vec()));
     let id = sample::spec("copilot").id;
-    has(&drive.argv, &["--agent=volery", "--add-dir=/w/agent", &format!("--session-id={id}")]);
+    // A name that no file of the user's or the project's can have.
+    let named = format!("--agent=volery-{id}");
+    has(&drive.argv, &[&named, "--add-dir=/w/agent", &format!("--session-id={id}")]);
+    assert_eq!(drive.files[1].name, format!("agent/.github/agents/volery-{id}.agent.md"));
     let agent = String::from_utf8(drive.files[1].content.clone()).unwrap();
     assert!(agent.ends_with("---\nYou are careful.\n"), "{agent}");
     let groups = r#"tools: ["execute","read","edit","search","agent","web","todo"]"#;

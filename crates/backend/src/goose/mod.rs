@@ -20,6 +20,7 @@ use crate::contract::{
 use crate::cumulative;
 use crate::digest::digest;
 use crate::mcp_config::{self, OWN_SERVER};
+use crate::plain_words::no_command;
 use crate::program::Program;
 use tools::Of;
 
@@ -261,7 +262,7 @@ fn recipe_file(spec: &RunSpec) -> String {
 /// Returns the recipe. It is a template to goose, so that no brace may stand in its texts as it is.
 fn recipe(spec: &RunSpec, extensions: &[Value]) -> String {
     let mut recipe = json!({"version": "1.0.0", "title": "volery", "description": format!("The agent {}", spec.agent),
-        "prompt": spec.prompt, "extensions": extensions});
+        "prompt": no_command(&spec.prompt), "extensions": extensions});
     if !spec.system_prompt.trim().is_empty() {
         recipe["instructions"] = json!(spec.system_prompt);
     }

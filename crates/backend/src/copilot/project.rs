@@ -1,0 +1,94 @@
+//! What Copilot would execute because of files in a project: its own hooks and those of Claude Code, and servers of custom
+//! agents. Nothing turns them off; Copilot's own trust in a folder counts only for some.
+
+use std::path::{Path, PathBuf};
+
+use crate::contract::ProjectProgram;
+use crate::project_settings::{Keys, ProjectSettings};
+use crate::user;
+
+static SETTINGS: ProjectSettings = ProjectSettings {
+    program: "copilot",
+    files: &[".github/copilot/settings.json", ".github/copilot/settings.local.json"],
+    keys: Keys::Harmless(&["$schema", "companyAnnouncements", "model"]),
+    variables: &[],
+};
+static OF_CLAUDE: ProjectSettings = ProjectSettings {
+    program: "copilot",
+    files: &[".claude/settings.json", ".claude/settings.local.json"],
+    keys: Keys::Except(&[("hooks", false)]),
+    variables: &[],
+};
+const HOOKS: &str = ".github/hooks";
+/// Custom agents, which can be called by the model and bring servers with them.
+const AGENTS: [&str; 2] = [".github/agents", ".claude/agents"];
+const FILES_MAX: usize = 1_000;
+
+/// Returns what the files in these folders would execute.
+pub(crate) fn programs(folders: &[&Path]) -> Vec<ProjectProgram> {
+    let mut found = SETTINGS.programs(folders);
+    found.extend(OF_CLAUDE.programs(folders));
+    for folder in folders {
+        found.extend(files(&folder.join(HOOKS), "json").into_iter().map(|file| program(file, "hooks")));
+        let agents = AGENTS.iter().flat_map(|agents| files(&folder.join(agents), "md"));
+        found.extend(
+            agents.filter(|file| brings_servers(file)).map(|file| program(file, "servers of an agent")),
+        );
+    }
+    found.into_iter().map(|program| ProjectProgram { can_be_off: false, ..program }).collect()
+}
+
+fn program(file: PathBuf, what: &str) -> ProjectProgram {
+    let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    ProjectProgram { file, says: format!("copilot, {what}: {name}"), is_program: true, can_be_off: false }
+}
+
+/// Tells whether an agent's file may name servers. A key can be written with escapes.
+fn brings_servers(file: &Path) -> bool {
+    let text = user::text(file).map(|text| text.to_lowercase());
+    text.is_none_or(|text| text.contains("mcp") || text.contains("\\x") || text.contains("\\u"))
+}
+
+fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    let of_kind = |path: &PathBuf| path.extension().is_some_and(|known| known.eq_ignore_ascii_case(ending));
+    let mut all: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(of_kind).take(FILES_MAX).collect();
+    all.sort();
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hooks_and_servers_of_agents_need_trust_and_plain_agents_do_not() {
+        let place = tempfile::tempdir().unwrap();
+        let write = |file: &str, text: &str| {
+            let file = place.path().join(file);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, text).unwrap();
+        };
+        write(".github/agents/plain.agent.md", "---\nname: plain\n---\nRead.\n");
+        write(".claude/settings.json", r#"{"model": "opus"}"#);
+        assert_eq!(programs(&[place.path()]), []);
+        write(".github/agents/eager.agent.md", "---\nmcp-servers: {a: {command: b}}\n---\n");
+        write(".github/agents/hidden.agent.md", "---\n\"\\x6dcp-servers\": {a: {command: b}}\n---\n");
+        write(".github/hooks/start.json", r#"{"version": 1, "hooks": {}}"#);
+        write(".github/copilot/settings.json", r#"{"hooks": {"sessionStart": []}, "model": "x"}"#);
+        write(".claude/settings.json", r#"{"hooks": {"SessionStart": [1]}}"#);
+        let found = programs(&[place.path()]);
+        let said: Vec<&str> = found.iter().map(|program| program.says.as_str()).collect();
+        assert_eq!(
+            said,
+            [
+                "copilot, hooks: {\"sessionStart\":[]}",
+                "copilot, hooks: {\"SessionStart\":[1]}",
+                "copilot, hooks: start.json",
+                "copilot, servers of an agent: eager.agent.md",
+                "copilot, servers of an agent: hidden.agent.md",
+            ]
+        );
+        assert!(found.iter().all(|program| !program.can_be_off));
+    }
+}
