@@ -361,6 +361,25 @@ pub enum Report {
     Finished,
 }
 
+impl Report {
+    /// Tells whether this is about what to do for the agent's process, and not about what happened.
+    pub fn is_for_agent(&self) -> bool {
+        match self {
+            Self::Asks(_) | Self::Write(_) | Self::WriteFilled { .. } | Self::CloseInput | Self::Finished => {
+                true
+            }
+            Self::Said(_)
+            | Self::Used(_)
+            | Self::UsedBy { .. }
+            | Self::Warned(_)
+            | Self::Session(_)
+            | Self::Model(_)
+            | Self::ToolCalled { .. }
+            | Self::ToolReturned { .. } => false,
+        }
+    }
+}
+
 /// What an agent asks for before it does it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ask {

@@ -1,8 +1,10 @@
-//! What a reader keeps of a stream beside its events: what was said so far and what the error stream says, bounded.
+//! What a reader keeps of a stream beside its events: the line under way, what was said so far and what the error stream
+//! says, bounded.
 
 use domain::run::{Failure, Stream};
 
 use crate::contract::{Answer, Exit};
+use crate::lines::Lines;
 
 /// The most of what was said that is kept for a run that ends early.
 const SAID_BYTES_MAX: usize = 1 << 20;
@@ -18,6 +20,8 @@ pub struct Kept {
     /// What was said of a message that has not come as a whole.
     unfinished: String,
     stderr: Vec<u8>,
+    /// The line under way.
+    pub lines: Lines,
 }
 
 impl Kept {

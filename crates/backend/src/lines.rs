@@ -1,5 +1,9 @@
 //! Output that comes in lines: put together from pieces, bounded, and whole lines only.
 
+use serde_json::Value;
+
+use crate::contract::Report;
+
 /// The longest line that is understood. Longer ones are passed over.
 pub const LINE_BYTES_MAX: usize = 8 << 20;
 
@@ -16,6 +20,19 @@ pub struct Lines {
 pub enum Line {
     Whole(Vec<u8>),
     TooLong,
+}
+
+impl Line {
+    /// Returns the JSON value of a line. What is none is passed over; what was too long for that is told.
+    pub fn json(self) -> Result<Value, Vec<Report>> {
+        match self {
+            Self::Whole(line) => serde_json::from_slice(&line).map_err(|_| Vec::new()),
+            Self::TooLong => {
+                let message = "a line of output was too long and was passed over";
+                Err(vec![Report::Warned(message.to_owned())])
+            }
+        }
+    }
 }
 
 impl Lines {

@@ -96,10 +96,10 @@ impl Conversation {
     }
 
     fn take(&mut self, line: Line) -> Vec<Report> {
-        let Line::Whole(line) = line else {
-            return vec![Report::Warned("a line of output was too long and was passed over".to_owned())];
+        let message = match line.json() {
+            Ok(message) => message,
+            Err(reports) => return reports,
         };
-        let Ok(message) = serde_json::from_slice::<Value>(&line) else { return Vec::new() };
         match (message["method"].as_str(), message.get("id")) {
             (Some("session/request_permission"), Some(id)) => {
                 let mut reports = self.finish_message();

@@ -1,7 +1,7 @@
 //! Tokens and money of one run, from what an agent tells with the end of its turn.
 
 use agent_client_protocol_schema::v1::Usage as Tokens;
-use domain::run::{Cost, CostBasis, Usage};
+use domain::run::{Cost, Usage};
 use serde_json::Value;
 
 use super::agents::Counts;
@@ -14,7 +14,7 @@ pub(super) struct Told {
     /// Beside the pieces of the answer.
     pieces: Option<Usage>,
     /// In millionths of a dollar, over the whole session.
-    cost: Option<u64>,
+    cost: Option<Cost>,
 }
 
 /// What decides about the meaning of what is told.
@@ -39,14 +39,8 @@ impl Told {
 
     /// Takes what the session costs so far.
     pub(super) fn cost(&mut self, amount: f64, currency: &str) {
-        if currency == "USD" && amount.is_finite() && amount >= 0.0 {
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "checked above; it saturates"
-            )]
-            let microusd = (amount * 1e6).round() as u64;
-            self.cost = Some(microusd);
+        if currency == "USD" {
+            self.cost = Cost::reported(amount).or(self.cost);
         }
     }
 
@@ -58,7 +52,7 @@ impl Told {
             return self
                 .cost
                 .filter(|_| meaning.new)
-                .map(|microusd| Report::Used(of_cost(Usage::default(), microusd)));
+                .map(|_| Report::Used(self.with_cost(Usage::default(), true)));
         };
         match meaning.counts {
             Counts::Nothing => None,
@@ -78,15 +72,8 @@ impl Told {
 
     /// A price is told for the whole session, so that only that of a new one is the run's.
     fn with_cost(&self, usage: Usage, new: bool) -> Usage {
-        match self.cost.filter(|_| new) {
-            Some(microusd) => of_cost(usage, microusd),
-            None => usage,
-        }
+        Usage { cost: self.cost.filter(|_| new), ..usage }
     }
-}
-
-fn of_cost(usage: Usage, microusd: u64) -> Usage {
-    Usage { cost: Some(Cost { microusd, basis: CostBasis::Reported }), ..usage }
 }
 
 /// Returns tokens; what came from a cache or went into one is input, wherever the agent counts it.

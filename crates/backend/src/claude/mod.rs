@@ -232,6 +232,15 @@ impl Backend for Claude {
         let prompt = as_words(&spec.prompt, &setup.permission);
         let message = json!({"role": "user", "content": [{"type": "text", "text": prompt}]});
         let first = format!("{}\n", json!({"type": "user", "message": message}));
+        let told = match spec.session {
+            Some(_) if versions::cost_is_cumulative(found.version.as_deref()) => place
+                .session_used
+                .and_then(|used| used.cost)
+                // What was computed is no part of what it has added up.
+                .filter(|cost| cost.basis == CostBasis::Reported)
+                .map_or(Told::Sum, |cost| Told::SumFrom(cost.microusd)),
+            Some(_) | None => Told::Own,
+        };
         Ok(Drive::Process(ProcessDrive {
             argv,
             env: Vec::new(),
@@ -239,18 +248,7 @@ impl Backend for Claude {
             set,
             feed: Feed::Open(first.into_bytes()),
             files,
-            reader: Box::new(reader::Stream::new(reader::Expected {
-                structured: setup.output_schema.is_some(),
-                cost: match spec.session {
-                    Some(_) if versions::cost_is_cumulative(found.version.as_deref()) => place
-                        .session_used
-                        .and_then(|used| used.cost)
-                        // What was computed is no part of what it has added up.
-                        .filter(|cost| cost.basis == CostBasis::Reported)
-                        .map_or(Told::Sum, |cost| Told::SumFrom(cost.microusd)),
-                    Some(_) | None => Told::Own,
-                },
-            })),
+            reader: Box::new(reader::Stream::new(told, setup.output_schema.is_some())),
         }))
     }
 }

@@ -6,14 +6,14 @@ use domain::run::{AgentEnd, Cost, CostBasis, Failure, LimitName, ModelError, Str
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::reader::{Expected, Stream, Told};
+use super::reader::{Stream, Told};
 use super::*;
 use crate::contract::{Answer, Conclusion, Decision, Exit, Reader, Report};
 use crate::program::Found;
 use crate::sample;
 
 fn reader(structured: bool, resumed: bool) -> Stream {
-    Stream::new(Expected { structured, cost: if resumed { Told::Sum } else { Told::Own } })
+    Stream::new(if resumed { Told::Sum } else { Told::Own }, structured)
 }
 
 fn lines(events: &[Value]) -> Vec<u8> {
@@ -61,7 +61,7 @@ fn the_cost_of_a_whole_session_is_not_told_as_that_of_a_run() {
     let (reports, _) = read(reader(false, true), &[result(&json!({}))], Exit::Code(0));
     let usage = Usage { input_tokens: 120, output_tokens: 10, cache_read_tokens: 20, ..Usage::default() };
     assert_eq!(reports, [Report::Used(usage), Report::CloseInput]);
-    let known = Stream::new(Expected { structured: false, cost: Told::SumFrom(400) });
+    let known = Stream::new(Told::SumFrom(400), false);
     let (reports, _) = read(known, &[result(&json!({}))], Exit::Code(0));
     let cost = Some(Cost { microusd: 200, basis: CostBasis::Reported });
     assert_eq!(reports, [Report::Used(Usage { cost, ..usage }), Report::CloseInput]);

@@ -86,10 +86,10 @@ impl AppServer {
     }
 
     fn take(&mut self, line: Line) -> Vec<Report> {
-        let Line::Whole(line) = line else {
-            return vec![Report::Warned("a line of output was too long and was passed over".to_owned())];
+        let message = match line.json() {
+            Ok(message) => message,
+            Err(reports) => return reports,
         };
-        let Ok(message) = serde_json::from_slice::<Value>(&line) else { return Vec::new() };
         match (answered(&message), message["method"].as_str()) {
             (Some(ACCOUNT), _) => self.account(&message["result"]),
             (Some(CONFIG), _) => self.begin(&message),

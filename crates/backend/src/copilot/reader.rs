@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use domain::run::{AgentEnd, Failure, ModelError, Stream as Pipe, Usage};
+use domain::run::{AgentEnd, Failure, ModelError, Usage};
 use serde_json::Value;
 
 use super::versions::{NOT_LOGGED_IN, UNKNOWN_SESSION};
 use crate::contract::Answer;
-use crate::contract::{Conclusion, Exit, Reader, Report};
+use crate::contract::{Conclusion, Exit, Report};
 use crate::cumulative;
+use crate::json_lines::Events;
 use crate::kept::{self, Kept};
-use crate::lines::{Line, Lines};
 use crate::worded_schema;
 
 /// How many uses of tools may be under way at once.
@@ -38,7 +38,6 @@ pub(super) struct Expected {
 /// The stream of one run.
 pub(super) struct Stream {
     expected: Expected,
-    lines: Lines,
     kept: Kept,
     begun: bool,
     /// The last message that was no part of the work.
@@ -56,7 +55,6 @@ impl Stream {
     pub(super) fn new(expected: Expected) -> Self {
         Self {
             expected,
-            lines: Lines::default(),
             kept: Kept::default(),
             begun: false,
             answer: String::new(),
@@ -66,36 +64,6 @@ impl Stream {
             aborted: false,
             result: None,
         }
-    }
-
-    fn take(&mut self, line: Line) -> Vec<Report> {
-        let Line::Whole(line) = line else {
-            return vec![Report::Warned("a line of output was too long and was passed over".to_owned())];
-        };
-        let Ok(event) = serde_json::from_slice::<Value>(&line) else { return Vec::new() };
-        let Some(kind) = event["type"].as_str() else { return Vec::new() };
-        let mut reports = Vec::new();
-        if !std::mem::replace(&mut self.begun, true) {
-            reports.push(Report::Session(self.expected.session.clone()));
-        }
-        let data = &event["data"];
-        // What a sub-agent of its own says is no part of the answer.
-        let own = data["parentToolCallId"].is_null() && event["agentId"].is_null();
-        match kind {
-            "session.mcp_servers_loaded" => reports.extend(self.servers(data)),
-            "assistant.message_start" if own => self.kept.begin(),
-            "assistant.message_delta" if own => self.kept.piece(text(&data["deltaContent"])),
-            "assistant.message" if own => reports.extend(self.message(data)),
-            "tool.execution_start" => reports.extend(self.called(data)),
-            "tool.execution_complete" => reports.extend(self.returned(data)),
-            "model.call_failure" => self.call_failure = Some(data.clone()),
-            "session.error" => self.error = Some(data.clone()),
-            "abort" => self.aborted = true,
-            "assistant.idle" if data["aborted"] == true => self.aborted = true,
-            "result" => self.result = Some(event),
-            _ => {}
-        }
-        reports
     }
 
     fn servers(&self, data: &Value) -> Vec<Report> {
@@ -217,21 +185,38 @@ impl Stream {
     }
 }
 
-impl Reader for Stream {
-    fn feed(&mut self, pipe: Pipe, bytes: &[u8]) -> Vec<Report> {
-        if self.kept.is_complaint(pipe, bytes) {
-            return Vec::new();
-        }
-        let lines = self.lines.feed(bytes);
-        lines.into_iter().flat_map(|line| self.take(line)).collect()
+impl Events for Stream {
+    fn keeps(&mut self) -> &mut Kept {
+        &mut self.kept
     }
 
-    fn conclude(&mut self, exit: Exit) -> Conclusion {
-        let mut reports = match self.lines.finish() {
-            Some(rest) => self.take(Line::Whole(rest)),
-            None => Vec::new(),
-        };
-        reports.extend(self.usage());
+    fn take(&mut self, event: Value) -> Vec<Report> {
+        let Some(kind) = event["type"].as_str() else { return Vec::new() };
+        let mut reports = Vec::new();
+        if !std::mem::replace(&mut self.begun, true) {
+            reports.push(Report::Session(self.expected.session.clone()));
+        }
+        let data = &event["data"];
+        // What a sub-agent of its own says is no part of the answer.
+        let own = data["parentToolCallId"].is_null() && event["agentId"].is_null();
+        match kind {
+            "session.mcp_servers_loaded" => reports.extend(self.servers(data)),
+            "assistant.message_start" if own => self.kept.begin(),
+            "assistant.message_delta" if own => self.kept.piece(text(&data["deltaContent"])),
+            "assistant.message" if own => reports.extend(self.message(data)),
+            "tool.execution_start" => reports.extend(self.called(data)),
+            "tool.execution_complete" => reports.extend(self.returned(data)),
+            "model.call_failure" => self.call_failure = Some(data.clone()),
+            "session.error" => self.error = Some(data.clone()),
+            "abort" => self.aborted = true,
+            "assistant.idle" if data["aborted"] == true => self.aborted = true,
+            "result" => self.result = Some(event),
+            _ => {}
+        }
+        reports
+    }
+
+    fn concluded(&mut self, exit: Exit) -> Conclusion {
         let mut conclusion = match self.result.take() {
             Some(event) => {
                 let end = self.end(&event);
@@ -249,7 +234,7 @@ impl Reader for Stream {
         if self.expected.structured {
             worded_schema::read_value(&mut conclusion);
         }
-        conclusion.reports = reports;
+        conclusion.reports = self.usage();
         conclusion
     }
 }

@@ -1,12 +1,12 @@
 //! Understands the stream of Cursor. A failure has no event: only a message on the error stream and an exit code. The
 //! program is known to stay after its result, so that the result ends it.
 
-use domain::run::{AgentEnd, Failure, Stream as Pipe};
+use domain::run::{AgentEnd, Failure};
 use serde_json::Value;
 
-use crate::contract::{Answer, Conclusion, Exit, Reader, Report};
+use crate::contract::{Answer, Conclusion, Exit, Report};
+use crate::json_lines::Events;
 use crate::kept::{self, Kept};
-use crate::lines::{Line, Lines};
 use crate::told_error;
 use crate::worded_schema;
 
@@ -18,7 +18,6 @@ const OTHER_TOOL: &str = "function";
 /// The stream of one run.
 pub(super) struct Stream {
     structured: bool,
-    lines: Lines,
     kept: Kept,
     session: Option<String>,
     result: Option<Value>,
@@ -26,33 +25,7 @@ pub(super) struct Stream {
 
 impl Stream {
     pub(super) fn new(structured: bool) -> Self {
-        Self { structured, lines: Lines::default(), kept: Kept::default(), session: None, result: None }
-    }
-
-    fn take(&mut self, line: Line) -> Vec<Report> {
-        let Line::Whole(line) = line else {
-            return vec![Report::Warned("a line of output was too long and was passed over".to_owned())];
-        };
-        let Ok(event) = serde_json::from_slice::<Value>(&line) else { return Vec::new() };
-        let mut reports = Vec::new();
-        if self.session.is_none() {
-            self.session = event["session_id"].as_str().map(ToOwned::to_owned);
-            reports.extend(self.session.clone().map(Report::Session));
-        }
-        match event["type"].as_str() {
-            Some("system") => {
-                reports.extend(event["model"].as_str().map(|model| Report::Model(model.to_owned())));
-            }
-            Some("assistant") => reports.extend(self.hear(&event)),
-            Some("tool_call") => reports.extend(tool(&event)),
-            // The first result counts: nothing that comes later was asked for.
-            Some("result") if self.result.is_none() => {
-                self.result = Some(event);
-                reports.push(Report::Finished);
-            }
-            _ => {}
-        }
-        reports
+        Self { structured, kept: Kept::default(), session: None, result: None }
     }
 
     /// Takes in what was said. A piece has a time and no number of a call; a whole message repeats its pieces.
@@ -92,20 +65,34 @@ impl Stream {
     }
 }
 
-impl Reader for Stream {
-    fn feed(&mut self, pipe: Pipe, bytes: &[u8]) -> Vec<Report> {
-        if self.kept.is_complaint(pipe, bytes) {
-            return Vec::new();
-        }
-        let lines = self.lines.feed(bytes);
-        lines.into_iter().flat_map(|line| self.take(line)).collect()
+impl Events for Stream {
+    fn keeps(&mut self) -> &mut Kept {
+        &mut self.kept
     }
 
-    fn conclude(&mut self, exit: Exit) -> Conclusion {
-        let reports = match self.lines.finish() {
-            Some(rest) => self.take(Line::Whole(rest)),
-            None => Vec::new(),
-        };
+    fn take(&mut self, event: Value) -> Vec<Report> {
+        let mut reports = Vec::new();
+        if self.session.is_none() {
+            self.session = event["session_id"].as_str().map(ToOwned::to_owned);
+            reports.extend(self.session.clone().map(Report::Session));
+        }
+        match event["type"].as_str() {
+            Some("system") => {
+                reports.extend(event["model"].as_str().map(|model| Report::Model(model.to_owned())));
+            }
+            Some("assistant") => reports.extend(self.hear(&event)),
+            Some("tool_call") => reports.extend(tool(&event)),
+            // The first result counts: nothing that comes later was asked for.
+            Some("result") if self.result.is_none() => {
+                self.result = Some(event);
+                reports.push(Report::Finished);
+            }
+            _ => {}
+        }
+        reports
+    }
+
+    fn concluded(&mut self, exit: Exit) -> Conclusion {
         let mut conclusion = match self.result.take() {
             Some(event) if event["subtype"] == "success" && event["is_error"] == false => {
                 let answer = event["result"].as_str().unwrap_or_default().to_owned();
@@ -121,7 +108,6 @@ impl Reader for Stream {
             worded_schema::read_value(&mut conclusion);
         }
         conclusion.session = self.session.take();
-        conclusion.reports = reports;
         conclusion
     }
 }

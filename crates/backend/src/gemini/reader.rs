@@ -3,13 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use domain::run::{AgentEnd, Failure, LimitName, ModelError, Stream as Pipe, Usage};
+use domain::run::{AgentEnd, Failure, LimitName, ModelError, Usage};
 use serde_json::Value;
 
 use super::versions::{EXIT_AUTHENTICATION, EXIT_TURNS, FORBIDDEN, NOT_OFFERED, UNKNOWN_SESSION, WOULD_ASK};
-use crate::contract::{Answer, Conclusion, Exit, Reader, Report};
+use crate::contract::{Answer, Conclusion, Exit, Report};
+use crate::json_lines::Events;
 use crate::kept::{self, Kept};
-use crate::lines::{LINE_BYTES_MAX, Line, Lines};
+use crate::lines::LINE_BYTES_MAX;
 use crate::worded_schema;
 
 /// How many tool calls may be under way.
@@ -24,7 +25,6 @@ const TURNS_EXCEEDED: &str = "Maximum session turns exceeded";
 pub(super) struct Stream {
     /// The answer shall be a value.
     structured: bool,
-    lines: Lines,
     kept: Kept,
     /// What was said in the last turn that said something.
     answer: String,
@@ -39,30 +39,6 @@ pub(super) struct Stream {
 impl Stream {
     pub(super) fn new(structured: bool) -> Self {
         Self { structured, ..Self::default() }
-    }
-
-    fn take(&mut self, line: Line) -> Vec<Report> {
-        let Line::Whole(line) = line else {
-            return vec![Report::Warned("a line of output was too long and was passed over".to_owned())];
-        };
-        let Ok(event) = serde_json::from_slice::<Value>(&line) else { return Vec::new() };
-        match event["type"].as_str() {
-            Some("init") => self.begun(&event),
-            Some("message") if event["role"] == "assistant" => self.said(&event),
-            Some("tool_use") => self.called(&event),
-            Some("tool_result") => self.returned(&event),
-            Some("error") => {
-                let message = kept::message(event["message"].as_str().unwrap_or_default());
-                self.error = Some(message.clone());
-                vec![Report::Warned(message)]
-            }
-            Some("result") => {
-                let reports = self.ended(&event);
-                self.result = Some(event);
-                reports
-            }
-            _ => Vec::new(),
-        }
     }
 
     fn begun(&mut self, event: &Value) -> Vec<Report> {
@@ -170,24 +146,32 @@ impl Stream {
     }
 }
 
-impl Reader for Stream {
-    fn feed(&mut self, pipe: Pipe, bytes: &[u8]) -> Vec<Report> {
-        match pipe {
-            Pipe::Stdout => {
-                let lines = self.lines.feed(bytes);
-                lines.into_iter().flat_map(|line| self.take(line)).collect()
+impl Events for Stream {
+    fn keeps(&mut self) -> &mut Kept {
+        &mut self.kept
+    }
+
+    fn take(&mut self, event: Value) -> Vec<Report> {
+        match event["type"].as_str() {
+            Some("init") => self.begun(&event),
+            Some("message") if event["role"] == "assistant" => self.said(&event),
+            Some("tool_use") => self.called(&event),
+            Some("tool_result") => self.returned(&event),
+            Some("error") => {
+                let message = kept::message(event["message"].as_str().unwrap_or_default());
+                self.error = Some(message.clone());
+                vec![Report::Warned(message)]
             }
-            Pipe::Stderr => {
-                self.kept.complain(bytes);
-                Vec::new()
+            Some("result") => {
+                let reports = self.ended(&event);
+                self.result = Some(event);
+                reports
             }
+            _ => Vec::new(),
         }
     }
 
-    fn conclude(&mut self, exit: Exit) -> Conclusion {
-        if let Some(rest) = self.lines.finish() {
-            self.take(Line::Whole(rest));
-        }
+    fn concluded(&mut self, exit: Exit) -> Conclusion {
         if let Some(event) = self.result.take() {
             return self.conclude_result(&event, exit);
         }

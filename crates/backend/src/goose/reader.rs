@@ -3,14 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use domain::run::{AgentEnd, Failure, LimitName, ModelError, Stream as Pipe, Usage};
+use domain::run::{AgentEnd, Failure, LimitName, ModelError, Usage};
 use serde_json::Value;
 
 use super::versions::{ERROR, ERRORS, FINAL_OUTPUT, NO_TURNS_LEFT, UNKNOWN_SESSION, UNKNOWN_TOOL};
-use crate::contract::{Answer, Conclusion, Exit, Reader, Report};
+use crate::contract::{Answer, Conclusion, Exit, Report};
 use crate::cumulative;
+use crate::json_lines::Events;
 use crate::kept::{self, Kept};
-use crate::lines::{Line, Lines};
 
 /// How many uses of tools may be under way at once.
 const CALLS_MAX: usize = 1_000;
@@ -28,7 +28,6 @@ pub(super) struct Expected {
 /// The stream of one run.
 pub(super) struct Stream {
     expected: Expected,
-    lines: Lines,
     kept: Kept,
     begun: bool,
     /// The message under way, which comes in pieces, and its id.
@@ -46,7 +45,6 @@ impl Stream {
     pub(super) fn new(expected: Expected) -> Self {
         Self {
             expected,
-            lines: Lines::default(),
             kept: Kept::default(),
             begun: false,
             message: String::new(),
@@ -57,34 +55,6 @@ impl Stream {
             no_turns_left: false,
             complete: false,
         }
-    }
-
-    fn take(&mut self, line: Line) -> Vec<Report> {
-        let Line::Whole(line) = line else {
-            return vec![Report::Warned("a line of output was too long and was passed over".to_owned())];
-        };
-        let Ok(event) = serde_json::from_slice::<Value>(&line) else { return Vec::new() };
-        let mut reports = Vec::new();
-        if !std::mem::replace(&mut self.begun, true) {
-            reports.push(Report::Session(self.expected.session.clone()));
-            let left_out = self.expected.left_out.iter();
-            reports.extend(left_out.map(|server| {
-                Report::Warned(format!(
-                    "the MCP server {server} is left out: the permission allows none of its tools"
-                ))
-            }));
-        }
-        match event["type"].as_str() {
-            Some("message") => reports.extend(self.message(&event["message"])),
-            Some("error") => self.error = Some(text(&event["error"]).to_owned()),
-            Some("complete") => {
-                self.complete = true;
-                reports.extend(self.finish_message());
-                reports.extend(self.usage(&event));
-            }
-            _ => {}
-        }
-        reports
     }
 
     fn message(&mut self, message: &Value) -> Vec<Report> {
@@ -198,20 +168,36 @@ impl Stream {
     }
 }
 
-impl Reader for Stream {
-    fn feed(&mut self, pipe: Pipe, bytes: &[u8]) -> Vec<Report> {
-        if self.kept.is_complaint(pipe, bytes) {
-            return Vec::new();
-        }
-        let lines = self.lines.feed(bytes);
-        lines.into_iter().flat_map(|line| self.take(line)).collect()
+impl Events for Stream {
+    fn keeps(&mut self) -> &mut Kept {
+        &mut self.kept
     }
 
-    fn conclude(&mut self, exit: Exit) -> Conclusion {
-        let reports = match self.lines.finish() {
-            Some(rest) => self.take(Line::Whole(rest)),
-            None => Vec::new(),
-        };
+    fn take(&mut self, event: Value) -> Vec<Report> {
+        let mut reports = Vec::new();
+        if !std::mem::replace(&mut self.begun, true) {
+            reports.push(Report::Session(self.expected.session.clone()));
+            let left_out = self.expected.left_out.iter();
+            reports.extend(left_out.map(|server| {
+                Report::Warned(format!(
+                    "the MCP server {server} is left out: the permission allows none of its tools"
+                ))
+            }));
+        }
+        match event["type"].as_str() {
+            Some("message") => reports.extend(self.message(&event["message"])),
+            Some("error") => self.error = Some(text(&event["error"]).to_owned()),
+            Some("complete") => {
+                self.complete = true;
+                reports.extend(self.finish_message());
+                reports.extend(self.usage(&event));
+            }
+            _ => {}
+        }
+        reports
+    }
+
+    fn concluded(&mut self, exit: Exit) -> Conclusion {
         let end = self.end(exit);
         let answer = match (&end, &self.structured) {
             (AgentEnd::Done, Some(value)) => Answer::Text(value.to_string()),
@@ -220,7 +206,6 @@ impl Reader for Stream {
         };
         let mut conclusion = Conclusion::new(end, answer);
         conclusion.structured = self.structured.take().filter(|_| conclusion.end == AgentEnd::Done);
-        conclusion.reports = reports;
         conclusion
     }
 }

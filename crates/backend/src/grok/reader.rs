@@ -1,11 +1,11 @@
 //! Understands the stream of Grok: pieces of text, tools, and an end or an error as its last word.
 
-use domain::run::{AgentEnd, Cost, CostBasis, Failure, LimitName, ModelError, Stream as Pipe, Usage};
+use domain::run::{AgentEnd, Cost, CostBasis, Failure, LimitName, ModelError, Usage};
 use serde_json::Value;
 
-use crate::contract::{Answer, Conclusion, Exit, Reader, Report};
+use crate::contract::{Answer, Conclusion, Exit, Report};
+use crate::json_lines::Events;
 use crate::kept::{self, Kept};
-use crate::lines::{Line, Lines};
 use crate::told_error;
 use crate::worded_schema;
 
@@ -17,7 +17,6 @@ const TICKS_PER_MICROUSD: u64 = 10_000;
 /// The stream of one run.
 pub(super) struct Stream {
     structured: bool,
-    lines: Lines,
     kept: Kept,
     /// What was said since the last tool was used.
     message: String,
@@ -29,38 +28,7 @@ pub(super) struct Stream {
 
 impl Stream {
     pub(super) fn new(structured: bool) -> Self {
-        Self {
-            structured,
-            lines: Lines::default(),
-            kept: Kept::default(),
-            message: String::new(),
-            tools: Vec::new(),
-            last: None,
-        }
-    }
-
-    fn take(&mut self, line: Line) -> Vec<Report> {
-        let Line::Whole(line) = line else {
-            return vec![Report::Warned("a line of output was too long and was passed over".to_owned())];
-        };
-        let Ok(event) = serde_json::from_slice::<Value>(&line) else { return Vec::new() };
-        match event["type"].as_str() {
-            Some("text") => {
-                let text = event["data"].as_str().unwrap_or_default();
-                let room = MESSAGE_BYTES_MAX.saturating_sub(self.message.len());
-                self.message.push_str(domain::size::head(text, room));
-                self.kept.piece(text);
-                vec![Report::Said(text.to_owned())]
-            }
-            Some("tool_call") => self.tool_began(&event),
-            Some("tool_call_update") => self.tool_ended(&event),
-            Some("end" | "error") if self.last.is_none() => {
-                let reports = told_at_the_end(&event);
-                self.last = Some(event);
-                reports
-            }
-            _ => Vec::new(),
-        }
+        Self { structured, kept: Kept::default(), message: String::new(), tools: Vec::new(), last: None }
     }
 
     fn tool_began(&mut self, event: &Value) -> Vec<Report> {
@@ -103,20 +71,32 @@ impl Stream {
     }
 }
 
-impl Reader for Stream {
-    fn feed(&mut self, pipe: Pipe, bytes: &[u8]) -> Vec<Report> {
-        if self.kept.is_complaint(pipe, bytes) {
-            return Vec::new();
-        }
-        let lines = self.lines.feed(bytes);
-        lines.into_iter().flat_map(|line| self.take(line)).collect()
+impl Events for Stream {
+    fn keeps(&mut self) -> &mut Kept {
+        &mut self.kept
     }
 
-    fn conclude(&mut self, exit: Exit) -> Conclusion {
-        let reports = match self.lines.finish() {
-            Some(rest) => self.take(Line::Whole(rest)),
-            None => Vec::new(),
-        };
+    fn take(&mut self, event: Value) -> Vec<Report> {
+        match event["type"].as_str() {
+            Some("text") => {
+                let text = event["data"].as_str().unwrap_or_default();
+                let room = MESSAGE_BYTES_MAX.saturating_sub(self.message.len());
+                self.message.push_str(domain::size::head(text, room));
+                self.kept.piece(text);
+                vec![Report::Said(text.to_owned())]
+            }
+            Some("tool_call") => self.tool_began(&event),
+            Some("tool_call_update") => self.tool_ended(&event),
+            Some("end" | "error") if self.last.is_none() => {
+                let reports = told_at_the_end(&event);
+                self.last = Some(event);
+                reports
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn concluded(&mut self, exit: Exit) -> Conclusion {
         let last = self.last.take();
         let end = match (&last, exit) {
             (None, exit) => AgentEnd::Failed(self.without_end(exit)),
@@ -135,7 +115,6 @@ impl Reader for Stream {
         if self.structured {
             worded_schema::read_value(&mut conclusion);
         }
-        conclusion.reports = reports;
         conclusion
     }
 }

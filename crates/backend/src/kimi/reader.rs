@@ -1,13 +1,13 @@
 //! Understands the lines of Kimi Code. Only its word about how to go on ends a run well; why one failed stands on its
 //! error stream alone.
 
-use domain::run::{AgentEnd, Failure, ModelError, Stream as Pipe};
+use domain::run::{AgentEnd, Failure, ModelError};
 use serde_json::Value;
 
 use super::versions::{ERRORS, FAILED, NO_SESSION, UNKNOWN_TOOL, WRONG};
-use crate::contract::{Answer, Conclusion, Exit, Reader, Report};
+use crate::contract::{Answer, Conclusion, Exit, Report};
+use crate::json_lines::Events;
 use crate::kept::{self, Kept};
-use crate::lines::{Line, Lines};
 use crate::worded_schema;
 
 /// The output of one run.
@@ -15,7 +15,6 @@ pub(super) struct Stream {
     structured: bool,
     /// What the name of the session ends with.
     began_with: String,
-    lines: Lines,
     kept: Kept,
     /// The last message that the agent wrote.
     answer: String,
@@ -30,40 +29,10 @@ impl Stream {
         Self {
             structured,
             began_with,
-            lines: Lines::default(),
             kept: Kept::default(),
             answer: String::new(),
             session: None,
             retried: false,
-        }
-    }
-
-    fn take(&mut self, line: Line) -> Vec<Report> {
-        let Line::Whole(line) = line else {
-            return vec![Report::Warned("a line of output was too long and was passed over".to_owned())];
-        };
-        let Ok(event) = serde_json::from_slice::<Value>(&line) else { return Vec::new() };
-        match (event["role"].as_str(), event["type"].as_str()) {
-            (Some("assistant"), _) => self.message(&event),
-            (Some("tool"), _) => {
-                let (id, output) = (text(&event["tool_call_id"]), text(&event["content"]));
-                let missing = missing_tool(&output);
-                let denied =
-                    missing.map(|tool| Report::Warned(format!("denied: {tool}: the agent has no such tool")));
-                let ok = event["is_error"] != true && denied.is_none();
-                denied.into_iter().chain([Report::ToolReturned { id, ok, output }]).collect()
-            }
-            (Some("meta"), Some("session.resume_hint")) => {
-                let named = event["session_id"].as_str().map(|id| format!("{id}-{}", self.began_with));
-                self.session = named.clone().or(self.session.take());
-                named.map(Report::Session).into_iter().collect()
-            }
-            (Some("meta"), Some("turn.step.retrying")) if !self.retried => {
-                self.retried = true;
-                let why = event["error_message"].as_str().unwrap_or("it does not say why");
-                vec![Report::Warned(kept::message(&format!("kimi asks its model again: {why}")))]
-            }
-            _ => Vec::new(),
         }
     }
 
@@ -103,19 +72,37 @@ impl Stream {
     }
 }
 
-impl Reader for Stream {
-    fn feed(&mut self, pipe: Pipe, bytes: &[u8]) -> Vec<Report> {
-        if self.kept.is_complaint(pipe, bytes) {
-            return Vec::new();
-        }
-        let lines = self.lines.feed(bytes);
-        lines.into_iter().flat_map(|line| self.take(line)).collect()
+impl Events for Stream {
+    fn keeps(&mut self) -> &mut Kept {
+        &mut self.kept
     }
 
-    fn conclude(&mut self, exit: Exit) -> Conclusion {
-        if let Some(rest) = self.lines.finish() {
-            self.take(Line::Whole(rest));
+    fn take(&mut self, event: Value) -> Vec<Report> {
+        match (event["role"].as_str(), event["type"].as_str()) {
+            (Some("assistant"), _) => self.message(&event),
+            (Some("tool"), _) => {
+                let (id, output) = (text(&event["tool_call_id"]), text(&event["content"]));
+                let missing = missing_tool(&output);
+                let denied =
+                    missing.map(|tool| Report::Warned(format!("denied: {tool}: the agent has no such tool")));
+                let ok = event["is_error"] != true && denied.is_none();
+                denied.into_iter().chain([Report::ToolReturned { id, ok, output }]).collect()
+            }
+            (Some("meta"), Some("session.resume_hint")) => {
+                let named = event["session_id"].as_str().map(|id| format!("{id}-{}", self.began_with));
+                self.session = named.clone().or(self.session.take());
+                named.map(Report::Session).into_iter().collect()
+            }
+            (Some("meta"), Some("turn.step.retrying")) if !self.retried => {
+                self.retried = true;
+                let why = event["error_message"].as_str().unwrap_or("it does not say why");
+                vec![Report::Warned(kept::message(&format!("kimi asks its model again: {why}")))]
+            }
+            _ => Vec::new(),
         }
+    }
+
+    fn concluded(&mut self, exit: Exit) -> Conclusion {
         let end = match (&self.session, exit) {
             (Some(_), Exit::Code(0)) => AgentEnd::Done,
             _ => AgentEnd::Failed(self.failure(exit)),

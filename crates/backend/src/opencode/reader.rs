@@ -1,19 +1,18 @@
 //! Understands the stream of opencode. It has no terminal event: only a last step that ended by itself, and a program
 //! that ended well, are a success.
 
-use domain::run::{AgentEnd, Cost, CostBasis, Failure, ModelError, Stream as Pipe, Usage};
+use domain::run::{AgentEnd, Cost, Failure, ModelError, Usage};
 use serde_json::Value;
 
 use super::versions::{DENIED, OTHER_AGENT, UNKNOWN_SESSION};
-use crate::contract::{Answer, Conclusion, Exit, Reader, Report};
+use crate::contract::{Answer, Conclusion, Exit, Report};
+use crate::json_lines::Events;
 use crate::kept::{self, Kept};
-use crate::lines::{Line, Lines};
 use crate::worded_schema;
 
 /// The stream of one run.
 pub(super) struct Stream {
     structured: bool,
-    lines: Lines,
     kept: Kept,
     session: Option<String>,
     /// What was said in the step under way, or in the last one.
@@ -27,7 +26,6 @@ impl Stream {
     pub(super) fn new(structured: bool) -> Self {
         Self {
             structured,
-            lines: Lines::default(),
             kept: Kept::default(),
             session: None,
             step: String::new(),
@@ -36,11 +34,38 @@ impl Stream {
         }
     }
 
-    fn take(&mut self, line: Line) -> Vec<Report> {
-        let Line::Whole(line) = line else {
-            return vec![Report::Warned("a line of output was too long and was passed over".to_owned())];
+    fn end(&self, exit: Exit) -> AgentEnd {
+        let stderr = self.kept.stderr();
+        let failure = match (exit, self.reason.as_deref()) {
+            _ if stderr.contains(UNKNOWN_SESSION) => Failure::Session { reason: kept::message(&stderr) },
+            _ if stderr.contains(OTHER_AGENT) => Failure::Agent { message: kept::message(&stderr) },
+            _ if self.error.is_some() => failure(self.error.as_ref().unwrap_or(&Value::Null)),
+            (Exit::Signal(signal), _) => Failure::Signal { signal },
+            (Exit::Code(0), Some("stop")) => return AgentEnd::Done,
+            (Exit::Code(0), Some("tool-calls")) => Failure::Agent {
+                message: "it stopped after a tool was refused, without an answer".to_owned(),
+            },
+            (Exit::Code(0), Some("length")) => {
+                Failure::Output { reason: "the model had no tokens left for its answer".to_owned() }
+            }
+            (Exit::Code(0), Some(other)) => {
+                Failure::Output { reason: format!("the last step ended as {other}") }
+            }
+            (Exit::Code(0), None) => {
+                Failure::Output { reason: "the stream ended without the end of a step".to_owned() }
+            }
+            (Exit::Code(code), _) => Failure::Exit { code },
         };
-        let Ok(event) = serde_json::from_slice::<Value>(&line) else { return Vec::new() };
+        AgentEnd::Failed(failure)
+    }
+}
+
+impl Events for Stream {
+    fn keeps(&mut self) -> &mut Kept {
+        &mut self.kept
+    }
+
+    fn take(&mut self, event: Value) -> Vec<Report> {
         let mut reports = Vec::new();
         if self.session.is_none() {
             self.session = event["sessionID"].as_str().map(ToOwned::to_owned);
@@ -72,46 +97,7 @@ impl Stream {
         reports
     }
 
-    fn end(&self, exit: Exit) -> AgentEnd {
-        let stderr = self.kept.stderr();
-        let failure = match (exit, self.reason.as_deref()) {
-            _ if stderr.contains(UNKNOWN_SESSION) => Failure::Session { reason: kept::message(&stderr) },
-            _ if stderr.contains(OTHER_AGENT) => Failure::Agent { message: kept::message(&stderr) },
-            _ if self.error.is_some() => failure(self.error.as_ref().unwrap_or(&Value::Null)),
-            (Exit::Signal(signal), _) => Failure::Signal { signal },
-            (Exit::Code(0), Some("stop")) => return AgentEnd::Done,
-            (Exit::Code(0), Some("tool-calls")) => Failure::Agent {
-                message: "it stopped after a tool was refused, without an answer".to_owned(),
-            },
-            (Exit::Code(0), Some("length")) => {
-                Failure::Output { reason: "the model had no tokens left for its answer".to_owned() }
-            }
-            (Exit::Code(0), Some(other)) => {
-                Failure::Output { reason: format!("the last step ended as {other}") }
-            }
-            (Exit::Code(0), None) => {
-                Failure::Output { reason: "the stream ended without the end of a step".to_owned() }
-            }
-            (Exit::Code(code), _) => Failure::Exit { code },
-        };
-        AgentEnd::Failed(failure)
-    }
-}
-
-impl Reader for Stream {
-    fn feed(&mut self, pipe: Pipe, bytes: &[u8]) -> Vec<Report> {
-        if self.kept.is_complaint(pipe, bytes) {
-            return Vec::new();
-        }
-        let lines = self.lines.feed(bytes);
-        lines.into_iter().flat_map(|line| self.take(line)).collect()
-    }
-
-    fn conclude(&mut self, exit: Exit) -> Conclusion {
-        let reports = match self.lines.finish() {
-            Some(rest) => self.take(Line::Whole(rest)),
-            None => Vec::new(),
-        };
+    fn concluded(&mut self, exit: Exit) -> Conclusion {
         let end = self.end(exit);
         let answer = match end {
             AgentEnd::Done => Answer::Text(std::mem::take(&mut self.step)),
@@ -121,7 +107,6 @@ impl Reader for Stream {
         if self.structured {
             worded_schema::read_value(&mut conclusion);
         }
-        conclusion.reports = reports;
         conclusion
     }
 }
@@ -145,7 +130,8 @@ fn used(part: &Value) -> Vec<Report> {
 fn usage(part: &Value) -> Option<Usage> {
     let tokens = &part["tokens"];
     let count = |value: &Value| value.as_u64().unwrap_or(0);
-    let cost = part["cost"].as_f64().and_then(microusd);
+    // Nothing stands for a price that is not known.
+    let cost = part["cost"].as_f64().and_then(Cost::reported).filter(|cost| cost.microusd > 0);
     let usage = Usage {
         input_tokens: count(&tokens["input"])
             .saturating_add(count(&tokens["cache"]["read"]))
@@ -153,7 +139,7 @@ fn usage(part: &Value) -> Option<Usage> {
         output_tokens: count(&tokens["output"]).saturating_add(count(&tokens["reasoning"])),
         cache_read_tokens: count(&tokens["cache"]["read"]),
         cache_write_tokens: count(&tokens["cache"]["write"]),
-        cost: cost.map(|microusd| Cost { microusd, basis: CostBasis::Reported }),
+        cost,
     };
     (usage != Usage::default()).then_some(usage)
 }
@@ -177,11 +163,4 @@ fn failure(error: &Value) -> Failure {
 
 fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
-}
-
-/// Returns an amount in millionths of a dollar. Nothing stands for a price that is not known.
-fn microusd(dollars: f64) -> Option<u64> {
-    let amount = (dollars * 1_000_000.0).round();
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be in range")]
-    (amount.is_finite() && (1.0..1e15).contains(&amount)).then_some(amount as u64)
 }

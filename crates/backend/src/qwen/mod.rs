@@ -217,6 +217,7 @@ impl Backend for Qwen {
         argv.extend(permitted_args(&setup.extra_args, EXTRA_ARGS).map_err(wrong)?);
         let feed =
             if asks { Feed::Open(opening(spec).map_err(wrong)?) } else { whole(spec).map_err(wrong)? };
+        let used_before = if spec.session.is_some() { place.session_used } else { Some(Usage::default()) };
         Ok(Drive::Process(ProcessDrive {
             argv,
             env: Vec::new(),
@@ -224,10 +225,7 @@ impl Backend for Qwen {
             set,
             feed,
             files,
-            reader: Box::new(reader::Stream::new(reader::Expected {
-                structured: !asks,
-                used_before: if spec.session.is_some() { place.session_used } else { Some(Usage::default()) },
-            })),
+            reader: Box::new(reader::Stream::new(reader::Counted::after(used_before), !asks)),
         }))
     }
 }

@@ -8,7 +8,7 @@ use domain::run::{AgentEnd, Failure, LimitName, ModelError, Stream as Pipe};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::reader::{Expected, Stream};
+use super::reader::{Counted, Stream};
 use super::*;
 use crate::contract::{Answer, Ask, Conclusion, Decision, Exit, Reader, Report};
 use crate::program::Found;
@@ -16,7 +16,7 @@ use crate::sample;
 
 fn reader(structured: bool, resumed: bool) -> Stream {
     let used_before = if resumed { None } else { Some(Usage::default()) };
-    Stream::new(Expected { structured, used_before })
+    Stream::new(Counted::after(used_before), structured)
 }
 
 fn lines(events: &[Value]) -> Vec<u8> {
@@ -76,7 +76,7 @@ fn a_resumed_run_counts_its_own_turns_and_says_so() {
     assert!(told, "{reports:?}");
     assert_eq!(reports[3..], [Report::CloseInput]);
     let used_before = Some(Usage { input_tokens: 60, output_tokens: 10, ..Usage::default() });
-    let known = Stream::new(Expected { structured: false, used_before });
+    let known = Stream::new(Counted::after(used_before), false);
     let (reports, _) = read(known, &[said("hello"), result(&json!({}))], Exit::Code(0));
     assert_eq!(reports[2..], [used(40, 0), Report::CloseInput]);
 }

@@ -28,6 +28,16 @@ pub struct Cost {
     pub basis: CostBasis,
 }
 
+impl Cost {
+    /// Returns an amount that an agent told in dollars, unless it is none.
+    pub fn reported(dollars: f64) -> Option<Self> {
+        let amount = (dollars * 1_000_000.0).round();
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be in range")]
+        let microusd = (amount.is_finite() && (0.0..1e15).contains(&amount)).then_some(amount as u64);
+        microusd.map(|microusd| Self { microusd, basis: CostBasis::Reported })
+    }
+}
+
 /// Tokens and money of a run. No cost means unknown, never zero.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
