@@ -1,17 +1,21 @@
 //! What vendors' programs were recorded to write, cut at every byte and changed in every way: no reader panics, and none
 //! reports success for a stream without its terminal event, whatever the exit code says.
 
-use std::path::Path;
+mod ends;
+
+use std::path::{Path, PathBuf};
 
 use domain::run::{AgentEnd, RunSpec, Stream};
 use serde_json::Value;
 
-use crate::contract::{Decision, Drive, Exit, Place, Reader, Report};
-use crate::program::Found;
+use crate::contract::{Conclusion, Decision, Exit, Reader, Report};
 use crate::{kept, registry, sample};
 
 /// How many changed streams are tried over all backends.
 const MUTATIONS: usize = 100_000;
+
+/// How many streams among noise are tried of each.
+const NOISES: usize = 300;
 
 /// Parts the two streams of a program that writes for people, in its recordings.
 const BETWEEN_STREAMS: u8 = 0x1e;
@@ -112,44 +116,42 @@ impl Recorded {
         RECORDED.iter().find(|recorded| recorded.kind == kind).expect("a recorded program")
     }
 
-    /// Returns the recorded runs that wrote something.
-    fn cases(&self) -> Vec<Case> {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/streams").join(self.folder);
-        let files =
-            std::fs::read_dir(&folder).expect("a folder of recordings").map(|file| file.unwrap().path());
-        let streams =
-            files.filter(|path| path.extension().is_some_and(|ending| ending == "jsonl" || ending == "txt"));
-        let mut cases: Vec<Case> = streams
-            .map(|path| Case {
-                name: path.file_stem().unwrap().to_string_lossy().into_owned(),
-                stream: std::fs::read(&path).unwrap(),
-            })
-            .filter(|case| !case.stream.is_empty())
-            .collect();
-        cases.sort_by(|left, right| left.name.cmp(&right.name));
-        cases
+    fn folder(&self) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/streams").join(self.folder)
     }
 
-    fn reader(&self, case: &str) -> Box<dyn Reader> {
+    fn file(&self, case: &str) -> PathBuf {
+        self.folder().join(format!("{case}.{}", if self.kind == "kiro" { "txt" } else { "jsonl" }))
+    }
+
+    /// Returns the names of all recorded runs.
+    fn names(&self) -> Vec<String> {
+        let files = std::fs::read_dir(self.folder()).expect("a folder of recordings");
+        let paths = files.map(|file| file.unwrap().path());
+        let names = paths.filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()));
+        let mut names: Vec<String> = names.filter(|name| self.file(name).exists()).collect();
+        names.sort();
+        names
+    }
+
+    /// Returns the recorded runs that wrote something.
+    fn cases(&self) -> Vec<Case> {
+        let read = |name: String| Case { stream: std::fs::read(self.file(&name)).unwrap(), name };
+        self.names().into_iter().map(read).filter(|case| !case.stream.is_empty()).collect()
+    }
+
+    fn reader(&self, case: &str, schema: Option<Value>) -> Box<dyn Reader> {
         let mut spec: RunSpec = sample::spec(self.kind);
+        spec.setup.output_schema = schema;
         let resumes = case.contains("resume") || case.contains("unknown-session");
         // Only these tell what belongs to which conversation by its id.
         if resumes && (self.kind == "codex" || self.kind.starts_with("acp-")) {
             spec.session = Some("00000000-0000-4000-8000-000000000001".parse().unwrap());
         }
-        let found = Found { argv: vec![self.kind.to_owned()], version: None };
-        let place = Place {
-            work: Path::new("/nowhere"),
-            own_program: Path::new("/volery"),
-            found: Some(&found),
-            session_used: None,
-            project_programs: crate::contract::ProjectPrograms::On,
-        };
         let backend = registry::by_kind(self.kind).expect("a backend");
-        match backend.prepare(&spec, &place).expect("a run that can be prepared") {
-            Drive::Process(process) => process.reader,
-            Drive::Loop(_) => unreachable!("a vendor's program is a process"),
-        }
+        let found = sample::found(&[self.kind]);
+        let drive = sample::drive_in(backend, &sample::place(Some(&found)), &spec);
+        drive.expect("a run that can be prepared").reader
     }
 
     /// Returns what belongs to which of the two streams.
@@ -163,7 +165,13 @@ impl Recorded {
 
     /// Reads a stream in pieces of this size, and tells whether it counts as a success.
     fn is_success(&self, case: &str, stream: &[u8], piece: usize) -> bool {
-        let mut reader = self.reader(case);
+        let mut reader = self.reader(case, None);
+        self.feed(&mut *reader, case, stream, piece);
+        reader.conclude(Exit::Code(0)).end == AgentEnd::Done
+    }
+
+    /// Lets a reader take a stream in pieces, and denies whatever is asked.
+    fn feed(&self, reader: &mut dyn Reader, case: &str, stream: &[u8], piece: usize) {
         let parts = self.parts(stream).into_iter();
         let pieces = parts.flat_map(|(pipe, part)| part.chunks(piece.max(1)).map(move |bytes| (pipe, bytes)));
         for (pipe, bytes) in pieces {
@@ -175,7 +183,6 @@ impl Recorded {
                 }
             }
         }
-        reader.conclude(Exit::Code(0)).end == AgentEnd::Done
     }
 
     /// Tells whether a stream has the terminal event of a success.
@@ -193,6 +200,22 @@ impl Recorded {
             panic!("{} {case} succeeded without its end: {}", self.kind, String::from_utf8_lossy(stream));
         }
     }
+}
+
+/// Returns what a recorded run means, with its error stream and exit code where they are on record.
+pub(crate) fn replay(kind: &str, case: &str) -> Conclusion {
+    let recorded = Recorded::named(kind);
+    let stream = std::fs::read(recorded.file(case)).expect("a recorded case");
+    let beside = std::fs::read_to_string(recorded.folder().join("cases.json")).unwrap_or_default();
+    let beside: Value = serde_json::from_str(&beside).unwrap_or_default();
+    let mut reader = recorded.reader(case, None);
+    recorded.feed(&mut *reader, case, &stream, usize::MAX);
+    if recorded.parts(&stream).len() == 1 {
+        let stderr = beside[case]["stderr"].as_str().unwrap_or_default();
+        reader.feed(Stream::Stderr, stderr.as_bytes());
+    }
+    let code = i32::try_from(beside[case]["exit"].as_i64().unwrap_or(0)).expect("a small number");
+    reader.conclude(if code < 0 { Exit::Signal(-code) } else { Exit::Code(code) })
 }
 
 /// A small generator of numbers: the same ones in every run, so that a failure can be looked at again.
@@ -304,9 +327,30 @@ fn survives_every_change(kind: &str) {
     );
 }
 
+/// Whatever comes before and instead of events, also where the answer shall be a value: nothing panics.
+fn survives_noise(kind: &str) {
+    let recorded = Recorded::named(kind);
+    let cases = recorded.cases();
+    let mut numbers = Numbers(kind.len() as u64);
+    for _ in 0..NOISES {
+        let case = &cases[numbers.below(cases.len())];
+        let mut stream: Vec<u8> = (0..numbers.below(200)).map(|_| numbers.next() as u8).collect();
+        let mut events = case.stream.clone();
+        mutate(&mut events, &case.stream, &mut numbers);
+        stream.push(b'\n');
+        stream.append(&mut events);
+        let mut reader = recorded.reader(&case.name, Some(serde_json::json!({"type": "object"})));
+        recorded.feed(&mut *reader, &case.name, &stream, 1 + numbers.below(4096));
+        let ended = reader.conclude(Exit::Code(i32::from(numbers.next() as u8))).end;
+        assert!(ended != AgentEnd::Done || recorded.has_success(&stream), "{kind} {}", case.name);
+    }
+}
+
 macro_rules! for_each_program {
     ($($name:ident: $kind:literal,)*) => {
         mod cut { $(#[test] fn $name() { super::survives_every_cut($kind); })* }
+        mod ended { $(#[test] fn $name() { super::ends::are_as_recorded($kind); })* }
+        mod noisy { $(#[test] fn $name() { super::survives_noise($kind); })* }
         mod changed { $(#[test] fn $name() { super::survives_every_change($kind); })* }
     };
 }

@@ -1,4 +1,4 @@
-//! A run for the tests of all backends, and what programs were recorded to write.
+//! A run for the tests of all backends, how it is prepared, and how what its program writes is read.
 
 use std::path::Path;
 
@@ -10,8 +10,12 @@ use domain::run::{
     BackendSpec, Caller, ContainmentDemand, Door, OnDisconnect, OnInterrupt, RunSpec, SPEC_VERSION, Stream,
 };
 use domain::setup::Setup;
+use serde_json::Value;
 
-use crate::contract::{Conclusion, Exit, Reader};
+use crate::contract::{
+    Backend, Conclusion, Drive, Exit, Place, PrepareError, ProcessDrive, ProjectPrograms, Reader, Report,
+};
+use crate::program::Found;
 
 /// Returns a run of this backend that asks for nothing special.
 pub(crate) fn spec(backend: &str) -> RunSpec {
@@ -57,14 +61,52 @@ pub(crate) fn spec(backend: &str) -> RunSpec {
     }
 }
 
-/// Feeds a recorded run of a vendor's program to its reader: everything, or the beginning of its standard output.
-pub(crate) fn replay(agent: &str, case: &str, bytes_max: usize, reader: &mut dyn Reader) -> Conclusion {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/streams").join(agent);
-    let cases = std::fs::read_to_string(folder.join("cases.json")).expect("the list of cases");
-    let cases: serde_json::Value = serde_json::from_str(&cases).expect("JSON");
-    let stdout = std::fs::read(folder.join(format!("{case}.jsonl"))).expect("a recorded case");
-    reader.feed(Stream::Stdout, &stdout[..bytes_max.min(stdout.len())]);
-    reader.feed(Stream::Stderr, cases[case]["stderr"].as_str().expect("a text").as_bytes());
-    let code = i32::try_from(cases[case]["exit"].as_i64().expect("an exit code")).expect("a small number");
-    reader.conclude(if code < 0 { Exit::Signal(-code) } else { Exit::Code(code) })
+/// Returns a program that was found as these words.
+pub(crate) fn found(argv: &[&str]) -> Found {
+    Found { argv: argv.iter().map(|word| (*word).to_owned()).collect(), version: None }
+}
+
+/// Prepares a run of this program, with what it shall be beyond a plain one.
+pub(crate) fn drive(
+    backend: &dyn Backend,
+    found: &Found,
+    change: impl FnOnce(&mut RunSpec),
+) -> Result<ProcessDrive, PrepareError> {
+    let mut spec = spec(backend.kind());
+    change(&mut spec);
+    drive_in(backend, &place(Some(found)), &spec)
+}
+
+/// Prepares a run in a place.
+pub(crate) fn drive_in(
+    backend: &dyn Backend,
+    place: &Place<'_>,
+    spec: &RunSpec,
+) -> Result<ProcessDrive, PrepareError> {
+    match backend.prepare(spec, place)? {
+        Drive::Process(drive) => Ok(drive),
+        Drive::Loop(_) => panic!("a vendor's program is a process"),
+    }
+}
+
+/// Returns where runs are prepared: below `/w`, with this program at `/bin/volery`.
+pub(crate) fn place(found: Option<&Found>) -> Place<'_> {
+    Place {
+        work: Path::new("/w"),
+        own_program: Path::new("/bin/volery"),
+        found,
+        session_used: None,
+        project_programs: ProjectPrograms::On,
+    }
+}
+
+/// Returns events as a program writes them, one a line.
+pub(crate) fn lines(events: &[Value]) -> Vec<u8> {
+    events.iter().flat_map(|event| format!("{event}\n").into_bytes()).collect()
+}
+
+/// Returns what a reader reports of these events, and what it concludes.
+pub(crate) fn read(mut reader: impl Reader, events: &[Value], exit: Exit) -> (Vec<Report>, Conclusion) {
+    let reports = reader.feed(Stream::Stdout, &lines(events));
+    (reports, reader.conclude(exit))
 }

@@ -217,13 +217,7 @@ fn servers_go_with_the_session_and_their_secrets_by_name() {
 /// Returns what is started for a user who has servers of their own, and for a project that has some.
 fn adapted(spec: &RunSpec, home: &Path) -> Result<ProcessDrive, String> {
     let mut drive = drive(spec);
-    let place = Place {
-        work: Path::new("/w"),
-        own_program: Path::new("/bin/volery"),
-        found: None,
-        session_used: None,
-        project_programs: crate::contract::ProjectPrograms::On,
-    };
+    let place = sample::place(None);
     let user = User { home: Some(home), value: &|_| None };
     let backend = crate::registry::by_kind(&spec.backend.kind).unwrap();
     backend.adapt(spec, &mut drive, &place, &user).map_err(|error| error.to_string())?;

@@ -3,7 +3,6 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
-use std::path::Path;
 use std::thread::JoinHandle;
 
 use domain::run::{AgentEnd, Failure, LimitName, ModelError, RunSpec, Stream as Pipe, Usage};
@@ -41,13 +40,7 @@ fn backend(kind: &str) -> &'static dyn Backend {
 }
 
 fn drive(spec: &RunSpec) -> ProcessDrive {
-    let place = Place {
-        work: Path::new("/w"),
-        own_program: Path::new("/bin/volery"),
-        found: None,
-        session_used: None,
-        project_programs: crate::contract::ProjectPrograms::On,
-    };
+    let place = sample::place(None);
     match backend(&spec.backend.kind).prepare(spec, &place).unwrap() {
         Drive::Process(drive) => drive,
         Drive::Loop(_) => panic!("a process was expected"),
@@ -410,13 +403,7 @@ fn a_configured_service_gets_only_the_key_that_is_named_for_it() {
     assert_eq!(plain.keys, ["GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_AI_KEY"]);
     let mut none = spec("api-openai");
     none.model = None;
-    let place = Place {
-        work: Path::new("/w"),
-        own_program: Path::new("/v"),
-        found: None,
-        session_used: None,
-        project_programs: crate::contract::ProjectPrograms::On,
-    };
+    let place = sample::place(None);
     assert!(
         backend("api-openai")
             .prepare(&none, &place)

@@ -3,26 +3,16 @@
 use std::path::Path;
 
 use domain::run::{AgentEnd, Cost, CostBasis, Failure, LimitName, ModelError, Stream as Pipe, Usage};
-use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::reader::{Stream, Told};
 use super::*;
-use crate::contract::{Answer, Conclusion, Decision, Exit, Reader, Report};
+use crate::contract::{Answer, Decision, Exit, Reader, Report};
 use crate::program::Found;
-use crate::sample;
+use crate::sample::{self, lines, read};
 
 fn reader(structured: bool, resumed: bool) -> Stream {
     Stream::new(if resumed { Told::Sum } else { Told::Own }, structured)
-}
-
-fn lines(events: &[Value]) -> Vec<u8> {
-    events.iter().flat_map(|event| format!("{event}\n").into_bytes()).collect()
-}
-
-fn read(mut reader: Stream, events: &[Value], exit: Exit) -> (Vec<Report>, Conclusion) {
-    let reports = reader.feed(Pipe::Stdout, &lines(events));
-    (reports, reader.conclude(exit))
 }
 
 fn said(text: &str) -> Value {
@@ -281,13 +271,7 @@ fn settings_that_somebody_names_are_kept_below_those_of_the_run() {
     let claude = Claude { name: "claude", service: None, prices: PriceList::Of("anthropic") };
     let mut drive =
         prepared(&claude, crate::contract::ProjectPrograms::On, |run| *run = spec.clone()).unwrap();
-    let found = Place {
-        work: Path::new("/w"),
-        own_program: Path::new("/v"),
-        found: None,
-        session_used: None,
-        project_programs: crate::contract::ProjectPrograms::On,
-    };
+    let found = sample::place(None);
     let user = User { home: None, value: &|_| None };
     claude.adapt(&spec, &mut drive, &found, &user).unwrap();
     let file = drive.files.iter().find(|file| file.name == "secret-settings.json").unwrap();
@@ -333,25 +317,6 @@ fn arguments_that_would_grant_something_are_refused() {
     for sly in ["--dangerously-skip-permissions", "--permission-mode=bypassPermissions", "x"] {
         let refused = argv(|spec| spec.setup.extra_args = vec![sly.to_owned()]).unwrap_err();
         assert!(refused.reason.contains("may not be given by an agent"), "{refused}");
-    }
-}
-
-proptest! {
-    #[test]
-    fn no_prefix_of_a_stream_succeeds(cut in 0_usize..400) {
-        let whole = lines(&[said("hello"), result(&json!({}))]);
-        let terminal = whole.len() - 1;
-        let mut stream = reader(false, false);
-        stream.feed(Pipe::Stdout, &whole[..cut.min(terminal - 1)]);
-        prop_assert!(matches!(stream.conclude(Exit::Code(0)).end, AgentEnd::Failed(_)));
-    }
-
-    #[test]
-    fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), key in "[a-z_]{0,12}") {
-        let mut stream = reader(true, false);
-        stream.feed(Pipe::Stdout, &bytes);
-        stream.feed(Pipe::Stdout, format!("\n{{\"type\":\"{key}\",\"message\":{{\"content\":7}}}}\n").as_bytes());
-        stream.conclude(Exit::Code(0));
     }
 }
 

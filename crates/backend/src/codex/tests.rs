@@ -1,7 +1,5 @@
 //! Streams as the app server of Codex writes them, whole, cut and wrong.
 
-use std::path::Path;
-
 use domain::agent::Delegates;
 use domain::mcp_server::{McpServer, Transport, VariableText};
 use domain::permission::Level;
@@ -13,7 +11,7 @@ use super::command_line::script;
 use super::*;
 use crate::contract::{Answer, Ask, Conclusion, Decision, Exit, Reader, Report, Setting};
 use crate::program::Found;
-use crate::sample;
+use crate::sample::{self, lines};
 
 /// The conversation of all these streams.
 const THREAD: &str = "t-1";
@@ -29,10 +27,6 @@ fn reader(session: Option<&str>, structured: bool) -> AppServer {
         servers,
         structured,
     })
-}
-
-fn lines(messages: &[Value]) -> Vec<u8> {
-    messages.iter().flat_map(|message| format!("{message}\n").into_bytes()).collect()
 }
 
 /// What comes before the turn.
@@ -371,20 +365,11 @@ fn servers_of_others_and_servers_that_fail_are_told_once() {
 }
 
 fn prepare(change: impl FnOnce(&mut domain::run::RunSpec)) -> Result<ProcessDrive, PrepareError> {
-    let mut spec = sample::spec("codex");
-    change(&mut spec);
-    let found = Found { argv: vec!["/bin/codex".to_owned()], version: Some("0.166.0".to_owned()) };
-    let place = Place {
-        work: Path::new("/w"),
-        own_program: Path::new("/bin/volery"),
-        found: Some(&found),
-        session_used: None,
-        project_programs: crate::contract::ProjectPrograms::On,
-    };
-    match Codex.prepare(&spec, &place)? {
-        Drive::Process(drive) => Ok(drive),
-        Drive::Loop(_) => panic!("a process was expected"),
-    }
+    sample::drive(
+        &Codex,
+        &Found { version: Some("0.166.0".to_owned()), ..sample::found(&["/bin/codex"]) },
+        change,
+    )
 }
 
 /// Returns what a run sends to begin its conversation and its turn.

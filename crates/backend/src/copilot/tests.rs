@@ -3,14 +3,13 @@
 use std::path::Path;
 
 use domain::run::{AgentEnd, Failure, ModelError, Stream as Pipe, Usage};
-use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::reader::{Expected, Stream};
 use super::*;
-use crate::contract::{Answer, Conclusion, Exit, Reader, Report};
+use crate::contract::{Answer, Exit, Reader, Report};
 use crate::program::Found;
-use crate::sample;
+use crate::sample::{self, lines, read};
 
 fn reader_in(work: &Path, used_before: Option<Usage>, structured: bool) -> Stream {
     Stream::new(Expected {
@@ -26,10 +25,6 @@ fn reader() -> Stream {
     reader_in(Path::new("/nowhere"), None, false)
 }
 
-fn lines(events: &[Value]) -> Vec<u8> {
-    events.iter().flat_map(|event| format!("{event}\n").into_bytes()).collect()
-}
-
 fn event(kind: &str, data: &Value) -> Value {
     json!({"type": kind, "data": data})
 }
@@ -40,11 +35,6 @@ fn said(text: &str) -> Value {
 
 fn result(exit_code: i32) -> Value {
     json!({"type": "result", "sessionId": "s-1", "exitCode": exit_code, "usage": {}})
-}
-
-fn read(mut reader: Stream, events: &[Value], exit: Exit) -> (Vec<Report>, Conclusion) {
-    let reports = reader.feed(Pipe::Stdout, &lines(events));
-    (reports, reader.conclude(exit))
 }
 
 #[test]
@@ -175,20 +165,11 @@ fn a_shape_that_was_asked_for_must_come() {
 }
 
 fn drive(change: impl FnOnce(&mut domain::run::RunSpec)) -> Result<ProcessDrive, PrepareError> {
-    let mut spec = sample::spec("copilot");
-    change(&mut spec);
-    let found = Found { argv: vec!["/bin/copilot".to_owned()], version: Some("1.0.102".to_owned()) };
-    let place = Place {
-        work: Path::new("/w"),
-        own_program: Path::new("/bin/volery"),
-        found: Some(&found),
-        session_used: None,
-        project_programs: crate::contract::ProjectPrograms::On,
-    };
-    match Copilot.prepare(&spec, &place)? {
-        Drive::Process(drive) => Ok(drive),
-        Drive::Loop(_) => panic!("a process was expected"),
-    }
+    sample::drive(
+        &Copilot,
+        &Found { version: Some("1.0.102".to_owned()), ..sample::found(&["/bin/copilot"]) },
+        change,
+    )
 }
 
 fn permission(text: &str) -> Permission {
@@ -289,58 +270,5 @@ fn arguments_that_would_grant_something_are_refused() {
     for sly in ["--allow-all", "--yolo", "--plugin-dir=/x", "x"] {
         let refused = drive(|spec| spec.setup.extra_args = vec![sly.to_owned()]).err().unwrap();
         assert!(refused.reason.contains("may not be given by an agent"), "{refused}");
-    }
-}
-
-type Fits = Box<dyn Fn(&AgentEnd) -> bool>;
-
-#[test]
-fn what_it_really_wrote_is_understood() {
-    let model = |error| move |end: &AgentEnd| matches!(end, AgentEnd::Failed(Failure::Model { error: is, .. }) if *is == error);
-    let done = |end: &AgentEnd| *end == AgentEnd::Done;
-    let failed = |end: &AgentEnd| matches!(end, AgentEnd::Failed(_));
-    let session = |end: &AgentEnd| matches!(end, AgentEnd::Failed(Failure::Session { .. }));
-    let cases: Vec<(&str, Fits)> = vec![
-        ("say", Box::new(done)),
-        ("thinking", Box::new(done)),
-        ("tool", Box::new(done)),
-        ("tool-fails", Box::new(done)),
-        ("resume", Box::new(done)),
-        ("denied", Box::new(done)),
-        ("error-400", Box::new(model(ModelError::BadRequest))),
-        ("error-401", Box::new(model(ModelError::Denied))),
-        ("error-429", Box::new(model(ModelError::RateLimit))),
-        ("error-500", Box::new(model(ModelError::Overloaded))),
-        ("terminated", Box::new(failed)),
-        ("unknown-session", Box::new(session)),
-        ("unknown-flag", Box::new(failed)),
-        ("cut", Box::new(model(ModelError::Unreachable))),
-    ];
-    for (case, fits) in cases {
-        let conclusion = sample::replay("copilot", case, usize::MAX, &mut reader());
-        assert!(fits(&conclusion.end), "{case}: {conclusion:?}");
-    }
-    // Every beginning but the whole.
-    for bytes in (0..4_000).step_by(7) {
-        let conclusion = sample::replay("copilot", "cut", bytes, &mut reader());
-        assert!(conclusion.end != AgentEnd::Done, "{bytes}: {conclusion:?}");
-    }
-}
-
-proptest! {
-    #[test]
-    fn no_prefix_of_a_stream_succeeds(cut in 0_usize..400) {
-        let whole = lines(&[said("hello"), result(0)]);
-        let mut stream = reader();
-        stream.feed(Pipe::Stdout, &whole[..cut.min(whole.len() - 2)]);
-        prop_assert!(matches!(stream.conclude(Exit::Code(0)).end, AgentEnd::Failed(_)));
-    }
-
-    #[test]
-    fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), key in "[a-z_.]{0,24}") {
-        let mut stream = reader();
-        stream.feed(Pipe::Stdout, &bytes);
-        stream.feed(Pipe::Stdout, format!("\n{{\"type\":\"{key}\",\"data\":7}}\n").as_bytes());
-        stream.conclude(Exit::Code(0));
     }
 }

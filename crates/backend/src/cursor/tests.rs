@@ -1,25 +1,15 @@
 //! Streams as Cursor is documented to write them, whole, cut and wrong.
 
-use std::path::Path;
-
 use domain::run::{AgentEnd, Failure, ModelError, Stream as Pipe};
-use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::reader::Stream;
 use super::*;
 use crate::contract::{Answer, Conclusion, Exit, Reader, Report};
-use crate::program::Found;
-use crate::sample;
-
-fn lines(events: &[Value]) -> Vec<u8> {
-    events.iter().flat_map(|event| format!("{event}\n").into_bytes()).collect()
-}
+use crate::sample::{self, lines};
 
 fn read(events: &[Value], exit: Exit) -> (Vec<Report>, Conclusion) {
-    let mut reader = Stream::new(false);
-    let reports = reader.feed(Pipe::Stdout, &lines(events));
-    (reports, reader.conclude(exit))
+    sample::read(Stream::new(false), events, exit)
 }
 
 fn said(text: &str) -> Value {
@@ -93,20 +83,7 @@ fn tools_and_refusals_are_told() {
 }
 
 fn drive(change: impl FnOnce(&mut domain::run::RunSpec)) -> Result<ProcessDrive, PrepareError> {
-    let mut spec = sample::spec("cursor");
-    change(&mut spec);
-    let found = Found { argv: vec!["/bin/cursor-agent".to_owned()], version: None };
-    let place = Place {
-        work: Path::new("/w"),
-        own_program: Path::new("/bin/volery"),
-        found: Some(&found),
-        session_used: None,
-        project_programs: crate::contract::ProjectPrograms::On,
-    };
-    match Cursor.prepare(&spec, &place)? {
-        Drive::Process(drive) => Ok(drive),
-        Drive::Loop(_) => panic!("a process was expected"),
-    }
+    sample::drive(&Cursor, &sample::found(&["/bin/cursor-agent"]), change)
 }
 
 #[test]
@@ -155,22 +132,4 @@ fn pieces_are_told_once_and_kept_where_nothing_whole_comes() {
 fn rules_are_refused() {
     let permission = serde_json::from_str(r#"{"level": "safe-edit", "deny": ["Bash"]}"#).unwrap();
     assert_eq!(Cursor.unenforceable(&permission, &Value::Null), ["the rule deny Bash"]);
-}
-
-proptest! {
-    #[test]
-    fn no_prefix_of_a_stream_succeeds(cut in 0_usize..400) {
-        let whole = lines(&[said("hello"), result(false)]);
-        let mut stream = Stream::new(false);
-        stream.feed(Pipe::Stdout, &whole[..cut.min(whole.len() - 2)]);
-        prop_assert!(matches!(stream.conclude(Exit::Code(0)).end, AgentEnd::Failed(_)));
-    }
-
-    #[test]
-    fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), key in "[a-z_]{0,12}") {
-        let mut stream = Stream::new(true);
-        stream.feed(Pipe::Stdout, &bytes);
-        stream.feed(Pipe::Stdout, format!("\n{{\"type\":\"{key}\",\"tool_call\":7}}\n").as_bytes());
-        stream.conclude(Exit::Code(0));
-    }
 }

@@ -1,7 +1,5 @@
 //! Streams as Gemini CLI writes them, whole, cut and wrong, and what becomes of an agent's wishes.
 
-use std::path::Path;
-
 use domain::permission::Level;
 use domain::run::{AgentEnd, Failure, LimitName, ModelError, Stream as Pipe, Usage};
 use proptest::prelude::*;
@@ -11,16 +9,10 @@ use super::reader::Stream;
 use super::*;
 use crate::contract::{Answer, Conclusion, Exit, Reader, Report};
 use crate::program::Found;
-use crate::sample;
-
-fn lines(events: &[Value]) -> Vec<u8> {
-    events.iter().flat_map(|event| format!("{event}\n").into_bytes()).collect()
-}
+use crate::sample::{self, lines};
 
 fn read(events: &[Value], exit: Exit) -> (Vec<Report>, Conclusion) {
-    let mut reader = Stream::default();
-    let reports = reader.feed(Pipe::Stdout, &lines(events));
-    (reports, reader.conclude(exit))
+    sample::read(Stream::default(), events, exit)
 }
 
 fn said(text: &str) -> Value {
@@ -184,13 +176,7 @@ fn prepared(change: impl FnOnce(&mut RunSpec)) -> Result<ProcessDrive, PrepareEr
     change(&mut spec);
     let found =
         Found { argv: vec!["node".to_owned(), "/g.js".to_owned()], version: Some("0.61.0".to_owned()) };
-    let place = Place {
-        work: Path::new("/w"),
-        own_program: Path::new("/bin/volery"),
-        found: Some(&found),
-        session_used: None,
-        project_programs: crate::contract::ProjectPrograms::On,
-    };
+    let place = sample::place(Some(&found));
     match Gemini.prepare(&spec, &place)? {
         Drive::Process(drive) => Ok(drive),
         Drive::Loop(_) => panic!("a process was expected"),
@@ -342,65 +328,7 @@ fn rules_that_the_engine_cannot_express_are_named() {
     assert_eq!(named, expected);
 }
 
-/// Returns the outcome of a recorded case in a word, and the answer.
-fn recorded(case: &str) -> (String, Answer) {
-    let mut stream = Stream::default();
-    let Conclusion { end, answer, .. } = sample::replay("gemini", case, usize::MAX, &mut stream);
-    let word = match end {
-        AgentEnd::Done => "done".to_owned(),
-        AgentEnd::OverBudget(limit) => format!("{limit:?}"),
-        AgentEnd::Failed(Failure::Model { error, .. }) => format!("{error:?}"),
-        AgentEnd::Failed(Failure::Session { .. }) => "session".to_owned(),
-        other => format!("{other:?}"),
-    };
-    (word, answer)
-}
-
-#[test]
-fn recorded_streams_end_as_they_did() {
-    let cases = [
-        ("say", "done"),
-        ("thinking", "done"),
-        ("tool", "done"),
-        ("tool-fails", "done"),
-        ("denied", "done"),
-        ("resume", "done"),
-        ("error-400", "BadRequest"),
-        ("error-401", "Denied"),
-        ("error-429", "RateLimit"),
-        ("error-500", "Overloaded"),
-        ("max-turns", "Turns"),
-        ("unknown-session", "session"),
-        ("unknown-flag", "Exit"),
-        ("cut", "Other"),
-        ("terminated", "Failed"),
-    ];
-    for (case, expected) in cases {
-        let (word, answer) = recorded(case);
-        assert!(word.contains(expected), "{case}: {word}");
-        assert_eq!(word == "done", expected == "done", "{case}: {answer:?}");
-    }
-    assert_eq!(recorded("tool").1, Answer::Text("Done.".to_owned()));
-}
-
 proptest! {
-    #[test]
-    fn no_prefix_of_a_stream_succeeds(cut in 0_usize..400) {
-        let whole = lines(&[said("hello"), success()]);
-        let terminal = whole.len() - 1;
-        let mut stream = Stream::default();
-        stream.feed(Pipe::Stdout, &whole[..cut.min(terminal - 1)]);
-        prop_assert!(matches!(stream.conclude(Exit::Code(0)).end, AgentEnd::Failed(_)));
-    }
-
-    #[test]
-    fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), kind in "[a-z_]{0,12}") {
-        let mut stream = Stream::default();
-        stream.feed(Pipe::Stdout, &bytes);
-        stream.feed(Pipe::Stdout, format!("\n{{\"type\":\"{kind}\",\"stats\":7,\"error\":[]}}\n").as_bytes());
-        stream.conclude(Exit::Code(144));
-    }
-
     #[test]
     fn no_rule_breaks_the_file_or_repeats_a_group(pattern in "[a-z*?(){}+\\[\\]/ .|^$-]{1,30}") {
         if let Ok(rule) = format!("Edit({pattern})").parse() {

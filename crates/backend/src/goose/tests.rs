@@ -1,25 +1,19 @@
 //! Streams as goose writes them, whole, cut and wrong, and permissions in its words.
 
-use std::path::Path;
-
 use domain::run::{AgentEnd, Failure, LimitName, ModelError, Stream as Pipe, Usage};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::reader::{Expected, Stream};
 use super::*;
-use crate::contract::{Answer, Conclusion, Exit, Reader, Report};
+use crate::contract::{Answer, Exit, Reader, Report};
 use crate::program::Found;
-use crate::sample;
+use crate::sample::{self, read};
 
 fn reader(structured: bool, resumed: bool) -> Stream {
     let left_out = vec!["lonely".to_owned()];
     let used_before = (!resumed).then(Usage::default);
     Stream::new(Expected { structured, used_before, session: "s-1".to_owned(), left_out })
-}
-
-fn lines(events: &[Value]) -> Vec<u8> {
-    events.iter().flat_map(|event| format!("{event}\n").into_bytes()).collect()
 }
 
 fn message(id: Option<&str>, role: &str, part: &Value) -> Value {
@@ -43,11 +37,6 @@ fn back(id: &str, error: bool) -> Value {
     let value = json!({"content": [{"type": "text", "text": "told"}], "isError": error});
     let result = json!({"status": "success", "value": value});
     message(Some("u"), "user", &json!({"type": "toolResponse", "id": id, "toolResult": result}))
-}
-
-fn read(mut reader: Stream, events: &[Value], exit: Exit) -> (Vec<Report>, Conclusion) {
-    let reports = reader.feed(Pipe::Stdout, &lines(events));
-    (reports, reader.conclude(exit))
 }
 
 fn end(events: &[Value]) -> AgentEnd {
@@ -165,20 +154,11 @@ fn a_shape_that_was_asked_for_is_the_output_that_goose_accepted() {
 }
 
 fn drive(change: impl FnOnce(&mut domain::run::RunSpec)) -> Result<ProcessDrive, PrepareError> {
-    let mut spec = sample::spec("goose");
-    change(&mut spec);
-    let found = Found { argv: vec!["/bin/goose".to_owned()], version: Some("0.20.1".to_owned()) };
-    let place = Place {
-        work: Path::new("/w"),
-        own_program: Path::new("/bin/volery"),
-        found: Some(&found),
-        session_used: None,
-        project_programs: crate::contract::ProjectPrograms::On,
-    };
-    match Goose.prepare(&spec, &place)? {
-        Drive::Process(drive) => Ok(drive),
-        Drive::Loop(_) => panic!("a process was expected"),
-    }
+    sample::drive(
+        &Goose,
+        &Found { version: Some("0.20.1".to_owned()), ..sample::found(&["/bin/goose"]) },
+        change,
+    )
 }
 
 fn recipe_of(drive: &ProcessDrive) -> Value {
@@ -283,60 +263,7 @@ fn arguments_that_would_grant_something_are_refused() {
     }
 }
 
-type Fits = Box<dyn Fn(&AgentEnd) -> bool>;
-
-#[test]
-fn what_it_really_wrote_is_understood() {
-    let model = |error| move |end: &AgentEnd| matches!(end, AgentEnd::Failed(Failure::Model { error: is, .. }) if *is == error);
-    let done = |end: &AgentEnd| *end == AgentEnd::Done;
-    let failed = |end: &AgentEnd| matches!(end, AgentEnd::Failed(_));
-    let session = |end: &AgentEnd| matches!(end, AgentEnd::Failed(Failure::Session { .. }));
-    let cases: Vec<(&str, Fits)> = vec![
-        ("say", Box::new(done)),
-        ("thinking", Box::new(done)),
-        ("tool", Box::new(done)),
-        ("tool-fails", Box::new(done)),
-        ("resume", Box::new(done)),
-        ("error-400", Box::new(model(ModelError::BadRequest))),
-        ("error-401", Box::new(model(ModelError::Denied))),
-        ("error-429", Box::new(model(ModelError::RateLimit))),
-        ("error-500", Box::new(model(ModelError::Overloaded))),
-        ("terminated", Box::new(failed)),
-        ("unknown-session", Box::new(session)),
-        ("unknown-flag", Box::new(failed)),
-        ("denied", Box::new(failed)),
-        ("denied-chat", Box::new(done)),
-        ("cut", Box::new(model(ModelError::Unreachable))),
-        ("max-turns", Box::new(|end: &AgentEnd| *end == AgentEnd::OverBudget(LimitName::Turns))),
-    ];
-    for (case, fits) in cases {
-        let conclusion = sample::replay("goose", case, usize::MAX, &mut reader(false, false));
-        assert!(fits(&conclusion.end), "{case}: {conclusion:?}");
-    }
-    // Every beginning but the whole.
-    for bytes in (0..4_000).step_by(7) {
-        let conclusion = sample::replay("goose", "cut", bytes, &mut reader(false, false));
-        assert!(conclusion.end != AgentEnd::Done, "{bytes}: {conclusion:?}");
-    }
-}
-
 proptest! {
-    #[test]
-    fn no_prefix_of_a_stream_succeeds(cut in 0_usize..500) {
-        let whole = lines(&[piece(Some("m"), "hello"), complete()]);
-        let mut stream = reader(false, false);
-        stream.feed(Pipe::Stdout, &whole[..cut.min(whole.len() - 2)]);
-        prop_assert!(matches!(stream.conclude(Exit::Code(0)).end, AgentEnd::Failed(_)));
-    }
-
-    #[test]
-    fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), key in "[a-z_.]{0,24}") {
-        let mut stream = reader(true, false);
-        stream.feed(Pipe::Stdout, &bytes);
-        stream.feed(Pipe::Stdout, format!("\n{{\"type\":\"{key}\",\"message\":{{\"content\":[7]}}}}\n").as_bytes());
-        stream.conclude(Exit::Code(0));
-    }
-
     #[test]
     fn a_recipe_stays_the_same_value_without_braces(text in ".{0,60}") {
         let value = json!({"a": {"b": [text, {"c{": "{{"}]}});

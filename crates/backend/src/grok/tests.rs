@@ -1,25 +1,16 @@
 //! The stream that Grok is documented to write, whole, cut and wrong.
 
-use std::path::Path;
-
 use domain::run::{AgentEnd, Cost, CostBasis, Failure, LimitName, ModelError, Stream as Pipe, Usage};
-use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::reader::Stream;
 use super::*;
 use crate::contract::{Answer, Conclusion, Exit, Reader, Report};
 use crate::program::Found;
-use crate::sample;
-
-fn lines(events: &[Value]) -> Vec<u8> {
-    events.iter().flat_map(|event| format!("{event}\n").into_bytes()).collect()
-}
+use crate::sample::{self};
 
 fn read(events: &[Value], exit: Exit) -> (Vec<Report>, Conclusion) {
-    let mut reader = Stream::new(false);
-    let reports = reader.feed(Pipe::Stdout, &lines(events));
-    (reports, reader.conclude(exit))
+    sample::read(Stream::new(false), events, exit)
 }
 
 fn text(data: &str) -> Value {
@@ -116,13 +107,7 @@ fn argv(change: impl FnOnce(&mut domain::run::RunSpec)) -> String {
     let mut spec = sample::spec("grok");
     change(&mut spec);
     let found = Found { argv: vec!["/bin/grok".to_owned()], version: None };
-    let place = Place {
-        work: Path::new("/w"),
-        own_program: Path::new("/bin/volery"),
-        found: Some(&found),
-        session_used: None,
-        project_programs: crate::contract::ProjectPrograms::On,
-    };
+    let place = sample::place(Some(&found));
     let Drive::Process(drive) = Grok.prepare(&spec, &place).unwrap() else {
         panic!("a process was expected")
     };
@@ -162,22 +147,4 @@ fn what_it_cannot_limit_is_named() {
     assert_eq!(gaps(r#"{"level": "safe-edit", "ask": ["Bash"], "deny": ["Edit(src/**)"]}"#), [""; 0]);
     let rules = r#"{"level": "yolo", "allow": ["Bash"], "deny": ["Edit(src/**)", "Strange"]}"#;
     assert_eq!(gaps(rules), ["the rule allow Bash", "the rule deny Edit(src/**)", "the rule deny Strange"]);
-}
-
-proptest! {
-    #[test]
-    fn no_prefix_of_a_stream_succeeds(cut in 0_usize..400) {
-        let whole = lines(&[text("hello"), stopped("end_turn")]);
-        let mut stream = Stream::new(false);
-        stream.feed(Pipe::Stdout, &whole[..cut.min(whole.len() - 2)]);
-        prop_assert!(matches!(stream.conclude(Exit::Code(0)).end, AgentEnd::Failed(_)));
-    }
-
-    #[test]
-    fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), kind in "[a-z_]{0,12}") {
-        let mut stream = Stream::new(true);
-        stream.feed(Pipe::Stdout, &bytes);
-        stream.feed(Pipe::Stdout, format!("\n{{\"type\":\"{kind}\",\"data\":7}}\n").as_bytes());
-        stream.conclude(Exit::Code(0));
-    }
 }

@@ -91,13 +91,7 @@ fn drive(change: impl FnOnce(&mut domain::run::RunSpec)) -> ProcessDrive {
     let mut spec = sample::spec("kiro");
     change(&mut spec);
     let found = Found { argv: vec!["/bin/kiro-cli".to_owned()], version: None };
-    let place = Place {
-        work: Path::new("/w"),
-        own_program: Path::new("/bin/volery"),
-        found: Some(&found),
-        session_used: None,
-        project_programs: crate::contract::ProjectPrograms::On,
-    };
+    let place = sample::place(Some(&found));
     match Kiro.prepare(&spec, &place).unwrap() {
         Drive::Process(drive) => drive,
         Drive::Loop(_) => panic!("a process was expected"),
@@ -183,13 +177,7 @@ fn an_attempt_that_asks_once_more_resumes_in_a_directory_of_its_own() {
         if with_protocol {
             protocol(&mut spec);
         }
-        let place = Place {
-            work: Path::new("/w"),
-            own_program: Path::new("/v"),
-            found: None,
-            session_used: None,
-            project_programs: crate::contract::ProjectPrograms::On,
-        };
+        let place = sample::place(None);
         Kiro.works_in(&spec, &place)
     };
     assert_eq!(folder("/home/me/.kiro/agents/coder.json", true), Some("/w/session".into()));

@@ -1,20 +1,13 @@
 //! Streams as opencode writes them, whole, cut and wrong, and permissions in its words.
 
-use std::path::Path;
-
 use domain::run::{AgentEnd, Cost, CostBasis, Failure, ModelError, Stream as Pipe, Usage};
-use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::reader::Stream;
 use super::*;
 use crate::contract::{Answer, Conclusion, Exit, Reader, Report};
 use crate::program::Found;
-use crate::sample;
-
-fn lines(events: &[Value]) -> Vec<u8> {
-    events.iter().flat_map(|event| format!("{event}\n").into_bytes()).collect()
-}
+use crate::sample::{self, lines};
 
 fn event(kind: &str, part: &Value) -> Value {
     json!({"type": kind, "sessionID": "ses_1", "part": part})
@@ -34,9 +27,7 @@ fn start() -> Value {
 }
 
 fn read(events: &[Value], exit: Exit) -> (Vec<Report>, Conclusion) {
-    let mut reader = Stream::new(false);
-    let reports = reader.feed(Pipe::Stdout, &lines(events));
-    (reports, reader.conclude(exit))
+    sample::read(Stream::new(false), events, exit)
 }
 
 fn end(events: &[Value], exit: Exit) -> AgentEnd {
@@ -115,20 +106,11 @@ fn tools_and_denials_are_told() {
 }
 
 fn drive(change: impl FnOnce(&mut domain::run::RunSpec)) -> Result<ProcessDrive, PrepareError> {
-    let mut spec = sample::spec("opencode");
-    change(&mut spec);
-    let found = Found { argv: vec!["/bin/opencode".to_owned()], version: Some("1.18.33".to_owned()) };
-    let place = Place {
-        work: Path::new("/w"),
-        own_program: Path::new("/bin/volery"),
-        found: Some(&found),
-        session_used: None,
-        project_programs: crate::contract::ProjectPrograms::On,
-    };
-    match Opencode.prepare(&spec, &place)? {
-        Drive::Process(drive) => Ok(drive),
-        Drive::Loop(_) => panic!("a process was expected"),
-    }
+    sample::drive(
+        &Opencode,
+        &Found { version: Some("1.18.33".to_owned()), ..sample::found(&["/bin/opencode"]) },
+        change,
+    )
 }
 
 fn config(drive: &ProcessDrive) -> Value {
@@ -225,60 +207,6 @@ fn arguments_that_would_grant_something_are_refused() {
     for sly in ["--auto", "--attach=http://x", "--share"] {
         let refused = drive(|spec| spec.setup.extra_args = vec![sly.to_owned()]).err().unwrap();
         assert!(refused.reason.contains("may not be given by an agent"), "{refused}");
-    }
-}
-
-type Fits = Box<dyn Fn(&AgentEnd) -> bool>;
-
-#[test]
-fn what_it_really_wrote_is_understood() {
-    let model = |error| move |end: &AgentEnd| matches!(end, AgentEnd::Failed(Failure::Model { error: is, .. }) if *is == error);
-    let done = |end: &AgentEnd| *end == AgentEnd::Done;
-    let failed = |end: &AgentEnd| matches!(end, AgentEnd::Failed(_));
-    let session = |end: &AgentEnd| matches!(end, AgentEnd::Failed(Failure::Session { .. }));
-    let cases: Vec<(&str, Fits)> = vec![
-        ("say", Box::new(done)),
-        ("thinking", Box::new(done)),
-        ("tool", Box::new(done)),
-        ("tool-fails", Box::new(done)),
-        ("resume", Box::new(done)),
-        ("denied", Box::new(done)),
-        ("error-400", Box::new(model(ModelError::BadRequest))),
-        ("error-401", Box::new(model(ModelError::Denied))),
-        ("error-429", Box::new(model(ModelError::RateLimit))),
-        ("error-500", Box::new(model(ModelError::Overloaded))),
-        ("terminated", Box::new(failed)),
-        ("unknown-session", Box::new(session)),
-        ("unknown-flag", Box::new(failed)),
-        ("cut", Box::new(failed)),
-        ("denied-ask", Box::new(failed)),
-    ];
-    for (case, fits) in cases {
-        let conclusion = sample::replay("opencode", case, usize::MAX, &mut Stream::new(false));
-        assert!(fits(&conclusion.end), "{case}: {conclusion:?}");
-    }
-    // Every beginning but the whole.
-    for bytes in (0..4_000).step_by(7) {
-        let conclusion = sample::replay("opencode", "cut", bytes, &mut Stream::new(false));
-        assert!(conclusion.end != AgentEnd::Done, "{bytes}: {conclusion:?}");
-    }
-}
-
-proptest! {
-    #[test]
-    fn no_prefix_of_a_stream_succeeds(cut in 0_usize..500) {
-        let whole = lines(&[start(), said("hello"), finish("stop")]);
-        let mut stream = Stream::new(false);
-        stream.feed(Pipe::Stdout, &whole[..cut.min(whole.len() - 2)]);
-        prop_assert!(matches!(stream.conclude(Exit::Code(0)).end, AgentEnd::Failed(_)));
-    }
-
-    #[test]
-    fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), key in "[a-z_.]{0,24}") {
-        let mut stream = Stream::new(true);
-        stream.feed(Pipe::Stdout, &bytes);
-        stream.feed(Pipe::Stdout, format!("\n{{\"type\":\"{key}\",\"part\":7}}\n").as_bytes());
-        stream.conclude(Exit::Code(0));
     }
 }
 

@@ -1,31 +1,18 @@
 //! Streams as Qwen Code writes them, whole, cut and wrong, and what becomes of an agent's wishes.
 
-use std::path::Path;
-
 use domain::mcp_server::{McpServer, Transport};
 use domain::permission::Level;
 use domain::run::{AgentEnd, Failure, LimitName, ModelError, Stream as Pipe};
-use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::reader::{Counted, Stream};
 use super::*;
-use crate::contract::{Answer, Ask, Conclusion, Decision, Exit, Reader, Report};
-use crate::program::Found;
-use crate::sample;
+use crate::contract::{Answer, Ask, Decision, Exit, Reader, Report};
+use crate::sample::{self, lines, read};
 
 fn reader(structured: bool, resumed: bool) -> Stream {
     let used_before = if resumed { None } else { Some(Usage::default()) };
     Stream::new(Counted::after(used_before), structured)
-}
-
-fn lines(events: &[Value]) -> Vec<u8> {
-    events.iter().flat_map(|event| format!("{event}\n").into_bytes()).collect()
-}
-
-fn read(mut reader: Stream, events: &[Value], exit: Exit) -> (Vec<Report>, Conclusion) {
-    let reports = reader.feed(Pipe::Stdout, &lines(events));
-    (reports, reader.conclude(exit))
 }
 
 fn said(text: &str) -> Value {
@@ -191,20 +178,7 @@ fn tools_denials_and_what_it_did_not_take_are_told() {
 }
 
 fn prepared(change: impl FnOnce(&mut RunSpec)) -> Result<ProcessDrive, PrepareError> {
-    let mut spec = sample::spec("qwen");
-    change(&mut spec);
-    let found = Found { argv: vec!["node".to_owned(), "/cli.js".to_owned()], version: None };
-    let place = Place {
-        work: Path::new("/w"),
-        own_program: Path::new("/bin/volery"),
-        found: Some(&found),
-        session_used: None,
-        project_programs: crate::contract::ProjectPrograms::On,
-    };
-    match Qwen.prepare(&spec, &place)? {
-        Drive::Process(drive) => Ok(drive),
-        Drive::Loop(_) => panic!("a process was expected"),
-    }
+    sample::drive(&Qwen, &sample::found(&["node", "/cli.js"]), change)
 }
 
 fn has(drive: &ProcessDrive, words: &[&str]) {
@@ -326,66 +300,4 @@ fn what_cannot_be_had_is_refused_or_named() {
     };
     let named = Qwen.unenforceable(&permission, &Value::Null);
     assert_eq!(named, ["the rule deny Edit(a,b)", "the rule ask Read(.env)"]);
-}
-
-/// Returns the outcome of a recorded case in a word, and the answer.
-fn recorded(case: &str) -> (String, Answer) {
-    let mut stream = reader(false, false);
-    let Conclusion { end, answer, .. } = sample::replay("qwen", case, usize::MAX, &mut stream);
-    let word = match end {
-        AgentEnd::Done => "done".to_owned(),
-        AgentEnd::OverBudget(limit) => format!("{limit:?}"),
-        AgentEnd::Failed(Failure::Model { error, .. }) => format!("{error:?}"),
-        AgentEnd::Failed(Failure::Session { .. }) => "session".to_owned(),
-        other => format!("{other:?}"),
-    };
-    (word, answer)
-}
-
-#[test]
-fn recorded_streams_end_as_they_did() {
-    let cases = [
-        ("say", "done"),
-        ("thinking", "done"),
-        ("tool", "done"),
-        ("tool-fails", "done"),
-        ("denied", "done"),
-        ("resume", "done"),
-        ("error-400", "BadRequest"),
-        ("error-401", "Denied"),
-        // It goes on trying, so these were ended by an option of its own.
-        ("error-429", "wall-clock budget"),
-        ("error-500", "wall-clock budget"),
-        ("max-turns", "Turns"),
-        ("max-tool-calls", "tool-call budget"),
-        ("unknown-session", "session"),
-        ("unknown-flag", "Exit"),
-        ("cut", "Other"),
-        ("terminated", "Failed"),
-    ];
-    for (case, expected) in cases {
-        let (word, answer) = recorded(case);
-        assert!(word.contains(expected), "{case}: {word}");
-        assert_eq!(word == "done", expected == "done", "{case}: {answer:?}");
-    }
-    assert_eq!(recorded("tool").1, Answer::Text("Done.".to_owned()));
-}
-
-proptest! {
-    #[test]
-    fn no_prefix_of_a_stream_succeeds(cut in 0_usize..600) {
-        let whole = lines(&[said("hello"), result(&json!({}))]);
-        let terminal = whole.len() - 1;
-        let mut stream = reader(false, false);
-        stream.feed(Pipe::Stdout, &whole[..cut.min(terminal - 1)]);
-        prop_assert!(matches!(stream.conclude(Exit::Code(0)).end, AgentEnd::Failed(_)));
-    }
-
-    #[test]
-    fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), kind in "[a-z_]{0,16}") {
-        let mut stream = reader(true, true);
-        stream.feed(Pipe::Stdout, &bytes);
-        stream.feed(Pipe::Stdout, format!("\n{{\"type\":\"{kind}\",\"message\":{{\"content\":7}}}}\n").as_bytes());
-        stream.conclude(Exit::Code(0));
-    }
 }
