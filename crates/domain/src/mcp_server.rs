@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::secret::Redactor;
+use crate::secret::{Redactor, without_written_secrets, written_secrets};
 
 /// One server of an agent's own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,33 +45,73 @@ pub enum Transport {
 }
 
 impl McpServer {
-    /// Returns the values that the server is handed under a name that says that they are secret.
-    pub fn secrets(&self) -> Vec<&VariableText> {
-        let values = match &self.transport {
-            Transport::Stdio { env, .. } => env,
-            Transport::Http { headers, .. } | Transport::Sse { headers, .. } => headers,
-        };
-        let secret = |name: &str| Redactor::names_secret(name) || name.eq_ignore_ascii_case("authorization");
-        values.iter().filter(|(name, _)| secret(name)).map(|(_, value)| value).collect()
+    /// Returns what the server is handed under a name that says that it is secret, and what looks like a secret itself.
+    pub fn secrets(&self) -> Vec<Piece<'_>> {
+        let (loose, values) = self.texts();
+        let named = values.iter().filter(|(name, _)| Redactor::names_handed_secret(name));
+        let named = named.flat_map(|(_, value)| value.pieces());
+        let values = values.iter().map(|(name, value)| (Some(name.as_str()), value));
+        let written = loose.into_iter().chain(values).flat_map(|(name, text)| {
+            written_secrets(text, name).into_iter().map(|range| Piece::Literal(&text.as_str()[range]))
+        });
+        named.chain(written).collect()
     }
 
-    /// Tells whether a value that the server is handed stands in its settings as it is.
+    /// Tells whether a value that the server is handed stands in its settings as it is, or a secret anywhere else.
     pub fn has_literals(&self) -> bool {
-        let values = match &self.transport {
-            Transport::Stdio { env, .. } => env,
-            Transport::Http { headers, .. } | Transport::Sse { headers, .. } => headers,
-        };
+        let (loose, values) = self.texts();
         values.values().any(|value| value.is_literal() && !value.as_str().is_empty())
+            || values.iter().any(|(name, value)| !written_secrets(value, Some(name)).is_empty())
+            || loose.into_iter().any(|(name, text)| !written_secrets(text, name).is_empty())
     }
 
-    /// Puts this in the place of each such value: whatever it is called, it may be a secret.
+    /// Puts this in the place of each such value, whatever it is called, since it may be a secret; and of the secrets.
     pub fn hide_literals(&mut self, hidden: &str) {
+        self.hide(hidden, |_| true);
+    }
+
+    /// Puts this only in the place of what has a secret's name or looks like one.
+    pub fn hide_secrets(&mut self, hidden: &str) {
+        self.hide(hidden, Redactor::names_handed_secret);
+    }
+
+    fn hide(&mut self, hidden: &str, is_hidden: impl Fn(&str) -> bool) {
+        let (loose, _) = self.texts();
+        let mut loose = loose
+            .into_iter()
+            .map(|(name, text)| without_written_secrets(text, name, hidden))
+            .collect::<Vec<_>>();
         let values = match &mut self.transport {
-            Transport::Stdio { env, .. } => env,
-            Transport::Http { headers, .. } | Transport::Sse { headers, .. } => headers,
+            Transport::Stdio { command: _, args, env } => {
+                *args = loose;
+                env
+            }
+            Transport::Http { url, headers } | Transport::Sse { url, headers } => {
+                *url = loose.pop().unwrap_or_default();
+                headers
+            }
         };
-        for value in values.values_mut().filter(|value| value.is_literal() && !value.as_str().is_empty()) {
-            *value = VariableText::from(hidden);
+        for (name, value) in values {
+            *value = match is_hidden(name) && value.is_literal() && !value.as_str().is_empty() {
+                true => VariableText::from(hidden),
+                false => without_written_secrets(value, Some(name), hidden),
+            };
+        }
+    }
+
+    /// Returns arguments or the address, each with the option that it belongs to; and what has a name.
+    #[expect(clippy::type_complexity, reason = "a pair for the functions above alone")]
+    fn texts(&self) -> (Vec<(Option<&str>, &VariableText)>, &BTreeMap<String, VariableText>) {
+        match &self.transport {
+            Transport::Stdio { command: _, args, env } => {
+                let before = std::iter::once(None).chain(args.iter().map(|text| Some(text.as_str())));
+                let named =
+                    before.zip(args).map(|(before, text)| (before.filter(|word| is_option(word)), text));
+                (named.collect(), env)
+            }
+            Transport::Http { url, headers } | Transport::Sse { url, headers } => {
+                (vec![(None, url)], headers)
+            }
         }
     }
 
@@ -88,6 +128,11 @@ impl McpServer {
         names.dedup();
         names
     }
+}
+
+/// Tells whether an argument says what the next one is.
+pub fn is_option(argument: &str) -> bool {
+    argument.starts_with('-') && !argument.contains('=')
 }
 
 /// A text in which `${NAME}` and `${NAME:-default}` stand for variables of the environment. Stored as written,

@@ -1,6 +1,10 @@
 //! A value that never prints itself, and the one redactor that everything written passes.
 
+mod written;
+
 use std::fmt;
+
+pub use written::{without_written_secrets, written_secrets};
 
 /// The shortest secret that is searched for in text; shorter ones would blank out ordinary words.
 const REDACTED_MIN: usize = 8;
@@ -62,6 +66,11 @@ impl Redactor {
     pub fn names_secret(name: &str) -> bool {
         let name = name.to_ascii_uppercase();
         ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"].iter().any(|word| name.contains(word))
+    }
+
+    /// Tells the same of a variable or a header that a server is handed.
+    pub fn names_handed_secret(name: &str) -> bool {
+        Self::names_secret(name) || name.eq_ignore_ascii_case("authorization")
     }
 }
 

@@ -13,6 +13,7 @@ pub fn executables(agent: &Agent) -> String {
     for server in &agent.setup.mcp_servers {
         let Transport::Stdio { command, args, env } = &server.transport else { continue };
         let words = std::iter::once(command.as_str()).chain(args.iter().map(VariableText::as_str));
+        // Never masked, whatever a word looks like: who gives trust must see all that decides what is executed.
         let words: Vec<String> = words.map(ToOwned::to_owned).collect();
         lines.push_str(&format!("agent {}, MCP server {}: {}", agent.name, server.name, argv(&words)));
         if !env.is_empty() {

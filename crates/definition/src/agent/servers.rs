@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use domain::mcp_server::{McpServer, Transport, VariableText};
-use domain::secret::Redactor;
+use domain::mcp_server::{McpServer, Transport, VariableText, is_option};
+use domain::secret::{Redactor, without_written_secrets, written_secrets};
 
 use crate::text::{
     Bounds, Fields, Findings, Node, Place, Shape, amount, environment_names, flag, list, quoted, text,
@@ -165,14 +165,21 @@ fn take_transport(
             let words = text_or_list(command, &fields.name("command"), findings);
             let mut words = words.into_iter();
             let program = words.next()?;
+            let words: Vec<VariableText> = words.map(VariableText::from).collect();
+            point_out_arguments(
+                words.iter().map(|word| (word, command.place)),
+                &fields.name("command"),
+                findings,
+            );
             let more = arguments.map(|node| arguments_of(node, &fields.name("args"), findings));
-            let args = words.map(VariableText::from).chain(more.unwrap_or_default()).collect();
+            let args = words.into_iter().chain(more.unwrap_or_default()).collect();
             let mut env = env.map(|node| texts(node, &fields.name("env"), findings)).unwrap_or_default();
             env.extend(by_name.env);
             Some(Transport::Stdio { command: program, args, env })
         }
         (None, Some((node, key))) => {
             let url = VariableText::from(text(node, &fields.name(key), findings)?);
+            point_out(&url, None, node.place, &fields.name(key), findings);
             let mut headers =
                 headers.map(|node| texts(node, &fields.name("headers"), findings)).unwrap_or_default();
             headers.extend(by_name.headers);
@@ -224,7 +231,10 @@ impl NamedVariables {
 /// Reads arguments, of which one may be empty.
 fn arguments_of(node: &Node, name: &str, findings: &mut Findings<'_>) -> Vec<VariableText> {
     let items = list(node, name, findings).unwrap_or_default();
-    items.iter().filter_map(|item| plain_text(item, name, findings)).collect()
+    let read = items.iter().filter_map(|item| Some((plain_text(item, name, findings)?, item.place)));
+    let arguments: Vec<(VariableText, Place)> = read.collect();
+    point_out_arguments(arguments.iter().map(|(text, place)| (text, *place)), name, findings);
+    arguments.into_iter().map(|(text, _)| text).collect()
 }
 
 /// Reads texts by name. A secret that stands in the file itself is pointed out.
@@ -236,15 +246,41 @@ fn texts(node: &Node, name: &str, findings: &mut Findings<'_>) -> BTreeMap<Strin
     let mut texts = BTreeMap::new();
     for entry in entries {
         let Some(value) = plain_text(&entry.node, name, findings) else { continue };
-        let secret = Redactor::names_secret(&entry.key) || entry.key.eq_ignore_ascii_case("authorization");
-        if secret && value.is_literal() && !value.as_str().is_empty() {
-            let message = format!("{name}: the value of {} stands in the file", quoted(&entry.key));
-            let hint = "write ${NAME} for a variable of the environment: records hold names, not values";
-            findings.warning_with_hint(entry.place, message, hint);
-        }
+        point_out(&value, Some(&entry.key), entry.place, name, findings);
         texts.insert(entry.key.clone(), value);
     }
     texts
+}
+
+/// Points out each argument that holds a secret, also one that the option before it names.
+fn point_out_arguments<'a>(
+    arguments: impl Iterator<Item = (&'a VariableText, Place)>,
+    name: &str,
+    findings: &mut Findings<'_>,
+) {
+    let mut option = None;
+    for (text, place) in arguments {
+        point_out(text, option, place, name, findings);
+        option = Some(text.as_str()).filter(|word| is_option(word));
+    }
+}
+
+/// Warns of a secret that stands in the file, by the name of what holds it and without the secret.
+fn point_out(text: &VariableText, of: Option<&str>, place: Place, name: &str, findings: &mut Findings<'_>) {
+    let is_secret = of.is_some_and(Redactor::names_handed_secret);
+    let whole = is_secret && text.is_literal() && !text.as_str().is_empty() && !of.is_some_and(is_option);
+    if !whole && written_secrets(text, of).is_empty() {
+        return;
+    }
+    let message = match of {
+        Some(of) => format!("{name}: the value of {} stands in the file", quoted(of)),
+        None => {
+            let shown = without_written_secrets(text, None, "\u{2026}");
+            format!("{name}: a secret stands in the file: {}", quoted(shown.as_str()))
+        }
+    };
+    let hint = "write ${NAME} for a variable of the environment: records hold names, not values";
+    findings.warning_with_hint(place, message, hint);
 }
 
 /// Reads a text, which may be empty, a number or a truth: a variable's value is text anyway. The vendors' other

@@ -297,6 +297,28 @@ fn a_secret_in_the_file_is_pointed_out() {
 }
 
 #[test]
+fn a_secret_in_arguments_and_addresses_is_pointed_out_without_being_shown() {
+    let text = "---\ndescription: Turns text into capitals.\nbackend: upper\nmcp_servers:\n  a:\n    command: [x, --token=t-secret]\n    \
+                args:\n      - --api-key\n      - k-secret\n      - '--header=Authorization: Bearer b-secret'\n      - --token=${OK}\n    \
+                env: {ANY: ghp_0123456789abcdef0123}\n  b:\n    url: https://u:p-secret@h.example/?level=3\n---\n";
+    let (_, warnings) = accept(text);
+    let stands = |place: &str, what: &str| {
+        format!(
+            "shout.md:{place}: warning: mcp_servers.{what} (hint: write ${{NAME}} for a variable of the environment: \
+             records hold names, not values)"
+        )
+    };
+    let expected = [
+        stands("6:14", "command: a secret stands in the file: \"--token=\u{2026}\""),
+        stands("9:9", "args: the value of \"--api-key\" stands in the file"),
+        stands("10:9", "args: a secret stands in the file: \"--header=Authorization: Bearer \u{2026}\""),
+        stands("12:11", "env: the value of \"ANY\" stands in the file"),
+        stands("14:10", "url: a secret stands in the file: \"https://u:\u{2026}@h.example/?level=3\""),
+    ];
+    assert_eq!(warnings, expected);
+}
+
+#[test]
 fn the_other_spellings_mean_the_same() {
     let text = "---\ndescription: Turns text into capitals.\nbackend: upper\ncallers: anyone\ndelegates: none\n\
                 on_disconnect: cancel\nmodel:\nlimits: {timeout: 5s}\n---";

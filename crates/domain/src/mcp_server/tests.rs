@@ -53,7 +53,7 @@ fn values_with_secret_names_are_known() {
     let headers = [("Authorization".to_owned(), "Bearer abc".into()), ("Accept".to_owned(), "text".into())];
     let transport = Transport::Http { url: "http://x.example".into(), headers: headers.into() };
     let server = McpServer { name: "x".to_owned(), transport, tools: None, timeout_ms: None };
-    assert_eq!(server.secrets(), [&VariableText::from("Bearer abc")]);
+    assert_eq!(server.secrets(), [Piece::Literal("Bearer abc"), Piece::Literal("abc")]);
 }
 
 proptest! {
@@ -88,5 +88,29 @@ fn values_that_stand_in_the_settings_are_hidden_whatever_they_are_called() {
     server.hide_literals("***");
     assert!(!serde_json::to_string(&server).unwrap().contains("Bearer k"));
     let text = r#"{"name": "s", "transport": {"http": {"url": "http://x", "headers": {"a": "${K}"}}}}"#;
+    assert!(!serde_json::from_str::<McpServer>(text).unwrap().has_literals());
+}
+
+#[test]
+fn secrets_in_arguments_and_addresses_are_known_and_hidden() {
+    let text = r#"{"name": "s", "transport": {"stdio": {"command": "x", "args":
+        ["--api-key", "k-12345678", "--token=t-12345678", "--level", "high", "${T:-}", "--token", "${T}"],
+        "env": {"ANY": "${A:-ghp_0123456789abcdef0123}"}}}}"#;
+    let mut server: McpServer = serde_json::from_str(text).unwrap();
+    let secrets = ["k-12345678", "t-12345678", "ghp_0123456789abcdef0123"].map(Piece::Literal);
+    assert_eq!(server.secrets(), secrets);
+    assert!(server.has_literals());
+    server.hide_literals("***");
+    let Transport::Stdio { args, env, .. } = &server.transport else { panic!("{server:?}") };
+    let shown: Vec<&str> = args.iter().map(VariableText::as_str).collect();
+    assert_eq!(shown, ["--api-key", "***", "--token=***", "--level", "high", "${T:-}", "--token", "${T}"]);
+    assert_eq!(env["ANY"].as_str(), "${A:-***}");
+    let text = r#"{"name": "s", "transport": {"sse": {"url": "https://u:p-secret@h.example/?key=abc"}}}"#;
+    let mut server: McpServer = serde_json::from_str(text).unwrap();
+    assert!(server.has_literals());
+    server.hide_literals("***");
+    let Transport::Sse { url, .. } = &server.transport else { panic!("{server:?}") };
+    assert_eq!(url.as_str(), "https://u:***@h.example/?key=***");
+    let text = r#"{"name": "s", "transport": {"stdio": {"command": "x", "args": ["--level", "high"]}}}"#;
     assert!(!serde_json::from_str::<McpServer>(text).unwrap().has_literals());
 }

@@ -8,10 +8,8 @@ use backend::contract::{self, Drive, Feed, Setting};
 use backend::program::Found;
 use backend::user::User;
 use domain::agent::{Agent, Callers, Format};
-use domain::mcp_server::{Transport, VariableText};
 use domain::plan::{Order, Place, plan};
 use domain::run::{BackendSpec, RunSpec};
-use domain::secret::Redactor;
 use serde_json::Value;
 
 use super::engine::Engine;
@@ -173,20 +171,9 @@ impl Engine {
     }
 }
 
-/// Replaces what stands in the file itself and is named like a secret; references to variables hold no value.
+/// Replaces what servers are handed and stands in the file itself; references to variables hold no value.
 fn hide_secrets(agent: &mut Agent) {
-    for server in &mut agent.setup.mcp_servers {
-        let values = match &mut server.transport {
-            Transport::Stdio { env, .. } => env,
-            Transport::Http { headers, .. } | Transport::Sse { headers, .. } => headers,
-        };
-        for (name, value) in values {
-            let secret = Redactor::names_secret(name) || name.eq_ignore_ascii_case("authorization");
-            if secret && value.is_literal() {
-                *value = VariableText::from(HIDDEN);
-            }
-        }
-    }
+    agent.setup.mcp_servers.iter_mut().for_each(|server| server.hide_secrets(HIDDEN));
 }
 
 /// Returns what the definition says, without what it leaves at its default.

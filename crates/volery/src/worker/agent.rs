@@ -86,12 +86,12 @@ pub(super) fn started(drive: &ProcessDrive, started: &Started) -> Event {
 }
 
 /// Returns what is masked: the values of named variables whose names say that they are secret, and what the
-/// agent's MCP servers are handed under such a name.
+/// agent's MCP servers are handed under such a name or looks like a secret.
 pub(super) fn secrets(spec: &RunSpec, drive: Option<&ProcessDrive>) -> Vec<Secret> {
     let value_of = env::text;
     let names = drive.map_or_else(|| spec.env.clone(), |drive| secret_names(spec, drive));
     let named = names.iter().filter(|name| Redactor::names_secret(name)).filter_map(|name| value_of(name));
-    let handed = spec.setup.mcp_servers.iter().flat_map(McpServer::secrets).flat_map(VariableText::pieces);
+    let handed = spec.setup.mcp_servers.iter().flat_map(McpServer::secrets);
     let handed = handed.filter_map(|piece| match piece {
         Piece::Literal(text) => Some(text.trim_start_matches("Bearer ").to_owned()),
         Piece::Variable { name, default: _ } => value_of(name),

@@ -35,12 +35,13 @@ fn a_watcher_sees_masks_instead_of_secrets() {
 #[test]
 fn what_an_agents_servers_are_handed_is_masked_too() {
     let stage = Stage::new();
-    let servers = "mcp_servers: {s: {command: x, env: {S_TOKEN: '${HANDED}', T_KEY: written-in-the-file}}}\nunenforceable: warn";
-    stage.fake("teller", &["say:one hand-over-value and written-in-the-file"], servers);
+    let servers = "mcp_servers: {s: {command: x, args: [--token=said-in-an-argument], env: {S_TOKEN: '${HANDED}', \
+                   T_KEY: written-in-the-file}}}\nunenforceable: warn";
+    stage.fake("teller", &["say:one hand-over-value and written-in-the-file, said-in-an-argument"], servers);
     let _trusted = stage.volery(["trust", "--yes"]).ok();
     let mut command = stage.command(["run", "teller", "tell"]);
     let told = said(command.env("HANDED", "hand-over-value").output().unwrap()).ok().stdout;
-    assert_eq!(told.trim(), "one [redacted] and [redacted]");
+    assert_eq!(told.trim(), "one [redacted] and [redacted], [redacted]");
 }
 
 /// Returns the files below a folder that hold a text.
@@ -73,14 +74,18 @@ fn nothing_that_a_server_was_handed_stays_after_the_run() {
     );
     std::fs::write(bin.join("claude"), script).unwrap();
     std::fs::set_permissions(bin.join("claude"), PermissionsExt::from_mode(0o755)).unwrap();
-    let servers = "backend: claude\nmcp_servers: {s: {command: x, env: {ANY: written-in-the-file}}}";
+    let servers = "backend: claude\nmcp_servers: {s: {command: x, args: [--api-key, key-in-the-file, \"--t=${HANDED}\"], \
+                   env: {ANY: written-in-the-file}}, w: {url: 'http://u:pass-in-the-file@h.example/'}}";
     stage.agent("worker", servers);
     let _trusted = stage.volery(["trust", "--yes"]).ok();
     let mut command = stage.command(["run", "worker", "go"]);
-    command.env("PATH", format!("{}:/usr/bin:/bin", bin.display()));
+    command.env("PATH", format!("{}:/usr/bin:/bin", bin.display())).env("HANDED", "value-by-name");
     let _ran = said(command.output().unwrap()).ok();
-    assert!(std::fs::read_to_string(seen).unwrap().contains("written-in-the-file"), "the agent had it");
+    let seen = std::fs::read_to_string(seen).unwrap();
     let dir = stage.run_dir(&stage.only_run());
-    assert_eq!(files_with("written-in-the-file", &dir), Vec::<PathBuf>::new());
+    for secret in ["written-in-the-file", "key-in-the-file", "pass-in-the-file", "value-by-name"] {
+        assert!(seen.contains(secret), "the agent had {secret}: {seen}");
+        assert_eq!(files_with(secret, &dir), Vec::<PathBuf>::new());
+    }
     assert!(std::fs::read_to_string(dir.join("spec.json")).unwrap().contains("[redacted]"));
 }
