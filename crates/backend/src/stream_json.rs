@@ -39,7 +39,7 @@ pub(crate) trait Dialect {
     fn other(&mut self, event: &Value, kept: &mut Kept) -> Vec<Report>;
 
     /// Returns what the terminal event says was used.
-    fn used(&self, event: &Value) -> Vec<Report>;
+    fn used(&mut self, event: &Value) -> Vec<Report>;
 
     /// Returns the answer as a value, if it is one.
     fn value(&self, event: &Value) -> Option<Value>;
@@ -118,7 +118,7 @@ impl<D: Dialect> StreamJson<D> {
     }
 
     /// Reports what the terminal event tells, and lets the program go.
-    fn ended(&self, event: &Value) -> Vec<Report> {
+    fn ended(&mut self, event: &Value) -> Vec<Report> {
         let mut reports = self.dialect.used(event);
         let denials = event["permission_denials"].as_array().into_iter().flatten();
         let told = if D::LISTS_DECIDED { self.denied } else { 0 };

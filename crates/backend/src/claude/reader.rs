@@ -65,7 +65,7 @@ impl Dialect for Told {
         Vec::new()
     }
 
-    fn used(&self, event: &Value) -> Vec<Report> {
+    fn used(&mut self, event: &Value) -> Vec<Report> {
         let count = |of: &Value, keys: &[&str]| keys.iter().filter_map(|key| of[*key].as_u64()).sum::<u64>();
         let told = &event["usage"];
         let mut usage = Usage {
@@ -96,6 +96,10 @@ impl Dialect for Told {
             Self::SumFrom(before) => Some(Cost { microusd: told.microusd.checked_sub(before)?, ..told }),
             Self::Sum => None,
         });
+        // A run that waits for agents in the background has several results, and each adds up all costs so far.
+        if let Some(told) = told {
+            *self = Self::SumFrom(told.microusd);
+        }
         (usage != Usage::default()).then_some(Report::Used(usage)).into_iter().collect()
     }
 

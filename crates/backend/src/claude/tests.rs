@@ -204,6 +204,17 @@ fn what_the_agent_wants_becomes_options() {
 }
 
 #[test]
+fn the_costs_of_several_results_are_told_once() {
+    let results = [0.0018, 0.0024].map(|cost| result(&json!({"total_cost_usd": cost})));
+    let (reports, _) = read(reader(false, false), &results, Exit::Code(0));
+    let costs = reports.iter().filter_map(|report| match report {
+        Report::Used(usage) => Some(usage.cost?.microusd),
+        _ => None,
+    });
+    assert_eq!(costs.collect::<Vec<_>>(), [1_800, 600]);
+}
+
+#[test]
 fn with_a_level_only_tools_that_are_known_are_offered() {
     let offered = |change: fn(&mut domain::run::RunSpec)| {
         let argv = argv(change).unwrap();

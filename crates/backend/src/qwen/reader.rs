@@ -47,7 +47,7 @@ impl Dialect for Counted {
         if event["type"] == "control_response" { opened(event) } else { Vec::new() }
     }
 
-    fn used(&self, event: &Value) -> Vec<Report> {
+    fn used(&mut self, event: &Value) -> Vec<Report> {
         let told = tokens(&event["usage"]);
         let Some(mut before) = self.before else {
             let message = "only the tokens of the conversation's own turns are counted: qwen tells the rest \

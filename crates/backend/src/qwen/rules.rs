@@ -2,7 +2,7 @@
 
 use domain::permission::{Level, Permission, Rule, ToolKind};
 
-use super::versions::{self, ASKING_TOOL};
+use super::versions::{self, ASKING_TOOL, UNASKED_TOOLS};
 
 /// Names the rules that it cannot be told, or that it would pass over without asking.
 pub(super) fn unenforceable(permission: &Permission) -> Vec<String> {
@@ -28,6 +28,10 @@ pub(super) fn excluded(permission: &Permission, tools: Option<&[String]>) -> Vec
         let of = |rule: &Rule| rule.kind() == kind || rule.kind() == ToolKind::Everything;
         permission.allow.iter().chain(&permission.ask).any(of)
     };
+    if matches!(permission.level, Some(Level::ReadOnly | Level::SafeEdit)) {
+        let unnamed = UNASKED_TOOLS.into_iter().filter(|tool| !speaks(ToolKind::Other(tool)));
+        all.extend(unnamed.map(ToOwned::to_owned));
+    }
     for (kind, named) in versions::all_tools() {
         let unwanted = tools.is_some_and(|tools| !is_wanted(kind, named, tools));
         if unwanted || (beyond.contains(&kind) && !speaks(kind)) {

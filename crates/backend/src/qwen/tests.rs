@@ -301,3 +301,17 @@ fn what_cannot_be_had_is_refused_or_named() {
     let named = Qwen.unenforceable(&permission, &Value::Null);
     assert_eq!(named, ["the rule deny Edit(a,b)", "the rule ask Read(.env)"]);
 }
+
+#[test]
+fn with_a_level_nothing_plans_runs_or_makes_work_trees_unasked() {
+    let excluded = |level, allow: &[&str]| {
+        let allow = allow.iter().map(|rule| rule.parse().unwrap()).collect();
+        rules::excluded(&Permission { level, allow, ..Permission::default() }, None)
+    };
+    for level in [Level::ReadOnly, Level::SafeEdit] {
+        let tools = excluded(Some(level), &["cron_create"]);
+        assert!(tools.contains(&"enter_worktree".to_owned()), "{tools:?}");
+        assert!(!tools.contains(&"cron_create".to_owned()), "{tools:?}");
+    }
+    assert!(!excluded(Some(Level::Yolo), &[]).contains(&"enter_worktree".to_owned()));
+}

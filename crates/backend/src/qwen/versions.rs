@@ -23,6 +23,10 @@ const TOOLS: [(ToolKind<'static>, &[&str]); 7] = [
     (ToolKind::Delegate, &["agent", "list_agents", "send_message"]),
 ];
 
+/// Tools that change things without a question: they plan later runs, and make work trees and branches.
+pub(super) const UNASKED_TOOLS: [&str; 5] =
+    ["cron_create", "cron_delete", "enter_worktree", "exit_worktree", "loop_wakeup"];
+
 /// Asks a person in a way that has no answer here.
 pub(super) const ASKING_TOOL: &str = "ask_user_question";
 
