@@ -151,6 +151,8 @@ pub struct ProjectProgram {
     pub is_program: bool,
     /// The program can be told to leave it out.
     pub can_be_off: bool,
+    /// Why the file could not be read, so that nobody knows what it says.
+    pub unread: Option<String>,
 }
 
 /// Whether what a project's files would execute is trusted.

@@ -26,6 +26,7 @@ pub mod logins;
 mod loosened;
 pub mod mcp_config;
 pub mod opencode;
+pub mod plain_file;
 mod plain_words;
 pub mod prices;
 pub mod process;

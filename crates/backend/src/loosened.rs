@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::user::{self, User};
 
-/// Looks for such settings, and returns the file that has them.
+/// Looks for such settings, and returns the file that has them, or that cannot be read and may have them.
 pub(crate) type LoosenedBy = fn(&RunSpec, &User<'_>) -> Option<PathBuf>;
 
 /// Refuses a run that its user's settings would let do more than its agent may.
@@ -36,7 +36,8 @@ fn holds_back(permission: &Permission) -> bool {
 /// Goose remembers what it need not ask about again.
 pub(crate) fn goose(_spec: &RunSpec, user: &User<'_>) -> Option<PathBuf> {
     let file = user.folder("XDG_CONFIG_HOME", ".config")?.join("goose/permission.yaml");
-    let text = user::text(&file)?;
+    let Ok(text) = user::look_text(&file) else { return Some(file) };
+    let text = text?;
     let mut lines = text.lines().map(str::trim).peekable();
     while let Some(line) = lines.next() {
         let Some(rest) = line.strip_prefix("always_allow:") else { continue };
@@ -51,7 +52,8 @@ pub(crate) fn goose(_spec: &RunSpec, user: &User<'_>) -> Option<PathBuf> {
 /// Copilot remembers it by folder.
 pub(crate) fn copilot(_spec: &RunSpec, user: &User<'_>) -> Option<PathBuf> {
     let file = user.folder("COPILOT_HOME", ".copilot")?.join("permissions-config.json");
-    let settings = user::settings(&file)?;
+    let Ok(settings) = user::look(&file) else { return Some(file) };
+    let settings = settings?;
     let approves = |location: &Value| !location["tool_approvals"].as_array().is_none_or(Vec::is_empty);
     settings["locations"].as_object()?.values().any(approves).then_some(file)
 }
@@ -60,7 +62,8 @@ pub(crate) fn copilot(_spec: &RunSpec, user: &User<'_>) -> Option<PathBuf> {
 pub(crate) fn kimi(_spec: &RunSpec, user: &User<'_>) -> Option<PathBuf> {
     const ASKING: [&str; 3] = ["default", "manual", "ask"];
     let file = user.folder("KIMI_CODE_HOME", ".kimi-code")?.join("config.toml");
-    let settings = user::toml(&file)?;
+    let Ok(text) = user::look_text(&file) else { return Some(file) };
+    let Ok(settings) = toml::from_str::<Value>(&text?) else { return Some(file) };
     let mode = settings["default_permission_mode"].as_str();
     let loose = mode.is_some_and(|mode| !ASKING.contains(&mode))
         || settings["yolo"].as_bool() == Some(true)

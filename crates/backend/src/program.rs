@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use domain::launch::Launch;
 use serde::{Deserialize, Serialize};
 
+use crate::plain_file;
 use crate::process;
 
 mod asked;
@@ -174,7 +175,7 @@ fn numbers(version: &str) -> Vec<u64> {
 /// Tells whether a file is a script for Node.
 fn runs_in_node(path: &Path) -> bool {
     let mut first = [0; 64];
-    let read = std::fs::File::open(path).and_then(|mut file| file.read(&mut first)).unwrap_or(0);
+    let read = plain_file::open(path).and_then(|mut file| file.read(&mut first)).unwrap_or(0);
     let line = first[..read].split(|byte| *byte == b'\n').next().unwrap_or_default();
     line.starts_with(b"#!") && line.windows(4).any(|word| word == b"node")
 }
@@ -204,7 +205,6 @@ fn version_of(program: &Path) -> Option<String> {
     let folders = program.ancestors().skip(1).take(PACKAGE_LEVELS).take_while(|folder| *folder != outer);
     let manifests = folders.map(|folder| folder.join("package.json"));
     let manifest: PathBuf = manifests.into_iter().find(|manifest| manifest.is_file())?;
-    let mut text = String::new();
-    std::fs::File::open(manifest).ok()?.take(PACKAGE_BYTES_MAX).read_to_string(&mut text).ok()?;
+    let text = plain_file::text(&manifest, PACKAGE_BYTES_MAX).ok()?;
     serde_json::from_str::<Package>(&text).ok()?.version
 }

@@ -35,19 +35,47 @@ impl ProjectSettings {
         let mut found = Vec::new();
         for folder in folders {
             for file in self.files.iter().map(|file| folder.join(file)) {
-                if let Some(settings) = user::settings(&file) {
-                    found.extend(self.in_settings(&settings, &file));
+                match user::look(&file) {
+                    Ok(Some(settings)) => found.extend(self.in_settings(&settings, &file)),
+                    Ok(None) => {}
+                    Err(reason) => found.push(self.unreadable("settings", &file, &reason)),
                 }
             }
             for file in self.variables.iter().map(|file| folder.join(file)) {
-                let text = user::text(&file).unwrap_or_default();
-                found.extend(text.lines().filter_map(leading).map(|name| {
-                    let says = format!("{}, variable: {name}", self.program);
-                    ProjectProgram { file: file.clone(), says, is_program: true, can_be_off: false }
-                }));
+                match user::look_text(&file) {
+                    Ok(text) => found.extend(self.in_variables(&text.unwrap_or_default(), &file)),
+                    Err(reason) => found.push(self.unreadable("variables", &file, &reason)),
+                }
             }
         }
         found
+    }
+
+    fn in_variables(&self, text: &str, file: &Path) -> Vec<ProjectProgram> {
+        let names = text.lines().filter_map(leading);
+        let found = names.map(|name| ProjectProgram {
+            file: file.to_owned(),
+            says: format!("{}, variable: {name}", self.program),
+            is_program: true,
+            can_be_off: false,
+            unread: None,
+        });
+        found.collect()
+    }
+
+    /// What cannot be read here may still be read by the program, and may execute anything.
+    fn unreadable(&self, what: &str, file: &Path, reason: &str) -> ProjectProgram {
+        let can_be_off = match &self.keys {
+            Keys::Except(keys) => what == "settings" && keys.iter().all(|(_, can_be_off)| *can_be_off),
+            Keys::Harmless(_) => what == "settings",
+        };
+        ProjectProgram {
+            file: file.to_owned(),
+            says: format!("{}, {what} that could not be read: {reason}", self.program),
+            is_program: false,
+            can_be_off,
+            unread: Some(reason.to_owned()),
+        }
     }
 
     fn in_settings(&self, settings: &Value, file: &Path) -> Vec<ProjectProgram> {
@@ -56,6 +84,7 @@ impl ProjectSettings {
             says: format!("{}, {key}: {value}", self.program),
             is_program: false,
             can_be_off,
+            unread: None,
         };
         match &self.keys {
             Keys::Except(keys) => {
@@ -109,7 +138,7 @@ pub(crate) fn loaded(
         .map(|file| {
             let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let says = format!("{program}, plug-in: {name}");
-            ProjectProgram { file, says, is_program: true, can_be_off: true }
+            ProjectProgram { file, says, is_program: true, can_be_off: true, unread: None }
         })
         .collect();
     found.sort();
@@ -149,6 +178,24 @@ mod tests {
         std::fs::write(&file, r#"{"hooks": {}, "theme": "dark"}"#).unwrap();
         std::fs::remove_file(place.path().join(".env")).unwrap();
         assert_eq!(SETTINGS.programs(&[place.path()]), []);
+    }
+
+    #[test]
+    fn what_cannot_be_read_may_execute_anything() {
+        let place = tempfile::tempdir().unwrap();
+        std::fs::create_dir(place.path().join(".bird")).unwrap();
+        std::fs::write(place.path().join(".bird/settings.json"), "{{").unwrap();
+        std::fs::write(place.path().join(".env"), [0xff]).unwrap();
+        let found = SETTINGS.programs(&[place.path()]);
+        let said: Vec<(&str, bool)> =
+            found.iter().map(|program| (program.says.as_str(), program.can_be_off)).collect();
+        assert_eq!(
+            said,
+            [
+                ("bird, settings that could not be read: it is no JSON (line 1, column 2)", false),
+                ("bird, variables that could not be read: it is not valid UTF-8", false)
+            ]
+        );
     }
 
     #[test]

@@ -2,10 +2,12 @@
 //! at, never changed.
 
 use std::ffi::OsString;
-use std::io::Read;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
+
+use crate::plain_file;
 
 /// The longest file of settings that is read.
 const SETTINGS_BYTES_MAX: u64 = 1 << 20;
@@ -26,24 +28,44 @@ impl User<'_> {
     }
 }
 
-/// Reads settings; nothing if they are not there or cannot be read. Comments and commas too many are passed over, as
-/// most vendors do.
+/// Reads settings; nothing if they are not there or cannot be read.
 pub fn settings(path: &Path) -> Option<Value> {
-    let text = text(path)?;
-    let text = text.trim_start_matches('\u{feff}');
-    serde_json::from_str(text).or_else(|_| serde_json::from_str(&strict(text))).ok()
+    look(path).ok().flatten()
 }
 
-/// Reads settings in TOML, in the same way.
+/// Reads settings, and says why it could not where there are some. Comments and commas too many are passed over, as most
+/// vendors do.
+pub fn look(path: &Path) -> Result<Option<Value>, String> {
+    let Some(text) = look_text(path)? else { return Ok(None) };
+    let text = text.trim_start_matches('\u{feff}');
+    if text.trim().is_empty() {
+        return Ok(None);
+    }
+    let read = serde_json::from_str(text).or_else(|_| serde_json::from_str(&strict(text)));
+    read.map(Some)
+        .map_err(|error| format!("it is no JSON (line {}, column {})", error.line(), error.column()))
+}
+
+/// Reads settings in TOML; nothing if they are not there or cannot be read.
 pub fn toml(path: &Path) -> Option<Value> {
     toml::from_str(&text(path)?).ok()
 }
 
-/// Reads a file of settings, as it is written.
+/// Reads a file of settings as it is written; nothing if it is not there or cannot be read.
 pub fn text(path: &Path) -> Option<String> {
-    let mut text = String::new();
-    std::fs::File::open(path).ok()?.take(SETTINGS_BYTES_MAX).read_to_string(&mut text).ok()?;
-    Some(text)
+    look_text(path).ok().flatten()
+}
+
+/// Reads a file of settings as it is written, and says why it could not where there is one.
+pub fn look_text(path: &Path) -> Result<Option<String>, String> {
+    match plain_file::text(path, SETTINGS_BYTES_MAX) {
+        Ok(text) => Ok(Some(text)),
+        // A project may use the name of a vendor's folder for a file.
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Ok(None)
+        }
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 /// Returns the names of the entries of an object in settings.
@@ -120,6 +142,24 @@ mod tests {
         assert_eq!(names(&read, "mcp"), ["s"]);
         assert_eq!(names(&read, "a"), Vec::<String>::new());
         assert_eq!(settings(&place.path().join("absent")), None);
+    }
+
+    #[test]
+    fn settings_that_cannot_be_read_are_told_from_none() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        assert_eq!(look(&at("absent")), Ok(None));
+        std::fs::write(at("empty"), "\n").unwrap();
+        assert_eq!(look(&at("empty")), Ok(None));
+        assert_eq!(look(&at("empty/below")), Ok(None));
+        std::fs::write(at("broken"), "{hooks").unwrap();
+        assert_eq!(look(&at("broken")), Err("it is no JSON (line 1, column 2)".to_owned()));
+        std::fs::write(at("large"), " ".repeat(1 << 20) + "{\"hooks\": {}}").unwrap();
+        assert_eq!(look(&at("large")), Err("it is larger than 1024 KiB".to_owned()));
+        let mode = rustix::fs::Mode::RUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, at("pipe"), rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        assert_eq!(look(&at("pipe")), Err("it is no regular file".to_owned()));
+        assert_eq!((settings(&at("pipe")), toml(&at("pipe")), text(&at("pipe"))), (None, None, None));
     }
 
     #[test]

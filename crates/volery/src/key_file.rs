@@ -1,11 +1,9 @@
 //! A file that holds keys of services by the names of their variables, as PowerSpawn has it. Read where a key is needed,
 //! and nowhere kept.
 
-use std::fs::OpenOptions;
-use std::io::Read;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use backend::plain_file;
 use serde_json::Value;
 
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -20,17 +18,10 @@ pub fn value(file: &Path, names: &[String]) -> Option<String> {
 
 /// Reads the file: nothing if there is none, and why it cannot be used.
 pub fn read(file: &Path) -> Result<Option<Value>, String> {
-    // Opening a pipe must not wait for whoever writes it.
-    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
-    let opened = match OpenOptions::new().read(true).custom_flags(flags).open(file) {
+    let text = match plain_file::text(file, FILE_BYTES_MAX) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        opened => opened.map_err(|error| error.to_string())?,
+        text => text.map_err(|error| error.to_string())?,
     };
-    if !opened.metadata().is_ok_and(|found| found.is_file() && found.len() <= FILE_BYTES_MAX) {
-        return Err("it is no file of at most 1 MiB".to_owned());
-    }
-    let mut text = String::new();
-    opened.take(FILE_BYTES_MAX).read_to_string(&mut text).map_err(|error| error.to_string())?;
     let keys: Value = serde_json::from_str(&text).map_err(|error| {
         // Where, and nothing of what stands there.
         format!("it is no JSON (line {}, column {})", error.line(), error.column())

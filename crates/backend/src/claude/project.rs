@@ -46,7 +46,7 @@ pub(crate) fn programs(folders: &[&Path]) -> Vec<ProjectProgram> {
             let name = file.strip_prefix(&prompts).unwrap_or(&file).display().to_string();
             let kind = if prompts.ends_with("skills") { "skill" } else { "command" };
             let says = format!("claude, {kind}: {name}");
-            ProjectProgram { file, says, is_program: true, can_be_off: true }
+            ProjectProgram { file, says, is_program: true, can_be_off: true, unread: None }
         }));
     }
     found

@@ -40,7 +40,8 @@ pub(crate) fn programs(folders: &[&Path]) -> Vec<ProjectProgram> {
 
 fn program(file: PathBuf, what: &str) -> ProjectProgram {
     let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    ProjectProgram { file, says: format!("copilot, {what}: {name}"), is_program: true, can_be_off: false }
+    let says = format!("copilot, {what}: {name}");
+    ProjectProgram { file, says, is_program: true, can_be_off: false, unread: None }
 }
 
 /// Tells whether an agent's file may name servers. A key can be written with escapes.

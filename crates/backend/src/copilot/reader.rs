@@ -2,7 +2,6 @@
 //! exit code 0 there, so errors and the word `abort` before it count more.
 
 use std::collections::BTreeMap;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use domain::run::{AgentEnd, Failure, ModelError, Usage};
@@ -14,6 +13,7 @@ use crate::contract::{Conclusion, Exit, Report};
 use crate::cumulative;
 use crate::json_lines::Events;
 use crate::kept::{self, Kept};
+use crate::plain_file;
 use crate::worded_schema;
 
 /// How many uses of tools may be under way at once.
@@ -245,8 +245,7 @@ fn text(value: &Value) -> &str {
 
 /// Returns what each model used.
 fn read_usage(path: &Path) -> Option<Vec<(String, Usage)>> {
-    let mut content = String::new();
-    std::fs::File::open(path).ok()?.take(USAGE_BYTES_MAX).read_to_string(&mut content).ok()?;
+    let content = plain_file::text(path, USAGE_BYTES_MAX).ok()?;
     let told: Value = serde_json::from_str(&content).ok()?;
     let models = told["modelMetrics"].as_object()?.iter().map(|(name, model)| {
         let count = |key: &str| model["usage"][key].as_u64().unwrap_or(0);

@@ -8,6 +8,7 @@ use domain::run::{AgentEnd, Failure, ModelError, Stream as Pipe};
 
 use crate::contract::{Answer, Conclusion, Exit, Reader, Report};
 use crate::kept::{self, Kept};
+use crate::plain_file;
 use crate::worded_schema;
 
 /// The most of a transcript, or of a response, that is kept.
@@ -61,7 +62,7 @@ impl Transcript {
     /// Returns what the agent wrote into its file.
     fn response(&self) -> Option<String> {
         let mut text = String::new();
-        let file = std::fs::File::open(self.expected.response_file.as_ref()?).ok()?;
+        let file = plain_file::open(self.expected.response_file.as_ref()?).ok()?;
         file.take(TEXT_BYTES_MAX as u64).read_to_string(&mut text).ok()?;
         Some(text.trim().to_owned()).filter(|text| !text.is_empty())
     }

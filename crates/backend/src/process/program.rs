@@ -80,7 +80,7 @@ pub(super) fn explain(program: &Path, error: io::Error) -> SpawnError {
 /// Returns what a script's first line names, if it has such a line.
 fn interpreter(program: &Path) -> Option<String> {
     let mut head = Vec::new();
-    std::fs::File::open(program).ok()?.take(FIRST_LINE_BYTES).read_to_end(&mut head).ok()?;
+    crate::plain_file::open(program).ok()?.take(FIRST_LINE_BYTES).read_to_end(&mut head).ok()?;
     let line = head.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
     let line = String::from_utf8_lossy(line);
     // A carriage return of a script from Windows is part of the name, and shows as such.

@@ -12,12 +12,15 @@ use std::time::Instant;
 use domain::run::{Branch, Worktree};
 
 use super::git::{Git, GitError, line, root_of};
+use crate::plain_file;
 
 /// Who commits what an agent left, where the user's settings name nobody.
 const FALLBACK_NAME: &str = "Volery";
 const FALLBACK_EMAIL: &str = "volery@localhost";
 /// The kind of an entry that is a repository within another.
 const REPOSITORY_MODE: &str = " 160000 ";
+/// The longest file that names a folder.
+const PATH_BYTES_MAX: u64 = 64 << 10;
 
 /// Why a run cannot have a work tree of its own, or not be rid of it.
 #[derive(Debug, thiserror::Error)]
@@ -199,7 +202,7 @@ fn admin_dir(git: &Git, worktree: &Worktree, deadline: Instant) -> Result<PathBu
     let entries = std::fs::read_dir(origin.join(common).join("worktrees")).map_err(|_| unknown())?;
     let wanted = Path::new(&worktree.path).join(".git");
     let is_wanted = |admin: &PathBuf| {
-        let told = std::fs::read_to_string(admin.join("gitdir")).unwrap_or_default();
+        let told = plain_file::text(&admin.join("gitdir"), PATH_BYTES_MAX).unwrap_or_default();
         Path::new(told.trim_end_matches('\n')) == wanted
     };
     entries.filter_map(Result::ok).map(|entry| entry.path()).find(is_wanted).ok_or_else(unknown)

@@ -171,7 +171,10 @@ fn name_deeper(folder: &Path, diagnostics: &mut Vec<Diagnostic>) {
 fn jarvis_files(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let folders = entries.filter_map(Result::ok).filter(|entry| entry.file_name() != JARVIS_MAIN);
-    folders.map(|entry| entry.path().join("agent.md")).filter(|path| path.is_file()).collect()
+    folders
+        .map(|entry| entry.path().join("agent.md"))
+        .filter(|path| path.symlink_metadata().is_ok())
+        .collect()
 }
 
 fn is_definition(format: Format, path: &Path) -> bool {

@@ -54,7 +54,7 @@ pub fn load(project: &str) -> Catalogue {
     ];
     for (layer, path) in candidates {
         let Some(path) = path else { continue };
-        let Some((found, settings)) = read_config(layer, &path, &mut diagnostics) else { continue };
+        let Some((found, settings)) = read_config(layer, &path) else { continue };
         layers.push((layer, found.file.clone(), settings));
         diagnostics.extend(found.diagnostics.clone());
         config_files.push(found);
@@ -65,16 +65,31 @@ pub fn load(project: &str) -> Catalogue {
     let config = definition::config::merge(layers);
     let agents = agents::read(Path::new(project), &mut diagnostics);
     let programs = programs_of_projects::found(&[Path::new(project)]);
+    diagnostics.extend(unread(&programs));
     Catalogue { project: project.to_owned(), agents, config, config_files, programs, diagnostics }
 }
 
-fn read_config(
-    layer: Layer,
-    path: &Path,
-    diagnostics: &mut Vec<Diagnostic>,
-) -> Option<(ConfigFound, ConfigLayer)> {
+/// Says which settings of vendors' programs could not be read.
+fn unread(programs: &[ProjectProgram]) -> Vec<Diagnostic> {
+    let unread = programs.iter().filter_map(|program| {
+        let message = format!("could not read it: {}", program.unread.as_ref()?);
+        let hint = "agents whose program would read it need `volery trust`";
+        Some(Diagnostic::warning(&program.file.display().to_string(), message).hint(hint))
+    });
+    let mut unread: Vec<Diagnostic> = unread.collect();
+    unread.dedup();
+    unread
+}
+
+fn read_config(layer: Layer, path: &Path) -> Option<(ConfigFound, ConfigLayer)> {
     let file = path.display().to_string();
-    let text = read_text(path, diagnostics)?;
+    let mut diagnostics = Vec::new();
+    let Some(text) = read_text(path, &mut diagnostics) else {
+        // A limit that cannot be read is not simply left out.
+        let settings = ConfigLayer { unsound: true, ..ConfigLayer::default() };
+        let found = ConfigFound { file, layer, executables: String::new(), unsound: true, diagnostics };
+        return (!found.diagnostics.is_empty()).then_some((found, settings));
+    };
     let built_in = backend::registry::built_in();
     let (settings, found) =
         definition::config::read(ConfigFile { text: &text, file: &file, layer, built_in: &built_in });

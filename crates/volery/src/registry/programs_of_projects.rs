@@ -1,9 +1,11 @@
 //! What vendors' programs would execute because files of a project say so: hooks, plug-ins, commands for keys. Shown
 //! and hashed as what else a project would execute.
 
+use std::io::Read;
 use std::path::Path;
 
 use backend::contract::ProjectProgram;
+use backend::plain_file;
 use sha2::{Digest, Sha256};
 
 /// Returns what any program would execute in the first of these folders, by the files of all of them.
@@ -11,8 +13,9 @@ pub fn found(folders: &[&Path]) -> Vec<ProjectProgram> {
     let mut all: Vec<ProjectProgram> =
         backend::registry::all().flat_map(|backend| backend.project_programs(folders)).collect();
     for program in all.iter_mut().filter(|program| program.is_program) {
-        let digest = std::fs::read(&program.file).map(|content| hex(&Sha256::digest(content)));
-        program.says = format!("{} ({})", program.says, digest.unwrap_or_else(|error| error.to_string()));
+        let digest = digest(&program.file).map_err(|error| error.to_string());
+        program.unread = digest.as_ref().err().cloned();
+        program.says = format!("{} ({})", program.says, digest.unwrap_or_else(|reason| reason));
     }
     // Several backends may drive one program, and not all of them can leave something out.
     all.sort();
@@ -33,6 +36,19 @@ pub fn fingerprint(folders: &[&Path]) -> Option<String> {
         digest.update([0]);
     }
     (!found.is_empty()).then(|| hex(&digest.finalize()))
+}
+
+/// Returns the digest of a file, however large it is.
+fn digest(path: &Path) -> std::io::Result<String> {
+    let mut file = plain_file::open(path)?;
+    let mut digest = Sha256::new();
+    let mut piece = vec![0; 64 << 10];
+    loop {
+        match file.read(&mut piece)? {
+            0 => return Ok(hex(&digest.finalize())),
+            read => digest.update(&piece[..read]),
+        }
+    }
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -1,9 +1,8 @@
 //! Reads one file of somebody's: bounded, and never through a link that leads out of its folder.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
+use backend::plain_file;
 use domain::diagnostic::Diagnostic;
 
 /// Tells whether a path leads out of a folder once its links are followed.
@@ -18,24 +17,14 @@ pub(super) fn leaves_folder(path: &Path, folder: &Path) -> bool {
 /// Returns the text of a file; a file that is not there says nothing, anything else is reported.
 pub(super) fn read_text(path: &Path, diagnostics: &mut Vec<Diagnostic>) -> Option<String> {
     let shown = path.display().to_string();
-    let file = match File::open(path) {
-        Ok(file) => file,
+    let bytes = match plain_file::bytes(path, definition::FILE_BYTES_MAX as u64) {
+        Ok(bytes) => bytes,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
         Err(error) => {
             diagnostics.push(Diagnostic::error(&shown, format!("could not read it: {error}")));
             return None;
         }
     };
-    let max = definition::FILE_BYTES_MAX as u64;
-    let mut bytes = Vec::with_capacity(4 << 10);
-    if let Err(error) = file.take(max + 1).read_to_end(&mut bytes) {
-        diagnostics.push(Diagnostic::error(&shown, format!("could not read it: {error}")));
-        return None;
-    }
-    if bytes.len() as u64 > max {
-        diagnostics.push(Diagnostic::error(&shown, format!("it is larger than {} KiB", max >> 10)));
-        return None;
-    }
     match String::from_utf8(bytes) {
         Ok(text) => Some(text),
         Err(error) => {

@@ -56,4 +56,5 @@ mod tells_what_changed;
 mod tries_again;
 mod tries_programs;
 mod vendors;
+mod waits_for_no_pipe;
 mod works_in_a_worktree;

@@ -3,10 +3,10 @@
 //! Codex says the same whether its user stops a call or its time-out ends it, and does not tell the limit: whoever
 //! lowers that would have runs cancelled which only took too long.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use backend::plain_file;
 use serde::Deserialize;
 
 /// Larger files are nobody's settings.
@@ -27,9 +27,8 @@ pub(crate) fn limit(directory: &Path, codex_home: Option<&Path>) -> Option<Durat
 }
 
 fn limit_in(path: &Path) -> Option<Duration> {
-    fs::metadata(path).ok().filter(|file| file.is_file() && file.len() <= BYTES_MAX)?;
     // What cannot be read is for Codex to complain about.
-    let settings: Settings = toml::from_str(&fs::read_to_string(path).ok()?).ok()?;
+    let settings: Settings = toml::from_str(&plain_file::text(path, BYTES_MAX).ok()?).ok()?;
     let ours = settings.mcp_servers.iter().filter(|(name, server)| is_ours(name, server));
     ours.filter_map(|(_, server)| seconds(server.get("tool_timeout_sec")?)).min()
 }

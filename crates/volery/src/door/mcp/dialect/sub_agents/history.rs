@@ -2,9 +2,10 @@
 //! changed: what is said from then on is in the journal.
 
 use std::fs;
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
 
+use backend::plain_file;
 use domain::run::replay::Exchange;
 use serde::Deserialize;
 use serde_json::Value;
@@ -47,8 +48,7 @@ pub(super) fn read(folder: &Path, session: &str, agent: &str) -> io::Result<Vec<
     if !found.is_file() || found.len() > FILE_BYTES_MAX {
         return Err(io::Error::other(format!("{} is no file of at most 16 MiB", path.display())));
     }
-    let mut text = String::new();
-    fs::File::open(&path)?.take(FILE_BYTES_MAX).read_to_string(&mut text)?;
+    let text = plain_file::text(&path, FILE_BYTES_MAX)?;
     let file: File = serde_json::from_str(&text)?;
     if file.session_id != session || file.agent_type != agent {
         return Err(io::Error::other(format!("{} is another session's", path.display())));
