@@ -5,6 +5,7 @@ mod executables;
 mod file;
 mod inputs;
 mod markdown;
+mod named;
 mod servers;
 mod setup;
 mod values;
@@ -25,6 +26,7 @@ pub mod plain;
 
 pub use executables::executables;
 pub use file::AgentFile;
+pub use named::name_of;
 pub(crate) use setup::LEVELS;
 pub(crate) use values::read_agent_name;
 pub(crate) use volery::CONTAINMENT;

@@ -70,7 +70,7 @@ pub(super) fn new_agent(
     Agent::new(name, backend.parse().expect("a valid name"), agent_file.source(format))
 }
 
-fn slug(name: &str) -> String {
+pub(super) fn slug(name: &str) -> String {
     let letters = name.chars().map(|letter| {
         if letter.is_ascii_alphanumeric() || matches!(letter, '_' | '.') {
             letter.to_ascii_lowercase()

@@ -508,8 +508,9 @@ pub(super) fn find_agent<'a>(catalogue: &'a Catalogue, typed: &str) -> Result<&'
     }
     let names: Vec<&str> = catalogue.agents.keys().map(|name| name.as_str()).collect();
     let message = format!("there is no agent {typed} in {}", catalogue.project);
-    let broken =
-        catalogue.diagnostics.iter().find(|found| found.is_error() && is_file_of(typed, &found.file));
+    let named_so =
+        || catalogue.diagnostics.iter().find(|found| found.is_error() && is_file_of(typed, &found.file));
+    let broken = catalogue.broken.get(&name).or_else(named_so);
     let hint = match (broken, nearest(typed, names.iter().copied()), names.is_empty()) {
         (Some(found), _, _) => format!("its file has a problem: {found}"),
         (None, _, true) => "no agents are defined here; `volery agents new NAME` writes one".to_owned(),

@@ -23,9 +23,17 @@ const LEAVES: &str = "the symbolic link leaves its folder, so it is not read";
 /// The agent of Jarvis that is the caller.
 const JARVIS_MAIN: &str = "main";
 
+/// The agents that there are, by name.
+#[derive(Debug, Default)]
+pub(super) struct Agents {
+    pub(super) sound: BTreeMap<AgentName, Agent>,
+    /// Names whose file cannot be used, and why: no farther file takes its place.
+    pub(super) broken: BTreeMap<AgentName, Diagnostic>,
+}
+
 /// Reads every agent of a project and its user. Nearer folders come later, and win.
-pub(super) fn read(project: &Path, diagnostics: &mut Vec<Diagnostic>) -> BTreeMap<AgentName, Agent> {
-    let mut agents = BTreeMap::new();
+pub(super) fn read(project: &Path, diagnostics: &mut Vec<Diagnostic>) -> Agents {
+    let mut agents = Agents::default();
     let defaults = plain_defaults(env::text, diagnostics);
     for folder in folders(project) {
         read_into(&mut agents, &folder, &defaults, diagnostics);
@@ -38,28 +46,66 @@ pub fn read_folder(
     folder: &Folder,
     variable: impl Fn(&str) -> Option<String>,
 ) -> (BTreeMap<AgentName, Agent>, Vec<Diagnostic>) {
-    let mut agents = BTreeMap::new();
+    let mut agents = Agents::default();
     let mut diagnostics = Vec::new();
     let defaults = plain_defaults(variable, &mut diagnostics);
     read_into(&mut agents, folder, &defaults, &mut diagnostics);
-    (agents, diagnostics)
+    (agents.sound, diagnostics)
 }
 
 fn read_into(
-    agents: &mut BTreeMap<AgentName, Agent>,
+    agents: &mut Agents,
     folder: &Folder,
     defaults: &PlainDefaults,
     diagnostics: &mut Vec<Diagnostic>,
 ) {
     for path in files(folder, diagnostics) {
-        let Some(mut agent) = read_agent(folder, &path, defaults, diagnostics) else { continue };
-        resolve_script(&mut agent, &folder.path, diagnostics);
-        enter(agent, agents, diagnostics);
+        let mut found = Vec::new();
+        match read_agent(folder, &path, defaults, &mut found) {
+            Some(mut agent) => {
+                resolve_script(&mut agent, &folder.path, &mut found);
+                diagnostics.extend(found);
+                enter(agent, agents, diagnostics);
+            }
+            None => {
+                reserve(folder, &path, &found, agents, diagnostics);
+                diagnostics.extend(found);
+            }
+        }
     }
 }
 
+/// Keeps the name of a file that cannot be used from an agent that is farther away: whoever asks for it means this one.
+fn reserve(
+    folder: &Folder,
+    path: &Path,
+    found: &[Diagnostic],
+    agents: &mut Agents,
+    diagnostics: &mut Vec<Diagnostic>,
+) {
+    let Some(problem) = found.iter().find(|found| found.is_error()) else { return };
+    // What was wrong with the text is said already.
+    let text = match leaves_folder(path, &folder.path) {
+        true => String::new(),
+        false => read_text(path, &mut Vec::new()).unwrap_or_default(),
+    };
+    let Some(name) = definition::agent::name_of(folder.format, &text, stem(folder.format, path)) else {
+        return;
+    };
+    if let Some(known) = agents.sound.remove(&name) {
+        let message = format!(
+            "the name {name} stays with this file, so the agent in {} is not used",
+            known.source.file
+        );
+        diagnostics.push(Diagnostic::warning(&path.display().to_string(), message));
+    }
+    agents.broken.insert(name, problem.clone());
+}
+
 /// Adds an agent, and says which one it takes the place of.
-fn enter(agent: Agent, agents: &mut BTreeMap<AgentName, Agent>, diagnostics: &mut Vec<Diagnostic>) {
+fn enter(agent: Agent, agents: &mut Agents, diagnostics: &mut Vec<Diagnostic>) {
+    let Agents { sound: agents, broken } = agents;
+    broken.remove(&agent.name);
     if let Some(known) = agents.get(&agent.name) {
         let message = match known.source.layer == agent.source.layer {
             true => {
@@ -227,21 +273,7 @@ fn read_agent(
         return None;
     }
     let text = read_text(path, diagnostics)?;
-    let named_by = match folder.format {
-        Format::Jarvis => path.parent().and_then(Path::file_name),
-        Format::Volery
-        | Format::Plain
-        | Format::DotAgents
-        | Format::Kiro
-        | Format::Directive
-        | Format::Claude
-        | Format::Cursor
-        | Format::Codex
-        | Format::Gemini
-        | Format::Opencode
-        | Format::Copilot => path.file_stem(),
-    };
-    let stem = named_by.and_then(|stem| stem.to_str()).unwrap_or_default();
+    let stem = stem(folder.format, path);
     let agent_file = AgentFile { text: &text, file: &file, stem, layer: folder.layer };
     let (agent, found) = match folder.format {
         Format::Volery => volery::read(agent_file),
@@ -264,6 +296,25 @@ fn read_agent(
     };
     diagnostics.extend(found);
     agent
+}
+
+/// Returns what an agent is called by its file, unless the file says another name.
+fn stem(format: Format, path: &Path) -> &str {
+    let named_by = match format {
+        Format::Jarvis => path.parent().and_then(Path::file_name),
+        Format::Volery
+        | Format::Plain
+        | Format::DotAgents
+        | Format::Kiro
+        | Format::Directive
+        | Format::Claude
+        | Format::Cursor
+        | Format::Codex
+        | Format::Gemini
+        | Format::Opencode
+        | Format::Copilot => path.file_stem(),
+    };
+    named_by.and_then(|stem| stem.to_str()).unwrap_or_default()
 }
 
 fn has_frontmatter(text: &str) -> bool {

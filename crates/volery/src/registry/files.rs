@@ -10,7 +10,7 @@ use domain::agent::{Agent, Layer};
 use domain::diagnostic::Diagnostic;
 use domain::id::AgentName;
 
-use super::agents;
+use super::agents::{self, Agents};
 use super::programs_of_projects;
 use super::text::read_text;
 use crate::env;
@@ -23,6 +23,8 @@ const SYSTEM_CONFIG: &str = "/etc/volery/config.toml";
 pub struct Catalogue {
     pub project: String,
     pub agents: BTreeMap<AgentName, Agent>,
+    /// Names whose file cannot be used, and why.
+    pub broken: BTreeMap<AgentName, Diagnostic>,
     pub config: Config,
     pub config_files: Vec<ConfigFound>,
     /// What vendors' programs would execute because files at the top of the project say so.
@@ -63,10 +65,10 @@ pub fn load(project: &str) -> Catalogue {
         layers.push((Layer::Environment, "(environment)".to_owned(), settings));
     }
     let config = definition::config::merge(layers);
-    let agents = agents::read(Path::new(project), &mut diagnostics);
+    let Agents { sound: agents, broken } = agents::read(Path::new(project), &mut diagnostics);
     let programs = programs_of_projects::found(&[Path::new(project)]);
     diagnostics.extend(unread(&programs));
-    Catalogue { project: project.to_owned(), agents, config, config_files, programs, diagnostics }
+    Catalogue { project: project.to_owned(), agents, broken, config, config_files, programs, diagnostics }
 }
 
 /// Says which settings of vendors' programs could not be read.

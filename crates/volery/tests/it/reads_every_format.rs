@@ -122,6 +122,39 @@ fn a_project_beats_the_user_and_our_own_format_beats_the_others() {
 }
 
 #[test]
+fn a_broken_file_keeps_its_name_from_an_agent_that_is_farther_away() {
+    let stage = Stage::new();
+    let of_user =
+        "---\nname: rev\ndescription: of the user\nbackend: rehearsal\nsteps: [{say: users}]\n---\n";
+    write(&stage.path("config/agents/rev.md"), of_user);
+    assert_eq!(stage.volery(["run", "rev", "go"]).ok().stdout, "users\n");
+    let broken = [
+        (".volery/agents/rev.md", "---\ndescription: d\nbackend: rehearsal\ntimeout: banana\n---\n"),
+        (".volery/agents/other.md", "---\nname: 'rev' # mine\nbackend: [\n---\n"),
+        (".claude/agents/other.md", "---\nname: rev\ndescription: d\nmaxTurns: few\n---\n"),
+        (".codex/agents/other.toml", "name = \"rev\"\ndescription = 3\nsandbox_mode = [\n"),
+        (".kiro/agents/other.json", r#"{"name": "rev", "description": "sub-agent: d", "model": 3}"#),
+        (".github/agents/rev.agent.md", "---\ndescription: d\nmodel: {a: 1}\n---\n"),
+    ];
+    for (file, text) in broken {
+        in_project(&stage, file, text);
+        let path = stage.project().join(file);
+        let refused = stage.volery(["run", "rev", "go"]).exits(5).stderr;
+        let hint = format!("hint: its file has a problem: {}:", path.display());
+        assert!(refused.contains(&hint), "{file}: {refused}");
+        let checked = stage.volery(["agents", "check"]).exits(1).stdout;
+        let kept =
+            format!("{}: warning: the name rev stays with this file, so the agent in ", path.display());
+        assert!(checked.contains(&kept), "{file}: {checked}");
+        assert_eq!(listed(&stage), Vec::<Value>::new(), "{file}");
+        std::fs::remove_file(path).unwrap();
+    }
+    in_project(&stage, ".claude/agents/rev.md", "---\nname: rev\ndescription: d\nmaxTurns: few\n---\n");
+    stage.agent("rev", "backend: rehearsal\nsteps: [{say: nearest}]");
+    assert_eq!(stage.volery(["run", "rev", "go"]).ok().stdout, "nearest\n", "a nearer file still wins");
+}
+
+#[test]
 fn markdown_beats_text_of_the_same_name() {
     let stage = Stage::new();
     let folder = stage.path("agents-dir");
