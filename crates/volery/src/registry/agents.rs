@@ -1,5 +1,6 @@
 //! Reads the agents of every folder that counts, and settles which definition of a name is used.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -14,12 +15,12 @@ use domain::permission::Level;
 
 use super::beside::{read_jarvis, read_kiro};
 use super::folders::{Folder, folders};
-use super::text::{leaves_folder, read_text};
+use super::text::{LEAVES, leaves_folder, read_text};
 use crate::env;
 
 /// The most agent files that are read from one folder.
 const FILES_MAX: usize = 1_000;
-const LEAVES: &str = "the symbolic link leaves its folder, so it is not read";
+const LEAVES_PROJECT: &str = "the folder leaves the project by a symbolic link, so it is not read";
 /// The agent of Jarvis that is the caller.
 const JARVIS_MAIN: &str = "main";
 
@@ -59,6 +60,7 @@ fn read_into(
     defaults: &PlainDefaults,
     diagnostics: &mut Vec<Diagnostic>,
 ) {
+    let folder = &within_project(folder, diagnostics);
     for path in files(folder, diagnostics) {
         let mut found = Vec::new();
         match read_agent(folder, &path, defaults, &mut found) {
@@ -73,6 +75,24 @@ fn read_into(
             }
         }
     }
+}
+
+/// Leaves out folders of prompts that lead out of the project.
+fn within_project<'a>(folder: &'a Folder, diagnostics: &mut Vec<Diagnostic>) -> Cow<'a, Folder> {
+    let (Format::Kiro, Some(within)) = (folder.format, &folder.within) else { return Cow::Borrowed(folder) };
+    let leaves = |path: &PathBuf| path.starts_with(within) && leaves_folder(path, within);
+    if !folder.path.is_dir() || !folder.prompts.folders.iter().any(leaves) {
+        return Cow::Borrowed(folder);
+    }
+    let mut folder = folder.clone();
+    folder.prompts.folders.retain(|path| {
+        let leaves = leaves(path);
+        if leaves {
+            diagnostics.push(Diagnostic::error(&path.display().to_string(), LEAVES_PROJECT));
+        }
+        !leaves
+    });
+    Cow::Owned(folder)
 }
 
 /// Keeps the name of a file that cannot be used from an agent that is farther away: whoever asks for it means this one.
@@ -140,8 +160,7 @@ fn files(folder: &Folder, diagnostics: &mut Vec<Diagnostic>) -> Vec<PathBuf> {
     if let Some(within) = &folder.within
         && leaves_folder(&folder.path, within)
     {
-        let message = "the folder leaves the project by a symbolic link, so it is not read";
-        diagnostics.push(Diagnostic::error(&folder.path.display().to_string(), message));
+        diagnostics.push(Diagnostic::error(&folder.path.display().to_string(), LEAVES_PROJECT));
         return Vec::new();
     }
     let mut paths = match folder.format {

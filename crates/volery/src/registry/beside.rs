@@ -8,7 +8,7 @@ use domain::diagnostic::Diagnostic;
 use domain::id::AgentName;
 
 use super::folders::Prompts;
-use super::text::{leaves_folder, read_text};
+use super::text::{LEAVES, leaves_folder, read_text};
 
 /// The most skills of one agent.
 const SKILLS_MAX: usize = 100;
@@ -30,6 +30,10 @@ pub(super) fn read_jarvis(agent_file: AgentFile<'_>, diagnostics: &mut Vec<Diagn
 
 fn skill_files(folder: &Path, diagnostics: &mut Vec<Diagnostic>) -> Vec<PathBuf> {
     let skills = folder.join("skills");
+    if leaves_folder(&skills, folder) {
+        diagnostics.push(Diagnostic::error(&skills.display().to_string(), LEAVES));
+        return Vec::new();
+    }
     let Ok(entries) = std::fs::read_dir(&skills) else { return Vec::new() };
     let mut paths: Vec<PathBuf> = entries.filter_map(Result::ok).map(|entry| entry.path()).collect();
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
@@ -73,9 +77,9 @@ pub(super) fn read_kiro(
 }
 
 fn read_within(path: &Path, folder: &Path, diagnostics: &mut Vec<Diagnostic>) -> Option<String> {
-    if path.is_symlink() && leaves_folder(path, folder) {
-        let message = "the symbolic link leaves its folder, so it is not read";
-        diagnostics.push(Diagnostic::error(&path.display().to_string(), message));
+    // Any part of the path may be a link.
+    if leaves_folder(path, folder) {
+        diagnostics.push(Diagnostic::error(&path.display().to_string(), LEAVES));
         return None;
     }
     read_text(path, diagnostics)

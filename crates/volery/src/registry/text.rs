@@ -5,6 +5,9 @@ use std::path::Path;
 use backend::plain_file;
 use domain::diagnostic::Diagnostic;
 
+/// What is said of a link that leads out of its folder.
+pub(super) const LEAVES: &str = "the symbolic link leaves its folder, so it is not read";
+
 /// Tells whether a path leads out of a folder once its links are followed.
 pub(super) fn leaves_folder(path: &Path, folder: &Path) -> bool {
     match (path.canonicalize(), folder.canonicalize()) {

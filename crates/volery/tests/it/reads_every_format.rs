@@ -209,6 +209,42 @@ fn links_that_leave_their_folder_are_refused() {
 }
 
 #[test]
+fn folders_beside_an_agent_do_not_lead_elsewhere() {
+    let stage = Stage::new();
+    let elsewhere = stage.path("home/elsewhere");
+    write(&elsewhere.join("skill.md"), "foreign skill");
+    write(&elsewhere.join("k.md"), "---\ndescription: foreign\n---\n");
+    write(&elsewhere.join("_system.md"), "Foreign {{RESPONSE_FILE}}");
+    in_project(&stage, "agents/jar/agent.md", "---\nname: jar\ndescription: d\n---\nOwn.\n");
+    in_project(&stage, ".kiro/agents/k.json", r#"{"name": "k", "description": "sub-agent: own"}"#);
+    std::fs::create_dir_all(stage.project().join(".kiro/sub-agents")).unwrap();
+    for place in ["agents/jar/skills", ".kiro/sub-agents/prompts"] {
+        std::os::unix::fs::symlink(&elsewhere, stage.project().join(place)).unwrap();
+    }
+    let checked = stage.volery(["agents", "check"]).exits(1).stdout;
+    for said in [
+        "agents/jar/skills: error: the symbolic link leaves its folder, so it is not read",
+        ".kiro/sub-agents/prompts: error: the folder leaves the project by a symbolic link, so it is not read",
+    ] {
+        assert_eq!(checked.matches(said).count(), 1, "{checked}");
+    }
+    let jar = stage.json(["agents", "show", "jar"]);
+    assert_eq!(jar["system_prompt"], "Own.", "{jar}");
+    assert_eq!(agent(&stage, "k")["description"], "own");
+    let shown = stage.json(["agents", "show", "k"]).to_string();
+    assert!(!shown.to_lowercase().contains("foreign"), "{shown}");
+    // Within the project, a link leads nowhere else.
+    std::fs::remove_file(stage.project().join(".kiro/sub-agents/prompts")).unwrap();
+    in_project(&stage, "shared/k.md", "---\ndescription: shared\n---\n");
+    std::os::unix::fs::symlink(
+        stage.project().join("shared"),
+        stage.project().join(".kiro/sub-agents/prompts"),
+    )
+    .unwrap();
+    assert_eq!(agent(&stage, "k")["description"], "shared");
+}
+
+#[test]
 fn a_change_is_seen_without_a_restart() {
     let stage = Stage::new();
     let mut client = stage.serve().initialize("it");
