@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::mcp_config;
 
 /// The program's keys for what tools do, without what a server provides.
-const KEYS: [(ToolKind<'static>, &[&str]); 8] = [
+const KEYS: [(ToolKind<'static>, &[&str]); 10] = [
     (ToolKind::Read, &["read", "list"]),
     (ToolKind::Search, &["grep", "glob"]),
     (ToolKind::Edit, &["edit"]),
@@ -17,7 +17,9 @@ const KEYS: [(ToolKind<'static>, &[&str]); 8] = [
     (ToolKind::WebSearch, &["websearch", "codesearch"]),
     (ToolKind::Delegate, &["task"]),
     // Notes of the agent to itself.
-    (ToolKind::Other("todowrite"), &["todowrite", "todoread", "skill", "lsp"]),
+    (ToolKind::Other("todowrite"), &["todowrite", "todoread"]),
+    (ToolKind::Other("skill"), &["skill"]),
+    (ToolKind::Other("lsp"), &["lsp"]),
 ];
 
 /// Keys that have no tool: work outside the directory, and the same call again and again.

@@ -148,6 +148,17 @@ fn levels_are_said_in_its_words_and_never_ask() {
 }
 
 #[test]
+fn what_is_allowed_of_a_tool_stays_where_the_others_are_denied() {
+    let text =
+        said_as(r#"{"level": "read-only", "allow": ["read", "skill"], "deny": ["grep", "todowrite"]}"#);
+    for (key, action) in
+        [("read", "allow"), ("skill", "allow"), ("lsp", "allow"), ("grep", "deny"), ("todoread", "deny")]
+    {
+        assert!(text.contains(&format!("\"{key}\":\"{action}\"")), "{key}: {text}");
+    }
+}
+
+#[test]
 fn a_denial_comes_after_what_it_overrules() {
     let rules = r#"{"allow": ["Bash(git:*)", "mcp__own"], "deny": ["Bash(git push:*)", "mcp__own__x"]}"#;
     let text = said_as(rules);

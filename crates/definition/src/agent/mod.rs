@@ -6,6 +6,7 @@ mod file;
 mod inputs;
 mod markdown;
 mod named;
+mod opencode_permission;
 mod servers;
 mod setup;
 mod values;

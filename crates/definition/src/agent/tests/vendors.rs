@@ -3,7 +3,7 @@
 use domain::agent::{Agent, Layer};
 use domain::diagnostic::Diagnostic;
 use domain::mcp_server::Transport;
-use domain::permission::{Level, Rule};
+use domain::permission::{Level, Permission, Rule};
 use domain::setup::{Isolation, PromptMode};
 
 use crate::agent::{AgentFile, claude, codex, copilot, cursor, gemini, opencode};
@@ -231,6 +231,61 @@ fn the_order_of_opencodes_patterns_is_kept_or_warned_about() {
 }
 
 #[test]
+fn an_entry_of_opencode_for_all_tools_leaves_what_later_ones_say() {
+    let said = |keys: &str, warnings: &[&str]| {
+        let text = format!("---\ndescription: x\n{keys}---\n");
+        let Permission { level, allow, ask, deny } =
+            accept(opencode::read, "docs", &text, warnings).setup.permission;
+        let words = [allow, ask, deny].map(|rules| spellings(&rules).join(" "));
+        (level, words)
+    };
+    let words = |allow: &str, ask: &str, deny: &str| [allow, ask, deny].map(ToOwned::to_owned);
+    let notes = "codesearch todowrite skill lsp";
+    assert_eq!(
+        said("permission:\n  \"*\": ask\n  bash: allow\n  edit: deny\n", &[]),
+        (None, words("bash", "read grep webfetch websearch codesearch task todowrite skill lsp", "edit"))
+    );
+    let one = "f:5:9: warning: permission: list is decided as read is: both are one tool here";
+    assert_eq!(
+        said("permission:\n  \"*\": deny\n  read: allow\n", &[one]),
+        (Some(Level::ReadOnly), words("read", "", &format!("grep {notes}")))
+    );
+    let one = "f:5:9: warning: tools: list is decided as read is: both are one tool here";
+    assert_eq!(
+        said("tools:\n  \"*\": false\n  read: true\n  write: true\n", &[one]),
+        (Some(Level::ReadOnly), words("read edit", "", &format!("grep {notes}")))
+    );
+    assert_eq!(
+        said(
+            "permission:\n  \"*\": deny\n  edit: {\"src/**\": allow}\n  bash: {\"*\": deny, \"git *\": allow}\n",
+            &[]
+        ),
+        (Some(Level::ReadOnly), words("edit(src/**) bash(git *)", "", &format!("read grep {notes}")))
+    );
+    assert_eq!(
+        said("permission:\n  bash: deny\n  \"*\": allow\n  edit: ask\n", &[]),
+        (None, words("*", "edit", "")),
+        "what stands before is overruled"
+    );
+    assert_eq!(
+        said("permission:\n  \"*\": allow\n  bash: {\"*\": ask, \"git *\": allow}\n", &[]).1[1..],
+        ["", ""].map(ToOwned::to_owned),
+        "what is to be asked about is not allowed with the rest"
+    );
+    assert_eq!(
+        said("permission:\n  \"web*\": deny\n  websearch: allow\n  \"own_*\": deny\n", &[]),
+        (None, words("websearch", "", "webfetch own_*"))
+    );
+    assert_eq!(said("permission: deny\n", &[]), (None, words("", "", "*")));
+    assert_eq!(said("permission: {\"*\": deny}\n", &[]), (None, words("", "", "*")));
+    assert_eq!(said("tools: {\"*\": true, bash: false}\n", &[]), (None, words("", "", "bash")));
+    let warning = "f:4:8: warning: permission.edit: \"*\" stands before what is allowed, and still counts (hint: write \
+                   what is allowed first; a denial beats it)";
+    let edits = said("permission:\n  \"*\": ask\n  edit: {\"src/**\": allow}\n", &[warning]);
+    assert_eq!(edits.1[0], "edit(src/**)");
+}
+
+#[test]
 fn an_agent_of_opencode() {
     let text = "\
 ---
@@ -262,7 +317,7 @@ You write.
     let permission = agent.setup.permission;
     assert_eq!(spellings(&permission.allow), ["bash(git log *)"]);
     assert_eq!(spellings(&permission.ask), ["webfetch"]);
-    assert_eq!(spellings(&permission.deny), ["write", "edit"]);
+    assert_eq!(spellings(&permission.deny), ["edit"], "the newer key has the last word");
     assert_eq!(permission.level, Some(Level::SafeEdit), "what is not allowed stays denied");
     let direct = accept(opencode::read, "docs", "---\ndescription: x\nmode: primary\n---\n", &[]);
     assert_eq!(direct.setup.vendor_agent.as_deref(), Some("docs"));
