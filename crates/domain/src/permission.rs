@@ -261,7 +261,8 @@ impl<'a> ToolKind<'a> {
 fn mcp_tool(name: &str) -> Option<ToolKind<'_>> {
     let (rest, separator) = match (name.strip_prefix("mcp__"), name.strip_prefix('@')) {
         (Some(rest), _) => (rest, "__"),
-        (None, Some("builtin")) => return Some(ToolKind::Everything),
+        // Kiro's own tools, which are no server's and not everything.
+        (None, Some("builtin")) => return None,
         (None, Some(rest)) => (rest, "/"),
         (None, None) => return None,
     };

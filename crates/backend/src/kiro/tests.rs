@@ -233,6 +233,7 @@ fn a_file_of_its_own_trusts_what_it_allows_and_nothing_else() {
     };
     assert_eq!(trusts(&["fs_read"], None), "--trust-tools=fs_read");
     assert_eq!(trusts(&[], None), "--trust-tools=");
+    assert_eq!(trusts(&["@builtin"], None), "--trust-tools=", "not every tool of every server");
     assert_eq!(trusts(&["execute_bash", "@git/log"], None), "--trust-tools=execute_bash,@git/log");
     assert_eq!(trusts(&["fs_read"], Some(Level::SafeEdit)), "--trust-tools=fs_read,fs_write");
 }

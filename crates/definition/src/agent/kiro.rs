@@ -8,7 +8,7 @@ use domain::setup::{ResponseFile, SubmitResult};
 
 use super::AgentFile;
 use super::servers::read_servers;
-use super::setup::{names, read_rules, take_texts};
+use super::setup::{names, parse_rule, read_rules, take_texts};
 use super::values::{parse_name, read_model, take_unhonoured, vendor_agent};
 use crate::FILE_BYTES_MAX;
 use crate::frontmatter::{self, Missing};
@@ -18,6 +18,22 @@ use crate::text::{Fields, Findings, Node, Place, Shape, YamlText, flag, quoted, 
 const PREFIX: &str = "sub-agent:";
 /// The agent that asks the others.
 const ORCHESTRATOR: &str = "orchestrator";
+
+/// The tools that Kiro has by itself.
+const OWN_TOOLS: [&str; 9] = [
+    "fs_read",
+    "fs_write",
+    "execute_bash",
+    "use_aws",
+    "knowledge",
+    "introspect",
+    "report_issue",
+    "thinking",
+    "todo_list",
+];
+/// What later versions call some of them, and what they have beside them.
+const SHORT_NAMES: [&str; 10] =
+    ["read", "write", "shell", "aws", "glob", "grep", "code", "web_fetch", "web_search", "subagent"];
 
 /// What stands beside an agent's file. All of it is read anew each time.
 #[derive(Debug, Clone, Copy, Default)]
@@ -105,9 +121,9 @@ fn read_fields(
     let setup = &mut agent.setup;
     setup.vendor_agent = Some(name_of(agent_file.text, agent_file.stem));
     let tools = fields.take("tools").map(|node| names(node, "tools", findings));
-    setup.tools = tools.filter(|tools| !tools.iter().any(|tool| tool == "*"));
+    setup.tools = tools.filter(|tools| !tools.iter().any(|tool| tool == "*")).map(with_names);
     if let Some(node) = fields.take("allowedTools") {
-        setup.permission.allow = read_rules(node, "allowedTools", findings);
+        setup.permission.allow = read_allowed(node, findings);
     }
     if let Some(node) = fields.take("mcpServers") {
         setup.mcp_servers = read_servers(node, "mcpServers", findings);
@@ -116,7 +132,15 @@ fn read_fields(
         collect_commands(node, &mut agent.hooks);
     }
     // Kiro reads these in its own file.
-    for key in ["toolAliases", "toolsSettings", "resources", "welcomeMessage"] {
+    for key in [
+        "toolAliases",
+        "toolsSettings",
+        "resources",
+        "welcomeMessage",
+        "permissions",
+        "excludedTools",
+        "includePowers",
+    ] {
         fields.take(key);
     }
     for key in ["useLegacyMcpJson", "includeMcpJson"] {
@@ -144,11 +168,73 @@ fn read_fields(
     agent
 }
 
+/// Puts the names of Kiro's own tools in the place of the word for them.
+fn with_names(tools: Vec<String>) -> Vec<String> {
+    let names = |tool: String| match tool.as_str() {
+        "@builtin" => OWN_TOOLS.map(ToOwned::to_owned).to_vec(),
+        _ => vec![tool],
+    };
+    tools.into_iter().flat_map(names).collect()
+}
+
+/// Reads the tools that need no question, with what stands for several of Kiro's own put into names: what is wider than
+/// the file must not be granted.
+fn read_allowed(node: &Node, findings: &mut Findings<'_>) -> Vec<Rule> {
+    const NAME: &str = "allowedTools";
+    let mut allowed: Vec<Rule> = Vec::new();
+    for rule in read_rules(node, NAME, findings) {
+        let names: Vec<&str> = match rule.spelling() {
+            "*" => {
+                let message = "allowedTools: \"*\" is not honoured: Kiro knows no word for every tool";
+                findings.warning_with_hint(
+                    node.place,
+                    message,
+                    "write @builtin, and @SERVER for each server",
+                );
+                continue;
+            }
+            "@builtin" => OWN_TOOLS.to_vec(),
+            pattern if !pattern.starts_with('@') && pattern.contains(['*', '?']) => {
+                let own = OWN_TOOLS.iter().chain(&SHORT_NAMES).copied();
+                let names: Vec<&str> = own.filter(|name| matches_name(pattern, name)).collect();
+                if names.is_empty() {
+                    let message = format!("allowedTools: {} matches no tool of Kiro's", quoted(pattern));
+                    findings.warning(node.place, message);
+                }
+                names
+            }
+            name => vec![name],
+        };
+        for name in names {
+            let rule = parse_rule(name, NAME, node, findings);
+            allowed.extend(rule.filter(|rule| !allowed.contains(rule)));
+        }
+    }
+    allowed
+}
+
+/// `*` stands for anything, `?` for one letter.
+fn matches_name(pattern: &str, name: &str) -> bool {
+    let letters: Vec<char> = pattern.chars().collect();
+    let name: Vec<char> = name.chars().collect();
+    // Whether the rest of the name from each place on matches the pattern from the one at hand on.
+    let mut rest: Vec<bool> = (0..=name.len()).map(|at| at == name.len()).collect();
+    for letter in letters.iter().rev() {
+        let mut now = vec![false; name.len() + 1];
+        for at in (0..=name.len()).rev() {
+            now[at] = match letter {
+                '*' => rest[at] || (at < name.len() && now[at + 1]),
+                letter => at < name.len() && (*letter == '?' || *letter == name[at]) && rest[at + 1],
+            };
+        }
+        rest = now;
+    }
+    rest[0]
+}
+
 /// Tells whether an agent may write the file that holds its answer.
 fn writes(allow: &[Rule]) -> bool {
-    let writes =
-        |rule: &Rule| matches!(rule.tool(), "fs_write" | "write" | "fs_*" | "*" | "@builtin" | "*_write");
-    allow.iter().any(writes)
+    allow.iter().any(|rule| matches!(rule.tool(), "fs_write" | "write"))
 }
 
 /// Returns what an agent's own file is to have beside our tool. Its servers are in the setup, where secrets are known.

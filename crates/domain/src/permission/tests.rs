@@ -46,7 +46,7 @@ fn the_vendors_words_for_a_tool_mean_the_same() {
     assert_eq!(ToolKind::named("mcp__git"), mcp("git", None));
     assert_eq!(ToolKind::named("mcp__git__*"), mcp("git", None));
     assert_eq!(ToolKind::named("@git/log"), mcp("git", Some("log")));
-    assert_eq!(ToolKind::named("@builtin"), ToolKind::Everything);
+    assert_eq!(ToolKind::named("@builtin"), ToolKind::Other("@builtin"), "servers have tools too");
     assert_eq!(ToolKind::named("Sing"), ToolKind::Other("Sing"));
 }
 

@@ -224,6 +224,39 @@ fn a_kiro_agent_that_may_not_write_answers_by_a_tool() {
 }
 
 #[test]
+fn what_stands_for_several_tools_of_kiros_becomes_their_names() {
+    let allowed = |tools: &str, warnings: &[&str]| {
+        let text = format!(r#"{{"description": "sub-agent: d", "allowedTools": {tools}}}"#);
+        let beside = kiro::Beside { system_template: Some("{{RESPONSE_FILE}}"), ..kiro::Beside::default() };
+        let (agent, found) = accept(kiro::read(file(&text, "k.json", "k"), beside));
+        assert_eq!(found, warnings, "{tools}");
+        let setup = agent.setup;
+        (spellings(&setup.permission.allow).join(" "), setup.answers())
+    };
+    let own = "fs_read fs_write execute_bash use_aws knowledge introspect report_issue thinking todo_list";
+    assert_eq!(allowed(r#"["@builtin", "@git/*"]"#, &[]), (format!("{own} @git/*"), AnswersBy::File));
+    assert_eq!(allowed(r#"["fs_*"]"#, &[]), ("fs_read fs_write".to_owned(), AnswersBy::File));
+    assert_eq!(allowed(r#"["*_write", "r?ad"]"#, &[]), ("fs_write read".to_owned(), AnswersBy::File));
+    let no_file = "k.json:1:1: warning: allowedTools has no fs_write, so the agent answers by the tool submit_result and \
+                   not into a file";
+    let all = "k.json:1:49: warning: allowedTools: \"*\" is not honoured: Kiro knows no word for every tool (hint: write \
+               @builtin, and @SERVER for each server)";
+    assert_eq!(
+        allowed(r#"["*", "fs_read"]"#, &[no_file, all]),
+        ("fs_read".to_owned(), AnswersBy::SubmitResult)
+    );
+    let none = "k.json:1:49: warning: allowedTools: \"x_*\" matches no tool of Kiro's";
+    assert_eq!(allowed(r#"["x_*"]"#, &[no_file, none]), (String::new(), AnswersBy::SubmitResult));
+}
+
+#[test]
+fn keys_that_kiro_reads_itself_are_left_to_it() {
+    let text = r#"{"description": "sub-agent: d", "permissions": {}, "excludedTools": ["shell"], "includePowers": true}"#;
+    let (_, found) = accept(kiro::read(file(text, "k.json", "k"), kiro::Beside::default()));
+    assert_eq!(found, Vec::<String>::new());
+}
+
+#[test]
 fn broken_json_has_a_place() {
     let beside = kiro::Beside::default();
     let wrong =
