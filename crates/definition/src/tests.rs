@@ -88,7 +88,7 @@ fn all_problems_of_a_script_are_told() {
 - delegate: {agent: a b}
 - usage: {input_tokens: -1, cost_usd: much}
 ";
-    let rule = "1 to 64 letters, digits, '.', '_' or '-', beginning with a letter or digit";
+    let rule = "1 to 100 letters, digits, '.', '_' or '-', beginning with a letter, digit or '_'";
     refuse(
         text,
         &[

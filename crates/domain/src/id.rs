@@ -188,8 +188,9 @@ text_id!(
     /// The name under which an agent is asked for.
     AgentName,
     "agent name",
-    "1 to 64 letters, digits, '.', '_' or '-', beginning with a letter or digit",
-    |text| is_name(text, 64)
+    "1 to 100 letters, digits, '.', '_' or '-', beginning with a letter, digit or '_'",
+    // As sub-agents-mcp has it, but for what looks like an option.
+    |text| is_word(text, 100) && !text.starts_with(['.', '-'])
 );
 
 text_id!(
@@ -228,7 +229,10 @@ text_id!(
 );
 
 fn is_name(text: &str, max: usize) -> bool {
+    is_word(text, max) && text.as_bytes()[0].is_ascii_alphanumeric()
+}
+
+fn is_word(text: &str, max: usize) -> bool {
     (1..=max).contains(&text.len())
-        && text.as_bytes()[0].is_ascii_alphanumeric()
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'))
 }

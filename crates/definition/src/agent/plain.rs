@@ -56,13 +56,13 @@ pub fn read(agent_file: AgentFile<'_>, defaults: &PlainDefaults) -> (Option<Agen
     (agent, findings.finish())
 }
 
-/// Returns the first heading, else the first line that says something.
+/// Returns the first heading, with or without a space after its mark, else the first line that says something.
 pub(super) fn describe(body: &str) -> String {
     let mut lines = body.lines().map(str::trim).filter(|line| !line.is_empty());
     let first = lines.clone().next().unwrap_or_default();
     let heading = lines.find_map(|line| {
         let title = line.trim_start_matches('#');
-        (title.len() < line.len() && title.starts_with(' ')).then(|| title.trim())
+        (title.len() < line.len()).then(|| title.trim()).filter(|title| !title.is_empty())
     });
     heading.unwrap_or(first).to_owned()
 }

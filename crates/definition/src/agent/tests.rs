@@ -373,6 +373,7 @@ script: ../../etc/passwd
 ---
 ";
     let name_rule = "1 to 64 letters, digits, '.', '_' or '-', beginning with a letter or digit";
+    let agent_rule = "1 to 100 letters, digits, '.', '_' or '-', beginning with a letter, digit or '_'";
     let duration = "write for example 250ms, 30s, 5m or 1h30m; a number counts seconds";
     refuse(
         text,
@@ -396,7 +397,7 @@ script: ../../etc/passwd
             "shout.md:11:10: error: callers: expected a list, found the text \"main\" (hint: write [\"main\"])",
             "shout.md:12:1: error: the key \"callers\" stands twice (hint: the first one is on line 11)",
             &format!(
-                "shout.md:13:13: error: delegates: \"../x\" is not the name of an agent (hint: {name_rule})"
+                "shout.md:13:13: error: delegates: \"../x\" is not the name of an agent (hint: {agent_rule})"
             ),
             "shout.md:14:15: error: on_interrupt: expected end or resume, found the text \"resum\" (hint: did you \
              mean resume?)",
@@ -507,7 +508,7 @@ fn a_file_name_that_is_no_agent_name_needs_a_name_in_the_file() {
     let text = "---\ndescription: x\nbackend: upper\n---\n";
     let (agent, found) = read(AgentFile { stem: "my agent", ..file(text) });
     let found: Vec<String> = found.iter().map(ToString::to_string).collect();
-    let rule = "1 to 64 letters, digits, '.', '_' or '-', beginning with a letter or digit";
+    let rule = "1 to 100 letters, digits, '.', '_' or '-', beginning with a letter, digit or '_'";
     let expected =
         format!("shout.md:2:1: error: name: \"my agent\" is not the name of an agent (hint: {rule})");
     assert_eq!((agent, found), (None, vec![expected]));

@@ -47,14 +47,28 @@ fn a_plain_file_is_its_system_prompt_and_described_by_its_first_heading() {
 #[test]
 fn a_plain_file_without_a_heading_is_described_by_its_first_line() {
     let defaults = plain::PlainDefaults::default();
-    let text = "\nYou answer in verse.\n#not a heading\n";
+    let text = "\nYou answer in verse.\nOne # sign is no heading\n#\n";
     let (agent, _) = accept(plain::read(file(text, "poet.txt", "poet"), &defaults));
     assert_eq!(agent.description, "You answer in verse.");
+    let (agent, _) = accept(plain::read(file("Words\n#Title\n", "poet.txt", "poet"), &defaults));
+    assert_eq!(agent.description, "Title", "as sub-agents-mcp has it");
     // Frontmatter means nothing in such a file: it is text like any other.
     let (agent, _) = accept(plain::read(file("---\na: 1\n---\nx", "poet.txt", "poet"), &defaults));
     assert_eq!(agent.system_prompt, "---\na: 1\n---\nx");
     let empty = plain::read(file(" \n", "poet.txt", "poet"), &defaults);
     refuse(empty, &["poet.txt:1:1: error: the file is empty, so the agent has no system prompt"]);
+}
+
+#[test]
+fn names_of_sub_agents_mcp_are_names_here() {
+    let defaults = plain::PlainDefaults::default();
+    for name in ["_x", "a_B-9", &"n".repeat(100)] {
+        let (agent, _) = accept(plain::read(file("# Text", "f.md", name), &defaults));
+        assert_eq!(agent.name.as_str(), name);
+    }
+    for name in ["-x", ".x", "", &"n".repeat(101)] {
+        assert_eq!(plain::read(file("# Text", "f.md", name), &defaults).0, None, "{name}");
+    }
 }
 
 #[test]
