@@ -1,7 +1,7 @@
 //! Reads the agents of every folder that counts, and settles which definition of a name is used.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use definition::agent::plain::PlainDefaults;
@@ -15,14 +15,9 @@ use domain::permission::Level;
 
 use super::beside::{read_jarvis, read_kiro};
 use super::folders::{Folder, folders};
+use super::listing::{LEAVES_PROJECT, files};
 use super::text::{LEAVES, leaves_folder, read_text};
 use crate::env;
-
-/// The most agent files that are read from one folder.
-const FILES_MAX: usize = 1_000;
-const LEAVES_PROJECT: &str = "the folder leaves the project by a symbolic link, so it is not read";
-/// The agent of Jarvis that is the caller.
-const JARVIS_MAIN: &str = "main";
 
 /// The agents that there are, by name.
 #[derive(Debug, Default)]
@@ -36,7 +31,7 @@ pub(super) struct Agents {
 pub(super) fn read(project: &Path, diagnostics: &mut Vec<Diagnostic>) -> Agents {
     let mut agents = Agents::default();
     let defaults = plain_defaults(env::text, diagnostics);
-    for folder in folders(project) {
+    for folder in folders(project, diagnostics) {
         read_into(&mut agents, &folder, &defaults, diagnostics);
     }
     agents
@@ -138,146 +133,6 @@ fn enter(agent: Agent, agents: &mut Agents, diagnostics: &mut Vec<Diagnostic>) {
     agents.insert(agent.name.clone(), agent);
 }
 
-/// Returns the files of a folder that may define agents, in the order of their names.
-fn files(folder: &Folder, diagnostics: &mut Vec<Diagnostic>) -> Vec<PathBuf> {
-    let depth = match folder.format {
-        // These sort their files into folders; the name stands in the file.
-        Format::Claude | Format::Directive => 3,
-        Format::Jarvis
-        | Format::Volery
-        | Format::Plain
-        | Format::DotAgents
-        | Format::Kiro
-        | Format::Cursor
-        | Format::Codex
-        | Format::Gemini
-        | Format::Opencode
-        | Format::Copilot => 0,
-    };
-    if !folder.path.is_dir() {
-        return Vec::new();
-    }
-    if let Some(within) = &folder.within
-        && leaves_folder(&folder.path, within)
-    {
-        diagnostics.push(Diagnostic::error(&folder.path.display().to_string(), LEAVES_PROJECT));
-        return Vec::new();
-    }
-    let mut paths = match folder.format {
-        Format::Jarvis => jarvis_files(&folder.path),
-        Format::Volery
-        | Format::Plain
-        | Format::DotAgents
-        | Format::Kiro
-        | Format::Directive
-        | Format::Claude
-        | Format::Cursor
-        | Format::Codex
-        | Format::Gemini
-        | Format::Opencode
-        | Format::Copilot => {
-            let mut found = Vec::new();
-            collect(&folder.path, depth, &folder.path, &mut found, diagnostics);
-            found
-        }
-    };
-    paths.retain(|path| is_definition(folder.format, path));
-    paths.sort();
-    if folder.format == Format::Opencode {
-        name_deeper(&folder.path, diagnostics);
-    }
-    if matches!(folder.format, Format::Plain | Format::DotAgents) {
-        drop_hidden_texts(&mut paths, diagnostics);
-    }
-    if paths.len() > FILES_MAX {
-        let message = format!("only the first {FILES_MAX} of {} agent files are read", paths.len());
-        diagnostics.push(Diagnostic::warning(&folder.path.display().to_string(), message));
-        paths.truncate(FILES_MAX);
-    }
-    paths
-}
-
-fn collect(
-    folder: &Path,
-    depth: usize,
-    top: &Path,
-    paths: &mut Vec<PathBuf>,
-    diagnostics: &mut Vec<Diagnostic>,
-) {
-    let Ok(entries) = std::fs::read_dir(folder) else { return };
-    for path in entries.filter_map(Result::ok).map(|entry| entry.path()) {
-        if paths.len() > FILES_MAX * 4 {
-            return;
-        }
-        match path.is_dir() {
-            true if depth > 0 && path.is_symlink() && leaves_folder(&path, top) => {
-                diagnostics.push(Diagnostic::error(&path.display().to_string(), LEAVES));
-            }
-            true if depth > 0 => collect(&path, depth - 1, top, paths, diagnostics),
-            true => {}
-            false => paths.push(path),
-        }
-    }
-}
-
-/// opencode calls an agent in a folder below `FOLDER/NAME`, which is no name of an agent here.
-fn name_deeper(folder: &Path, diagnostics: &mut Vec<Diagnostic>) {
-    let (mut found, mut unread) = (Vec::new(), Vec::new());
-    collect(folder, 3, folder, &mut found, &mut unread);
-    found.retain(|path| path.parent() != Some(folder) && is_definition(Format::Opencode, path));
-    found.sort();
-    for path in found.into_iter().take(FILES_MAX) {
-        let message = "an agent in a folder below is not read; move the file up";
-        diagnostics.push(Diagnostic::warning(&path.display().to_string(), message));
-    }
-}
-
-/// Returns `NAME/agent.md` of a folder whose name many projects use for something else.
-fn jarvis_files(folder: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
-    let folders = entries.filter_map(Result::ok).filter(|entry| entry.file_name() != JARVIS_MAIN);
-    folders
-        .map(|entry| entry.path().join("agent.md"))
-        .filter(|path| path.symlink_metadata().is_ok())
-        .collect()
-}
-
-fn is_definition(format: Format, path: &Path) -> bool {
-    let part =
-        |part: Option<&std::ffi::OsStr>| part.and_then(|part| part.to_str()).unwrap_or_default().to_owned();
-    let (stem, extension) = (part(path.file_stem()), part(path.extension()));
-    let wanted: &[&str] = match format {
-        Format::Volery
-        | Format::Claude
-        | Format::Cursor
-        | Format::Gemini
-        | Format::Opencode
-        | Format::Copilot
-        | Format::Jarvis
-        | Format::Directive => &["md"],
-        Format::Plain | Format::DotAgents => &["md", "txt"],
-        Format::Codex => &["toml"],
-        Format::Kiro => &["json"],
-    };
-    // A folder's own explanation is no agent; sub-agents-mcp alone takes every file for one.
-    let explains = stem.eq_ignore_ascii_case("readme") && format != Format::Plain;
-    wanted.contains(&extension.as_str()) && !explains
-}
-
-/// Of two files with one name, the markdown counts.
-fn drop_hidden_texts(paths: &mut Vec<PathBuf>, diagnostics: &mut Vec<Diagnostic>) {
-    let all: BTreeSet<PathBuf> = paths.iter().cloned().collect();
-    paths.retain(|path| {
-        let markdown = path.with_extension("md");
-        let hidden = path.extension().is_some_and(|extension| extension == "txt") && all.contains(&markdown);
-        if hidden {
-            let message = format!("{} is used instead of this file", markdown.display());
-            diagnostics.push(Diagnostic::warning(&path.display().to_string(), message));
-        }
-        !hidden
-    });
-}
-
 fn read_agent(
     folder: &Folder,
     path: &Path,
@@ -357,9 +212,15 @@ fn plain_defaults(
             Err(_) => wrong(env::AGENT_TYPE, &value),
         }
     }
-    let word = |value: &String| !value.starts_with('-') && !value.chars().any(char::is_control);
-    defaults.model = variable(env::AGENT_MODEL).filter(word);
-    defaults.effort = variable(env::AGENT_EFFORT).filter(word);
+    // These become arguments of a program, which must not look like options.
+    let is_word = |value: &str| !value.starts_with('-') && !value.chars().any(char::is_control);
+    for (name, place) in [(env::AGENT_MODEL, &mut defaults.model), (env::AGENT_EFFORT, &mut defaults.effort)]
+    {
+        match variable(name) {
+            Some(value) if !is_word(&value) => wrong(name, &value),
+            value => *place = value,
+        }
+    }
     if let Some(value) = variable(env::AGENT_PERMISSION) {
         let levels = [Level::ReadOnly, Level::SafeEdit, Level::Yolo];
         defaults.level = levels.into_iter().find(|level| level.as_str() == value);

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use domain::agent::{Format, Layer};
+use domain::diagnostic::Diagnostic;
 
 use crate::env;
 
@@ -56,7 +57,7 @@ pub fn own_folder(project: Option<&str>) -> Option<PathBuf> {
 }
 
 /// Returns every folder that counts for a project, in the order of precedence.
-pub(super) fn folders(project: &Path) -> Vec<Folder> {
+pub(super) fn folders(project: &Path, diagnostics: &mut Vec<Diagnostic>) -> Vec<Folder> {
     let home = env::home();
     let prompts = |base: Option<&Path>| base.map(|base| base.join(KIRO_PROMPTS));
     let user_prompts: Vec<PathBuf> = prompts(home.as_deref()).into_iter().collect();
@@ -83,7 +84,7 @@ pub(super) fn folders(project: &Path) -> Vec<Folder> {
     let mut all: Vec<Folder> =
         of_user.filter(|folder| !in_project.iter().any(|own| own.path == folder.path)).collect();
     all.extend(in_project);
-    all.extend(named_folders());
+    all.extend(named_folders(diagnostics));
     all
 }
 
@@ -111,10 +112,16 @@ fn user_folders(home: Option<&Path>) -> Vec<(Format, PathBuf)> {
 }
 
 /// Folders that whoever started us named, as sub-agents-mcp and its sibling are told theirs.
-fn named_folders() -> Vec<Folder> {
+fn named_folders(diagnostics: &mut Vec<Diagnostic>) -> Vec<Folder> {
     let named = [(Format::DotAgents, env::SUB_AGENTS_DIR), (Format::Plain, env::AGENTS_DIR)];
     let folders = named.into_iter().filter_map(|(format, variable)| {
-        let path = env::directory(variable)?;
+        let path = PathBuf::from(env::get(variable).filter(|path| !path.is_empty())?);
+        if path.is_relative() {
+            let message =
+                format!("{variable} is {path:?}, which is no absolute path, so no agents are read from it");
+            diagnostics.push(Diagnostic::warning("(environment)", message));
+            return None;
+        }
         Some(Folder { path, format, layer: Layer::Environment, within: None, prompts: Prompts::default() })
     });
     folders.collect()

@@ -5,6 +5,7 @@ mod agents;
 mod beside;
 mod files;
 mod folders;
+mod listing;
 pub mod programs_of_projects;
 mod project;
 mod text;

@@ -8,6 +8,9 @@ use domain::diagnostic::Diagnostic;
 /// What is said of a link that leads out of its folder.
 pub(super) const LEAVES: &str = "the symbolic link leaves its folder, so it is not read";
 
+/// What is said of a link to something that is not there.
+pub(super) const NOWHERE: &str = "the symbolic link leads nowhere";
+
 /// Tells whether a path leads out of a folder once its links are followed.
 pub(super) fn leaves_folder(path: &Path, folder: &Path) -> bool {
     match (path.canonicalize(), folder.canonicalize()) {
@@ -22,7 +25,10 @@ pub(super) fn read_text(path: &Path, diagnostics: &mut Vec<Diagnostic>) -> Optio
     let shown = path.display().to_string();
     let bytes = match plain_file::bytes(path, definition::FILE_BYTES_MAX as u64) {
         Ok(bytes) => bytes,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            diagnostics.extend(path.is_symlink().then(|| Diagnostic::error(&shown, NOWHERE)));
+            return None;
+        }
         Err(error) => {
             diagnostics.push(Diagnostic::error(&shown, format!("could not read it: {error}")));
             return None;

@@ -209,6 +209,49 @@ fn links_that_leave_their_folder_are_refused() {
 }
 
 #[test]
+fn what_is_passed_over_is_named() {
+    let stage = Stage::new();
+    let link = |target: &Path, place: &str| {
+        let place = stage.project().join(place);
+        std::fs::create_dir_all(place.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(target, place).unwrap();
+    };
+    link(Path::new("agents"), ".cursor/agents");
+    link(Path::new("absent"), ".gemini/agents");
+    link(Path::new("absent.md"), ".claude/agents/gone.md");
+    in_project(&stage, ".claude/agents/1/2/3/fine.md", "---\nname: fine\ndescription: d\n---\n");
+    in_project(&stage, ".claude/agents/1/2/3/4/deep.md", "---\nname: deep\ndescription: d\n---\n");
+    for number in 0..20_001 {
+        std::fs::create_dir_all(stage.project().join(".codex/agents")).unwrap();
+        std::fs::write(stage.project().join(format!(".codex/agents/{number}.txt")), "").unwrap();
+    }
+    let check = |variables: &[(&str, &str)]| {
+        let mut command = stage.command(["agents", "check"]);
+        said(command.envs(variables.iter().copied()).output().unwrap()).exits(1).stdout
+    };
+    let checked = check(&[("AGENTS_DIR", "relative"), ("AGENT_MODEL", "-x"), ("AGENT_EFFORT", "--y")]);
+    for said in [
+        ".cursor/agents: warning: could not look into it: ",
+        ".gemini/agents: warning: the symbolic link leads nowhere",
+        ".claude/agents/gone.md: error: the symbolic link leads nowhere",
+        ".claude/agents/1/2/3/4: warning: only 3 folders below each other are read; move its agents up",
+        ".codex/agents: warning: it holds more than 20000 files and folders; the rest is not read",
+        "(environment): warning: AGENTS_DIR is \"relative\", which is no absolute path, so no agents are read from it",
+        "(environment): warning: AGENT_MODEL is \"-x\", which means nothing",
+        "(environment): warning: AGENT_EFFORT is \"--y\", which means nothing",
+    ] {
+        assert_eq!(checked.matches(said).count(), 1, "{said}: {checked}");
+    }
+    let absent = stage.path("absent");
+    let checked = check(&[("AGENTS_DIR", absent.to_str().unwrap())]);
+    let said =
+        format!("{}: warning: there is no such folder, so no agents are read from it", absent.display());
+    assert!(checked.contains(&said), "{checked}");
+    let names: Vec<Value> = listed(&stage).iter().map(|agent| agent["name"].clone()).collect();
+    assert_eq!(names, [json!("fine")]);
+}
+
+#[test]
 fn folders_beside_an_agent_do_not_lead_elsewhere() {
     let stage = Stage::new();
     let elsewhere = stage.path("home/elsewhere");
