@@ -90,7 +90,10 @@ pub enum Refusal {
     PromptTooLong { bytes: usize },
     #[error("agent {agent} cannot be given these inputs: {}", problems.join("; "))]
     Inputs { agent: AgentName, problems: Vec<String> },
-    #[error("agent {agent} may not be called by {caller}; it allows {}", allowed.join(", "))]
+    #[error(
+        "agent {agent} may not be called by {caller}; it allows {}",
+        if allowed.is_empty() { "nobody".to_owned() } else { allowed.join(", ") }
+    )]
     CallerNotAllowed { agent: AgentName, caller: String, allowed: Vec<String> },
     #[error("agent {parent} may not delegate to {agent}")]
     MayNotDelegate { parent: AgentName, agent: AgentName },

@@ -37,7 +37,13 @@ fn read_fields(
     }
     agent.setup.vendor_agent = Some(stem.to_owned());
     let targets = [("vscode", false), ("github-copilot", true)];
-    let target = fields.take("target").and_then(|node| choice(node, "target", &targets, findings));
+    let mut is_meant = true;
+    if let Some(node) = fields.take("target") {
+        is_meant = choice(node, "target", &targets, findings).unwrap_or(true);
+        if !is_meant {
+            findings.warning(node.place, "target: the agent is meant for vscode alone, so it is left out");
+        }
+    }
     let unhonoured = [
         ("disable-model-invocation", "whoever lists agents may also ask for them"),
         ("user-invocable", "whoever lists agents may also ask for them"),
@@ -49,7 +55,7 @@ fn read_fields(
     ];
     take_unhonoured(&mut fields, &unhonoured, findings);
     fields.close(findings);
-    target.unwrap_or(true).then_some(agent)
+    is_meant.then_some(agent)
 }
 
 /// Editors take a list of models in the order of preference.

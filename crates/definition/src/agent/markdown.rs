@@ -29,6 +29,12 @@ pub(super) fn read(
     let mut findings = Findings::new(agent_file.file, &text);
     let opened = open(&text, frontmatter, &mut findings);
     let agent = opened.and_then(|(node, body)| {
+        if let (Format::Gemini, Shape::List(_)) = (format, &node.shape) {
+            let hint =
+                "give each agent that shall be run a file of its own, with kind: local and a system prompt";
+            findings.error_with_hint(node.place, "a list is for remote agents, which cannot be run", hint);
+            return None;
+        }
         let fields = Fields::open(&node, "", &mut findings)?;
         let mut agent = read(fields, agent_file, &mut findings)?;
         body.trim().clone_into(&mut agent.system_prompt);

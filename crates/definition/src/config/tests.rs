@@ -371,6 +371,13 @@ fn several_errors_of_syntax_are_told_at_once() {
 }
 
 #[test]
+fn what_goes_too_deep_is_told_once() {
+    let text = format!("a = {}{}\n", "[".repeat(200), "]".repeat(200));
+    let told = "c.toml:1:85: error: not valid TOML: cannot recurse further; max recursion depth met";
+    check(&text, &[told]);
+}
+
+#[test]
 fn a_project_cannot_set_what_concerns_the_whole_machine() {
     let text = "[retention]\nrecord = 0\n[slots]\ncount = 9\n[run]\ncontainment = \"strict\"\n";
     let (layer, found) = read(ConfigFile { layer: Layer::Project, ..file(text) });

@@ -1,6 +1,8 @@
 //! TOML text to the tree. The parser recovers from errors, so all errors of syntax are reported at once; what it
 //! recovered is not used, because half a command is not the command that somebody wrote.
 
+use std::collections::BTreeSet;
+
 use ::toml::Spanned;
 use ::toml::de::{DeInteger, DeTable, DeValue};
 
@@ -10,9 +12,13 @@ use super::{Entry, Findings, Node, Place, Shape};
 pub(crate) fn read_toml(text: &str, findings: &mut Findings<'_>) -> Option<Node> {
     let (document, errors) = DeTable::parse_recoverable(text);
     let valid = errors.is_empty();
+    let mut reported: BTreeSet<(u32, String)> = BTreeSet::new();
     for error in errors {
         let place = error.span().map_or(Place::START, |span| findings.place_of(span.start));
-        findings.error(place, format!("not valid TOML: {}", error.message()));
+        // What goes too deep is reported anew for each level that follows.
+        if reported.insert((place.line, error.message().to_owned())) {
+            findings.error(place, format!("not valid TOML: {}", error.message()));
+        }
     }
     let document = Some(document).filter(|_| valid)?;
     Some(Node { place: Place::START, shape: Shape::Map(entries(document.get_ref(), findings)) })

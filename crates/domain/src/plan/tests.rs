@@ -147,6 +147,9 @@ fn allowed_callers_match_roots_as_main_and_children_by_their_agent() {
     assert!(matches!(refused, Refusal::CallerNotAllowed { .. }), "{refused}");
     only_main.callers = Callers::Only(vec!["shout".to_owned()]);
     assert!(plan(&only_main, order("x"), place(Some(parent(root())))).is_ok());
+    only_main.callers = Callers::Only(Vec::new());
+    let refused = plan(&only_main, order("x"), place(None)).unwrap_err().to_string();
+    assert_eq!(refused, "agent shout may not be called by main; it allows nobody");
 }
 
 #[test]

@@ -208,6 +208,10 @@ You read.
     let expected = "f:3:7: error: kind: a remote agent cannot be run (hint: give the agent a kind: local and a system \
                     prompt)";
     assert_eq!(read(gemini::read, "a", remote), (None, vec![expected.to_owned()]));
+    let several = "---\n- name: a\n  kind: remote\n- name: b\n  kind: remote\n---\n";
+    let expected = "f:2:1: error: a list is for remote agents, which cannot be run (hint: give each agent that shall be \
+                    run a file of its own, with kind: local and a system prompt)";
+    assert_eq!(read(gemini::read, "a", several), (None, vec![expected.to_owned()]));
 }
 
 #[test]
@@ -358,7 +362,8 @@ You write.
     assert_eq!(agent.setup.tools, texts(&["read", "edit", "docs/search"]));
     assert_eq!(agent.setup.mcp_servers[0].variables(), ["DOCS_KEY"]);
     let for_editor = "---\ndescription: x\ntarget: vscode\n---\n";
-    assert_eq!(read(copilot::read, "a", for_editor), (None, Vec::new()));
+    let left_out = "f:3:9: warning: target: the agent is meant for vscode alone, so it is left out";
+    assert_eq!(read(copilot::read, "a", for_editor), (None, vec![left_out.to_owned()]));
     let all = accept(copilot::read, "a", "---\ndescription: x\ntools: ['*']\n---\n", &[]);
     assert_eq!(all.setup.tools, None);
 }
