@@ -73,6 +73,14 @@ pub(super) fn allows(permission: &Permission, tool: &str) -> bool {
     matches!(permission.decide(tool, &Value::Null, "/"), Ruling::Allow(_))
 }
 
+/// Tells whether some tool of an agent's server may be used, asked about or not.
+pub(super) fn may_use(permission: &Permission, server: &str) -> bool {
+    let speaks = |rule: &Rule| matches!(rule.kind(), ToolKind::Mcp { server: named, .. } if named == server);
+    let some_tool = format!("mcp__{server}__tool");
+    permission.allow.iter().chain(&permission.ask).any(speaks)
+        || !matches!(permission.decide(&some_tool, &Value::Null, "/"), Ruling::Deny(_))
+}
+
 /// Names the rules that Codex gives nobody a chance to follow.
 pub(super) fn unenforceable(permission: &Permission) -> Vec<String> {
     let lists = [("ask", &permission.ask), ("deny", &permission.deny)];

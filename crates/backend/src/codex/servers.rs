@@ -38,8 +38,9 @@ impl Servers {
             let mut entry = servers.entry(server).map_err(|reason| {
                 format!("the MCP server {} cannot be given to codex: {reason}", server.name)
             })?;
-            // An optional server that is not there after a second would be missing without a word.
-            entry.insert("required".to_owned(), json!(true));
+            // An optional server that is not there after a second would be missing without a word. One of which nothing
+            // may be used is not worth the wait, nor the run.
+            entry.insert("required".to_owned(), json!(grant::may_use(&spec.setup.permission, &server.name)));
             entry.insert("startup_timeout_sec".to_owned(), json!(STARTUP_SECONDS));
             entry.insert("default_tools_approval_mode".to_owned(), json!(asking.of_tools()));
             if let Some(tools) = &server.tools {

@@ -489,6 +489,20 @@ fn servers_get_their_secrets_by_name_and_commands_do_not_see_them() {
 }
 
 #[test]
+fn a_server_of_which_nothing_may_be_used_cannot_fail_a_run() {
+    let required = |allow: &[&str]| {
+        let (thread, _) = sent(|spec| {
+            spec.setup.mcp_servers = vec![server("s", &[])];
+            spec.setup.permission.level = Some(Level::ReadOnly);
+            spec.setup.permission.allow = allow.iter().map(|rule| rule.parse().unwrap()).collect();
+        });
+        thread["config"]["mcp_servers"]["s"]["required"].clone()
+    };
+    assert_eq!((required(&[]), required(&["mcp__t"])), (json!(false), json!(false)));
+    assert_eq!((required(&["mcp__s"]), required(&["mcp__s__look"])), (json!(true), json!(true)));
+}
+
+#[test]
 fn settings_of_servers_that_codex_cannot_take_are_refused_with_the_reason() {
     let reason = |servers: Vec<McpServer>| {
         prepare(|spec| spec.setup.mcp_servers = servers).err().expect("a refusal").reason

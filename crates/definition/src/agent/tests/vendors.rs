@@ -161,6 +161,7 @@ env_vars = [\"LOCAL_TOKEN\"]
     assert_eq!(docs.transport, Transport::Http { url: "https://docs.example/mcp".into(), headers });
     assert_eq!(docs.timeout_ms, Some(20_000));
     assert_eq!(local.variables(), ["LOCAL_TOKEN"]);
+    assert_eq!(spellings(&agent.setup.permission.allow), ["mcp__docs", "mcp__local"]);
 }
 
 #[test]

@@ -18,6 +18,7 @@ mod kiro_acp;
 mod kiro_agents;
 mod leftovers;
 mod loose_settings;
+mod own_words;
 mod place;
 mod seat;
 mod set_up;
