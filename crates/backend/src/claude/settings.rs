@@ -60,7 +60,11 @@ fn asked(spec: &RunSpec) -> Vec<String> {
     let leveled = matches!(permission.level, Some(Level::ReadOnly | Level::SafeEdit));
     let of_kinds = TOOLS
         .iter()
-        .filter(|(kind, _)| (leveled && BEYOND_LEVELS.contains(kind)) || restricts(permission, *kind))
+        .filter(|(kind, _)| {
+            (leveled && BEYOND_LEVELS.contains(kind))
+                || restricts(permission, *kind)
+                || names_callees(permission, *kind)
+        })
         .flat_map(|(_, tools)| tools.iter().map(|tool| (*tool).to_owned()));
     let servers = spec.setup.mcp_servers.iter().map(|server| server.name.as_str());
     let of_servers = servers
@@ -78,6 +82,13 @@ fn restricting(permission: &Permission) -> impl Iterator<Item = &Rule> {
 
 fn restricts(permission: &Permission, kind: ToolKind<'_>) -> bool {
     restricting(permission).any(|rule| rule.kind() == kind || rule.kind() == ToolKind::Everything)
+}
+
+/// Tells whether only some agents may be called, since Claude Code calls any without asking.
+fn names_callees(permission: &Permission, kind: ToolKind<'_>) -> bool {
+    let named = |rule: &Rule| rule.kind() == ToolKind::Delegate && rule.pattern().is_some();
+    let all = |rule: &Rule| rule.kind() == ToolKind::Delegate && rule.pattern().is_none();
+    kind == ToolKind::Delegate && permission.allow.iter().any(named) && !permission.allow.iter().any(all)
 }
 
 fn restricts_server(permission: &Permission, server: &str) -> bool {

@@ -8,7 +8,8 @@ use domain::setup::{Isolation, PromptMode};
 use super::AgentFile;
 use super::markdown::{self, Frontmatter};
 use super::servers::read_servers;
-use super::setup::{names, read_effort, read_rules, take_turns};
+use super::setup::{read_effort, read_rules, take_turns};
+use super::tools::take_tools;
 use super::values::{ONLY_LOOKS, take_description, take_inherited_model, take_unhonoured, vendor_agent};
 use crate::text::{Fields, Findings, choice};
 
@@ -50,10 +51,6 @@ fn read_fields(
     agent.model = take_inherited_model(&mut fields, findings);
     let setup = &mut agent.setup;
     setup.prompt_mode = PromptMode::Replace;
-    setup.tools = fields.take("tools").map(|node| names(node, "tools", findings));
-    if setup.tools.as_deref() == Some(&["*".to_owned()]) {
-        setup.tools = None;
-    }
     if let Some(node) = fields.take("disallowedTools") {
         setup.permission.deny = read_rules(node, "disallowedTools", findings);
     }
@@ -66,6 +63,10 @@ fn read_fields(
             ),
             Some(Mode::Plain) | None => {}
         }
+    }
+    setup.tools = take_tools(&mut fields, &mut setup.permission, findings);
+    if setup.tools.as_deref() == Some(&["*".to_owned()]) {
+        setup.tools = None;
     }
     setup.max_turns = take_turns(&mut fields, "maxTurns", findings);
     setup.effort = fields.take("effort").and_then(|node| read_effort(node, findings));

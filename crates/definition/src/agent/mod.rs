@@ -9,6 +9,7 @@ mod named;
 mod opencode_permission;
 mod servers;
 mod setup;
+mod tools;
 mod values;
 
 pub mod volery;

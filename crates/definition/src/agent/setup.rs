@@ -7,6 +7,7 @@ use domain::setup::{
 
 use super::accept::read_accept;
 use super::servers::read_servers;
+use super::tools::take_tools;
 use super::values::{read_backend, read_model, read_word};
 use crate::text::{
     Bounds, Fields, Findings, Node, Shape, amount, choice, flag, list, quoted, text, text_or_list,
@@ -23,13 +24,15 @@ pub(super) fn take_setup(fields: &mut Fields<'_>, findings: &mut Findings<'_>) -
     let contexts = [("load", Context::Load), ("none", Context::None)];
     let isolations = [("none", Isolation::None), ("worktree", Isolation::Worktree)];
     let permission = fields.take("permission").map(|node| read_permission(node, "permission", findings));
+    let mut permission = permission.unwrap_or_default();
+    let tools = take_tools(fields, &mut permission, findings);
     let servers = fields.take("mcp_servers").map(|node| read_servers(node, "mcp_servers", findings));
     let mut setup = Setup {
         effort: fields.take("effort").and_then(|node| read_effort(node, findings)),
         temperature: fields.take("temperature").and_then(|node| read_temperature(node, findings)),
-        permission: permission.unwrap_or_default(),
+        permission,
         unenforceable: take_choice(fields, "unenforceable", &answers, findings),
-        tools: fields.take("tools").map(|node| names(node, "tools", findings)),
+        tools,
         prompt_mode: take_choice(fields, "prompt_mode", &modes, findings),
         context: take_choice(fields, "context", &contexts, findings),
         mcp_servers: servers.unwrap_or_default(),

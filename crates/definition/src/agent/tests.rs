@@ -182,7 +182,7 @@ fn full_setup() -> Setup {
             deny: rules(&["Edit(src/**)", "mcp__mail__send"]),
         },
         unenforceable: Unenforceable::Warn,
-        tools: Some(strings(&["Read", "Bash(git log:*)", "mcp__mail"])),
+        tools: Some(strings(&["Read", "Bash", "mcp__mail"])),
         prompt_mode: PromptMode::Replace,
         context: Context::None,
         mcp_servers: vec![server("mail", mail), server("docs", docs)],

@@ -91,6 +91,11 @@ impl Usage<'_> {
                 ToolKind::Read | ToolKind::Edit | ToolKind::Search => {
                     self.path().is_some_and(|path| matches_path(pattern, &path, self.directory))
                 }
+                // Claude writes the agents that may be called behind the tool, with commas.
+                ToolKind::Delegate => {
+                    let callee = self.input.get("subagent_type").and_then(Value::as_str);
+                    callee.is_some_and(|callee| pattern.split(',').any(|name| name.trim() == callee))
+                }
                 _ => false,
             }
     }
@@ -254,6 +259,15 @@ mod tests {
         assert_eq!(edit("docs/README.md"), "deny");
         assert_eq!(edit("src/../secret"), "deny");
         assert_eq!(edit("/etc/src/x"), "deny");
+    }
+
+    #[test]
+    fn a_rule_about_delegation_allows_those_that_it_names() {
+        let rules = permission(None, &["Agent(worker, researcher)"], &[], &[]);
+        let ask = |callee: &str| word(&rules, "Agent", &json!({"subagent_type": callee, "prompt": "worker"}));
+        assert_eq!((ask("worker"), ask("researcher")), ("allow", "allow"));
+        assert_eq!((ask("work"), ask("general-purpose"), ask("")), ("ask", "ask", "ask"));
+        assert_eq!(word(&rules, "Task", &json!({"prompt": "worker"})), "ask");
     }
 
     #[test]

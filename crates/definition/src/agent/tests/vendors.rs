@@ -77,13 +77,38 @@ You find causes.
     assert_eq!(agent.description, "Finds the cause of failures. Use it when: a test fails");
     assert_eq!(agent.system_prompt, "You find causes.");
     let setup = agent.setup;
-    let tools = ["Read", "Grep", "Bash(git log:*)", "Agent(helper, other)", "mcp__tracker__*"];
-    assert_eq!(setup.tools, texts(&tools));
+    assert_eq!(setup.tools, texts(&["Read", "Grep", "Bash", "Agent", "mcp__tracker__*"]));
+    assert_eq!(spellings(&setup.permission.allow), ["Bash(git log:*)", "Agent(helper, other)"]);
     assert_eq!(spellings(&setup.permission.deny), ["Write", "Edit"]);
     assert_eq!(setup.permission.level, Some(Level::ReadOnly));
     assert_eq!((setup.max_turns, setup.effort.as_deref()), (Some(8), Some("high")));
     assert_eq!((setup.isolation, setup.prompt_mode), (Isolation::Worktree, PromptMode::Replace));
     assert_eq!((setup.mcp_servers.len(), setup.mcp_servers[0].name.as_str()), (1, "tracker"));
+}
+
+#[test]
+fn a_tool_that_nothing_holds_to_its_pattern_is_left_out() {
+    let tools = |mode: &str, tools: &str, warnings: &[&str]| {
+        let text = format!("---\nname: a\ndescription: b\npermissionMode: {mode}\ntools: {tools}\n---\n");
+        let setup = accept(claude::read, "a", &text, warnings).setup;
+        let rules = spellings(&setup.permission.allow).join(" ");
+        format!("{} | {rules}", setup.tools.unwrap().join(" "))
+    };
+    let left_out = |spelling: &str, tool: &str| {
+        format!(
+            "f:5:8: warning: tools: \"{spelling}\" is left out: the permission allows more of {tool} than stands in the \
+             parentheses (hint: write {tool} to give the agent all of it, or a stricter permission)"
+        )
+    };
+    let two = "Bash(git log:*), Bash(git diff:*), Read";
+    assert_eq!(tools("default", two, &[]), "Bash Read | Bash(git log:*) Bash(git diff:*)");
+    let bash = left_out("Bash(git log:*)", "Bash");
+    assert_eq!(tools("bypassPermissions", "Read, Bash(git log:*)", &[&bash]), "Read | ");
+    let edit = left_out("Edit(docs/**)", "Edit");
+    assert_eq!(tools("default", "Read, Edit(docs/**)", &[&edit]), "Read | ");
+    assert_eq!(tools("plan", "Read, Edit(docs/**)", &[]), "Read Edit | Edit(docs/**)");
+    let read = left_out("Read(src/**)", "Read");
+    assert_eq!(tools("plan", "Read(src/**)", &[&read]), " | ");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use model_server::Reply;
 use serde_json::json;
 
 use super::place::Place;
+use crate::stage::git;
 
 fn write(path: &Path, text: &str) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -54,4 +55,47 @@ fn the_servers_of_a_file_of_codex_are_used_in_its_read_only_sandbox() {
     assert!(mark.exists(), "the server was not called: {run}");
     assert!(!made.exists(), "the sandbox does not hold: {run}");
     assert!(!run["warnings"].to_string().contains("no tool of the MCP server"), "{run}");
+}
+
+#[test]
+fn what_claude_code_may_use_a_tool_for_can_stand_behind_its_name() {
+    let Some(place) = Place::make_for(&["claude"], "formats", Vec::new()) else { return };
+    let project = place.stage.project();
+    let command =
+        |command: &str| Reply::call("Bash", json!({"command": command, "description": "for a test"}));
+    let agent = |kind: &str| {
+        let input =
+            json!({"subagent_type": kind, "description": "counts", "prompt": format!("I am {kind}.")});
+        Reply::call("Agent", input)
+    };
+    let script = [
+        command("git log --oneline"),
+        command("touch made.txt"),
+        agent("general-purpose"),
+        agent("counter"),
+        Reply::say("Three.").always(),
+    ];
+    place.offline.server().add(script);
+    git(&project, &["init", "-q"]);
+    git(&project, &["commit", "--allow-empty", "-m", "herons came"]);
+    write(
+        &project.join(".claude/agents/counter.md"),
+        "---\nname: counter\ndescription: Counts\n---\nCount.\n",
+    );
+    let text = "---\nname: worker\ndescription: Asks\n\
+                tools: Read, Agent(counter, researcher), Bash(git log:*)\npermissionMode: dontAsk\n---\nAsk.\n";
+    write(&project.join(".claude/agents/worker.md"), text);
+    let run = place.run("How many?", &[]);
+    assert_eq!(run["status"], json!("succeeded"), "{run}");
+    let asks = place.offline.server().asks();
+    let mut offered = asks[0].tools.clone();
+    offered.sort();
+    // It stands for tools that are looked for, of which there are none here.
+    offered.retain(|tool| tool != "DeferredToolPlaceholder");
+    assert_eq!(offered, ["Agent", "Bash", "Read"], "{run}");
+    let told = |text: &str| asks.iter().any(|ask| format!("{:?}", ask.messages).contains(text));
+    assert!(told("herons came"), "{asks:?}");
+    assert!(!project.join("made.txt").exists(), "{run}");
+    let began = |kind: &str| asks.iter().any(|ask| ask.last_user_text().contains(&format!("I am {kind}.")));
+    assert!(began("counter") && !began("general-purpose"), "{asks:?}");
 }

@@ -1,0 +1,51 @@
+//! The list of the tools that an agent has, in which some files also write what a tool may be used for.
+
+use domain::permission::{Permission, Rule, Ruling};
+
+use super::setup::names;
+use crate::text::{Fields, Findings, quoted};
+
+/// Takes the names of the only tools that an agent has. What stands in parentheses behind a name becomes a rule that
+/// allows this use; a tool that the rest of the permission does not hold to it is left out.
+pub(super) fn take_tools(
+    fields: &mut Fields<'_>,
+    permission: &mut Permission,
+    findings: &mut Findings<'_>,
+) -> Option<Vec<String>> {
+    let node = fields.take("tools")?;
+    let mut tools: Vec<String> = Vec::new();
+    for name in names(node, "tools", findings) {
+        let patterned = name.parse::<Rule>().ok().filter(|rule| rule.pattern().is_some());
+        let bare = match patterned {
+            None => name,
+            Some(rule) if is_held(&rule, permission) => {
+                let bare = rule.tool().to_owned();
+                if !permission.allow.contains(&rule) {
+                    permission.allow.push(rule);
+                }
+                bare
+            }
+            Some(rule) => {
+                let message = format!(
+                    "tools: {} is left out: the permission allows more of {} than stands in the parentheses",
+                    quoted(rule.spelling()),
+                    rule.tool()
+                );
+                let hint =
+                    format!("write {} to give the agent all of it, or a stricter permission", rule.tool());
+                findings.warning_with_hint(node.place, message, &hint);
+                continue;
+            }
+        };
+        if !tools.contains(&bare) {
+            tools.push(bare);
+        }
+    }
+    Some(tools)
+}
+
+/// Tells whether uses of a tool that a rule does not speak of would be denied or asked about.
+fn is_held(rule: &Rule, permission: &Permission) -> bool {
+    let somewhere = serde_json::json!({"path": "x", "command": "x"});
+    !matches!(permission.decide(rule.tool(), &somewhere, "/"), Ruling::Allow(_))
+}
