@@ -91,7 +91,7 @@ const RECORDED: [Recorded; 16] = [
     Recorded {
         kind: "kiro",
         folder: "kiro",
-        succeeds: |stderr| stderr.as_str().is_some_and(|text| kept::plain(text).contains("Credits:")),
+        succeeds: |part| part.as_str().is_some_and(|text| kept::plain(text).contains("Credits:")),
     },
     Recorded { kind: "acp-claude", folder: "acp-claude", succeeds: ends_turn },
     Recorded { kind: "acp-codex", folder: "acp-codex", succeeds: ends_turn },
@@ -154,10 +154,14 @@ impl Recorded {
         drive.expect("a run that can be prepared").reader
     }
 
+    /// Tells whether the program writes for people, on two streams that are recorded one after the other.
+    fn is_for_people(&self) -> bool {
+        self.kind == "kiro"
+    }
+
     /// Returns what belongs to which of the two streams.
     fn parts<'a>(&self, stream: &'a [u8]) -> Vec<(Stream, &'a [u8])> {
-        let for_people = self.kind == "kiro";
-        match stream.iter().position(|byte| *byte == BETWEEN_STREAMS).filter(|_| for_people) {
+        match stream.iter().position(|byte| *byte == BETWEEN_STREAMS).filter(|_| self.is_for_people()) {
             Some(end) => vec![(Stream::Stdout, &stream[..end]), (Stream::Stderr, &stream[end + 1..])],
             None => vec![(Stream::Stdout, stream)],
         }
@@ -187,8 +191,9 @@ impl Recorded {
 
     /// Tells whether a stream has the terminal event of a success.
     fn has_success(&self, stream: &[u8]) -> bool {
-        if let [_, (_, stderr)] = self.parts(stream)[..] {
-            return (self.succeeds)(&String::from_utf8_lossy(stderr).into());
+        if self.is_for_people() {
+            let text = |part: &[u8]| Value::from(String::from_utf8_lossy(part));
+            return self.parts(stream).iter().any(|(_, part)| (self.succeeds)(&text(part)));
         }
         let lines = stream.split(|byte| *byte == b'\n');
         lines.filter_map(|line| serde_json::from_slice::<Value>(line).ok()).any(|line| (self.succeeds)(&line))

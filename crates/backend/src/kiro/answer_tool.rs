@@ -66,7 +66,8 @@ pub(super) fn prompt(spec: &RunSpec, prompt: &str) -> String {
     format!("{}\n\n{}", super::in_directory(&spec.directory, prompt), INSTRUCTION.trim_end())
 }
 
-/// Adds an entry to a list, unless the list is absent and so stands for everything.
+/// Adds an entry to a list, which is made if it is absent, since an absent one stands for nothing. One that stands for
+/// everything has it already.
 fn add(file: &mut Map<String, Value>, key: &str, entry: &str) {
     let absent = !file.contains_key(key);
     match file.get_mut(key) {

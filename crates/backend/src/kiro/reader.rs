@@ -1,5 +1,5 @@
 //! Understands what Kiro writes for people. Its exit code is 0 also where it could not log in: only the line about
-//! credits, on the error stream, shows that a model answered.
+//! credits, on whichever stream, or the file that the agent was told to write shows that a model answered.
 
 use std::io::Read;
 use std::path::PathBuf;
@@ -67,20 +67,24 @@ impl Transcript {
         Some(text.trim().to_owned()).filter(|text| !text.is_empty())
     }
 
-    /// Returns the transcript without what belongs to a terminal.
-    fn transcript(&self) -> String {
+    /// Returns the transcript without what belongs to a terminal, and whether the line about credits stood at its end, as
+    /// some versions have it.
+    fn transcript(&self) -> (String, bool) {
         let plain = kept::plain(&String::from_utf8_lossy(&self.held));
-        let mut text = plain.trim();
-        // Some versions write the line about credits here too.
+        let (mut text, mut credited) = (plain.trim(), false);
         while let Some((rest, last)) = text.rsplit_once('\n').or(Some(("", text)))
-            && last.trim_start().trim_start_matches(TRAILER).trim_start().starts_with(CREDITS)
+            && let Some(credits) =
+                last.trim_start().trim_start_matches(TRAILER).trim_start().strip_prefix(CREDITS)
         {
+            // Without its mark and its number it could be the end of a text about something else.
+            credited |=
+                last.contains(TRAILER) && credits.trim_start().starts_with(|c: char| c.is_ascii_digit());
             text = rest.trim_end();
         }
         // What marks an answer stands there also where there is none.
         let marked =
             text.strip_prefix('>').filter(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace));
-        marked.unwrap_or(text).trim().to_owned()
+        (marked.unwrap_or(text).trim().to_owned(), credited)
     }
 
     fn says_login(&self, text: &str) -> bool {
@@ -88,14 +92,8 @@ impl Transcript {
         LOGIN.iter().any(|words| text.contains(words))
     }
 
-    /// Tells whether a model answered.
-    fn is_proven(&self) -> bool {
-        kept::plain(&String::from_utf8_lossy(&self.tail)).contains(CREDITS)
-    }
-
-    fn end(&self, exit: Exit, answered: bool) -> AgentEnd {
+    fn end(&self, exit: Exit, answered: bool, proven: bool) -> AgentEnd {
         let stderr = self.kept.stderr();
-        let proven = self.is_proven();
         let told = |otherwise: &str| {
             let message = if stderr.is_empty() { otherwise.to_owned() } else { kept::message(&stderr) };
             Failure::Agent { message }
@@ -142,12 +140,18 @@ impl Reader for Transcript {
     }
 
     fn conclude(&mut self, exit: Exit) -> Conclusion {
-        let answer = self.response().unwrap_or_else(|| self.transcript());
-        let end = self.end(exit, !answer.is_empty());
+        let (transcript, credited) = self.transcript();
+        let response = self.response();
+        // Only a model knows where the file shall be.
+        let proven = credited
+            || response.is_some()
+            || kept::plain(&String::from_utf8_lossy(&self.tail)).contains(CREDITS);
+        let answer = response.unwrap_or(transcript);
+        let end = self.end(exit, !answer.is_empty(), proven);
         let answer = if answer.is_empty() { Answer::Nothing } else { Answer::Text(answer) };
         let mut conclusion = Conclusion::new(end, answer);
         // Where no model answered, there is no conversation.
-        conclusion.session = self.expected.session.clone().filter(|_| self.is_proven());
+        conclusion.session = self.expected.session.clone().filter(|_| proven);
         if self.expected.structured {
             worded_schema::read_value(&mut conclusion);
         }

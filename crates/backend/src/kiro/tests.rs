@@ -44,6 +44,36 @@ fn an_exit_with_zero_is_no_success_without_credits_or_without_an_answer() {
 }
 
 #[test]
+fn credits_count_on_either_stream_and_so_does_a_file_that_was_written() {
+    let told = read(&format!("> Hello\n{CREDITS}"), "", Exit::Code(0));
+    assert_eq!((told.end, told.answer), (AgentEnd::Done, Answer::Text("Hello".to_owned())));
+    for words in
+        ["It wrote \u{25b8} Credits: 0.39 there.", "A film.\nCredits: 3 actors", "\u{25b8} Credits: all"]
+    {
+        let quoted = read(&format!("> {words}\n"), "", Exit::Code(0));
+        assert!(matches!(quoted.end, AgentEnd::Failed(Failure::Output { .. })), "{quoted:?}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("response.txt");
+    let with_file = |text: &str| {
+        std::fs::write(&file, text).unwrap();
+        let expected = Expected {
+            response_file: Some(file.clone()),
+            session: Some("s".to_owned()),
+            ..Expected::default()
+        };
+        let mut reader = Transcript::new(expected);
+        reader.feed(Pipe::Stdout, b"> I wrote it.\n");
+        reader.conclude(Exit::Code(0))
+    };
+    let written = with_file("Three herons.\n");
+    assert_eq!((written.end, written.answer), (AgentEnd::Done, Answer::Text("Three herons.".to_owned())));
+    assert_eq!(written.session.as_deref(), Some("s"));
+    let empty = with_file(" \n");
+    assert!(matches!(empty.end, AgentEnd::Failed(Failure::Output { .. })), "{empty:?}");
+}
+
+#[test]
 fn codes_have_their_meaning_and_text_is_kept() {
     let told = |code, stderr| read("> half", stderr, Exit::Code(code));
     let agent = |message: &str| AgentEnd::Failed(Failure::Agent { message: message.to_owned() });
