@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use domain::run::{Changes, Commits};
+use rustix::fs::FileType;
 
 use super::compare::{self, Compared, Mark, Seen, Tree};
 use super::git::{Git, GitError, line, root_of};
@@ -20,6 +21,9 @@ const FILES_BETWEEN_LOOKS: usize = 512;
 /// The most files whose content is compared, and the most bytes of them.
 const HASHED_MAX: usize = 5_000;
 const HASHED_BYTES_MAX: u64 = 64 << 20;
+/// The most files whose content is learnt before a run, which waits for it, and the most bytes of them.
+const LEARNT_MAX: usize = 500;
+const LEARNT_BYTES_MAX: u64 = 4 << 20;
 /// How the stored form begins.
 const HEADING: &str = "volery-tree-1";
 
@@ -39,7 +43,30 @@ impl Snapshot {
             Err(GitError::Refused { .. }) => return Ok(None),
             listed => listed?,
         };
-        Ok(Some(Self { root: root.to_owned(), head: git.head(root, deadline), tree }))
+        let mut snapshot = Self { root: root.to_owned(), head: git.head(root, deadline), tree };
+        snapshot.learn_contents(git, deadline);
+        Ok(Some(snapshot))
+    }
+
+    /// Learns the content of a few files that the index does not vouch for, so that who writes the same again has changed
+    /// nothing.
+    fn learn_contents(&mut self, git: &Git, deadline: Instant) {
+        let mut bytes = 0;
+        let small = |(_, seen): &(&Vec<u8>, &Seen)| {
+            bytes += seen.mark.size;
+            bytes <= LEARNT_BYTES_MAX
+        };
+        // Whoever reads a pipe waits for its writer.
+        let is_file = |mark: &Mark| FileType::from_raw_mode(mark.mode) == FileType::RegularFile;
+        let unknown =
+            self.tree.files.iter().filter(|(_, seen)| seen.content.is_none() && is_file(&seen.mark));
+        let unknown = unknown.take_while(small).take(LEARNT_MAX).map(|(path, _)| path.clone());
+        let unknown: Vec<Vec<u8>> = unknown.collect();
+        for (path, content) in contents(git, &self.root, unknown.iter().collect(), deadline) {
+            if let Some(seen) = self.tree.files.get_mut(path) {
+                seen.content = Some(content);
+            }
+        }
     }
 
     /// Returns what has changed since.
@@ -79,19 +106,10 @@ impl Snapshot {
             bytes += after.files.get(*path).map_or(0, |seen| seen.mark.size);
             bytes <= HASHED_BYTES_MAX
         };
-        // Git reads a path per line, and takes a quotation mark for the beginning of an escaped one.
-        let plain = doubtful.iter().filter(|path| !path.contains(&b'\n') && !path.starts_with(b"\""));
-        let asked: Vec<&Vec<u8>> = plain.take_while(small).take(HASHED_MAX).collect();
-        if asked.is_empty() {
-            return Vec::new();
-        }
-        let input = asked.iter().flat_map(|path| path.iter().copied().chain([b'\n'])).collect::<Vec<u8>>();
-        let words = ["hash-object", "--no-filters", "--stdin-paths"];
-        let Ok(answer) = git.ask_with(&self.root, &words, &input, deadline) else { return Vec::new() };
-        let answer = line(&answer);
+        let asked = doubtful.iter().take_while(small).take(HASHED_MAX).collect();
         let before = |path: &[u8]| self.tree.files.get(path).and_then(|seen| seen.content.clone());
-        let pairs = asked.into_iter().zip(answer.lines());
-        pairs.filter(|(path, now)| before(path).as_deref() == Some(*now)).map(|(path, _)| path).collect()
+        let now = contents(git, &self.root, asked, deadline).into_iter();
+        now.filter(|(path, now)| before(path).as_ref() == Some(now)).map(|(path, _)| path).collect()
     }
 
     /// Returns the stored form, for a worker that comes after this one.
@@ -134,6 +152,26 @@ impl Snapshot {
         }
         Some(Self { root: OsStr::from_bytes(root).into(), head, tree: Tree { files, taken_ns } })
     }
+}
+
+/// Returns the names of the contents of files, as git would have them in its index; of none where it cannot tell.
+fn contents<'a>(
+    git: &Git,
+    root: &Path,
+    paths: Vec<&'a Vec<u8>>,
+    deadline: Instant,
+) -> Vec<(&'a Vec<u8>, String)> {
+    // Git reads a path per line, and takes a quotation mark for the beginning of an escaped one.
+    let plain = |path: &&Vec<u8>| !path.contains(&b'\n') && !path.starts_with(b"\"");
+    let asked: Vec<&Vec<u8>> = paths.into_iter().filter(plain).collect();
+    if asked.is_empty() {
+        return Vec::new();
+    }
+    let input = asked.iter().flat_map(|path| path.iter().copied().chain([b'\n'])).collect::<Vec<u8>>();
+    let words = ["hash-object", "--no-filters", "--stdin-paths"];
+    let Ok(answer) = git.ask_with(root, &words, &input, deadline) else { return Vec::new() };
+    let answer = line(&answer);
+    asked.into_iter().zip(answer.lines().map(ToOwned::to_owned)).collect()
 }
 
 fn seen_of(marks: &str) -> Option<Seen> {

@@ -134,11 +134,17 @@ fn a_file_that_is_written_again_with_its_content_is_not_told() {
     repository.write("sub/changed.txt", "other\n").commit();
     repository.git(&["checkout", "--quiet", "main"]);
     assert_eq!(told(&repository.changes(&before)), Vec::<String>::new());
-    // One whose content was not that of the index cannot be told apart, so it is told.
     repository.write("kept.txt", "lept\n");
     let before = repository.snapshot();
     repository.write("kept.txt", "kept\n");
     assert_eq!(told(&repository.changes(&before)), ["modified kept.txt"]);
+    // Also where the index does not know the content.
+    repository.write("kept.txt", "lept\n").write("untracked.txt", "there\n");
+    let before = Snapshot::load(&repository.snapshot().store()).unwrap();
+    repository.write("kept.txt", "lept\n").write("untracked.txt", "there\n");
+    assert_eq!(told(&repository.changes(&before)), Vec::<String>::new());
+    repository.write("untracked.txt", "where\n");
+    assert_eq!(told(&repository.changes(&before)), ["modified untracked.txt"]);
 }
 
 #[test]
