@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::program::{Found, Program};
 use crate::user::User;
+use domain::mcp_server::VariableText;
 use domain::permission::Permission;
 use domain::run::{AgentEnd, Call, CallClass, CallKind, RunSpec, Stream, Usage};
 use serde::Serialize;
@@ -291,6 +292,19 @@ impl WorkFile {
     pub fn with_variables(name: &str, content: impl Into<Vec<u8>>, variables: Vec<String>) -> Self {
         let name = if variables.is_empty() { name.to_owned() } else { format!("{SECRET_PREFIX}{name}") };
         Self { name, content: content.into(), variables, link: None }
+    }
+
+    /// Returns the variables that the file cannot be written without and that have no value.
+    pub fn unset(&self, is_set: impl Fn(&str) -> bool) -> Vec<String> {
+        let Ok(content) = std::str::from_utf8(&self.content) else { return Vec::new() };
+        let value_of = |name: &str| {
+            let needed = self.variables.iter().any(|variable| variable == name);
+            (!needed || is_set(name)).then(String::new)
+        };
+        let mut unset = VariableText::from(content).resolve(value_of).err().unwrap_or_default();
+        unset.sort();
+        unset.dedup();
+        unset
     }
 }
 

@@ -2,9 +2,9 @@
 //! and no value of a secret is shown.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use backend::contract::{self, Drive, Feed, Setting};
+use backend::contract::{self, Backend, Drive, Feed, Setting};
 use backend::program::Found;
 use backend::user::User;
 use domain::agent::{Agent, Callers, Format};
@@ -12,8 +12,8 @@ use domain::plan::{Order, Place, plan};
 use domain::run::{BackendSpec, RunSpec};
 use serde_json::Value;
 
+use super::agents::agent_view;
 use super::engine::Engine;
-use super::honour::{self, Wishes};
 use super::start::find_agent;
 use super::{AgentPage, AppError, InvocationView, ShowAgent};
 use crate::registry::Catalogue;
@@ -41,66 +41,75 @@ const SHOWN_APART: [&str; 13] = [
     "script",
 ];
 
+/// How a run of an agent would be driven, as far as that is known without its user.
+pub(super) struct Driven {
+    driver: &'static dyn Backend,
+    spec: RunSpec,
+    found: Option<Found>,
+    drive: Drive,
+}
+
 impl Engine {
     pub(super) fn show_agent(&self, ask: &ShowAgent) -> Result<AgentPage, AppError> {
         let (directory, catalogue) = self.place(ask.directory.as_deref())?;
         let mut agent = find_agent(&catalogue, &ask.agent)?.clone();
         hide_secrets(&mut agent);
-        let (warnings, invocation) = match self.configured_backend(&catalogue, &agent) {
+        let standing = self.standing(&catalogue, &agent, &directory);
+        let mut warnings = standing.unhonoured.clone();
+        let invocation = match self.configured_backend(&catalogue, &agent) {
             Ok(backend) if agent.source.format != Format::Directive => {
-                let mut warnings = honour::unhonoured(&Wishes::of_agent(&agent), &backend);
-                warnings.extend(self.fallback_warnings(&catalogue, &agent));
-                let invocation = self.invocation(&catalogue, &agent, backend, directory);
-                let invocation = invocation.unwrap_or_else(|error| {
-                    warnings.push(error.to_string());
+                let invocation = self.invocation(&catalogue, &agent, &backend, &directory);
+                invocation.unwrap_or_else(|error| {
+                    let told = error.to_string();
+                    // It may be why the agent is blocked.
+                    warnings.extend((standing.problem.as_ref() != Some(&told)).then_some(told));
                     None
-                });
-                (warnings, invocation)
+                })
             }
-            Ok(_) | Err(_) => (Vec::new(), None),
+            Ok(_) | Err(_) => None,
         };
         let of_file = catalogue.diagnostics.iter().filter(|found| found.file == agent.source.file);
+        let diagnostics = of_file.chain(&standing.findings).cloned().collect();
         Ok(AgentPage {
-            agent: self.agent_view(&catalogue, &agent),
+            agent: agent_view(&agent, &standing),
             system_prompt: agent.system_prompt.clone(),
             settings: settings(&agent),
             invocation,
             warnings,
-            diagnostics: of_file.cloned().collect(),
+            diagnostics,
         })
+    }
+
+    /// Prepares a run that is never started.
+    pub(super) fn drive(
+        &self,
+        catalogue: &Catalogue,
+        agent: &Agent,
+        backend: &BackendSpec,
+        directory: &str,
+    ) -> Result<Option<Driven>, AppError> {
+        let Some(driver) = backend::registry::by_kind(&backend.kind) else { return Ok(None) };
+        let spec = self.sample_run(catalogue, agent, backend.clone(), directory.to_owned())?;
+        let found = driver.program().map(|program| {
+            // What is not installed is shown by the name that is looked for.
+            let named = || Found { argv: vec![program.names.join("|")], version: None };
+            crate::programs::find(program, &agent.launch).unwrap_or_else(named)
+        });
+        let own_program = own_program()?;
+        let prepared = driver.prepare(&spec, &place_of(&own_program, found.as_ref()));
+        let drive = prepared.map_err(|error| AppError::backend(error.to_string()))?;
+        Ok(Some(Driven { driver, spec, found, drive }))
     }
 
     fn invocation(
         &self,
         catalogue: &Catalogue,
         agent: &Agent,
-        backend: BackendSpec,
-        directory: String,
+        backend: &BackendSpec,
+        directory: &str,
     ) -> Result<Option<InvocationView>, AppError> {
-        let Some(driver) = backend::registry::by_kind(&backend.kind) else { return Ok(None) };
-        let spec = self.sample_run(catalogue, agent, backend, directory)?;
-        let found = driver.program().map(|program| {
-            // What is not installed is shown by the name that is looked for.
-            let named = || Found { argv: vec![program.names.join("|")], version: None };
-            crate::programs::find(program, &agent.launch).unwrap_or_else(named)
-        });
-        let own_program = own_program::path().map_err(|error| AppError::internal(error.to_string()))?;
-        let place = contract::Place {
-            work: Path::new(WORK),
-            own_program: &own_program,
-            found: found.as_ref(),
-            session_used: None,
-            project_programs: backend::contract::ProjectPrograms::On,
-        };
-        let drive = driver.prepare(&spec, &place).map_err(|error| AppError::backend(error.to_string()))?;
-        let mut drive = drive;
-        if let Drive::Process(process) = &mut drive {
-            let home = env::home();
-            let user = User { home: home.as_deref(), value: &env::get };
-            driver
-                .adapt(&spec, process, &place, &user)
-                .map_err(|error| AppError::usage(error.to_string()))?;
-        }
+        let Some(driven) = self.drive(catalogue, agent, backend, directory)? else { return Ok(None) };
+        let Driven { spec, drive, .. } = fitted(driven)?;
         let view = match drive {
             Drive::Process(process) => {
                 let set = process.set.into_iter().map(|(name, setting)| match setting {
@@ -137,7 +146,9 @@ impl Engine {
         directory: String,
     ) -> Result<RunSpec, AppError> {
         // Looking at an agent is not asking for it.
-        let agent = Agent { callers: Callers::Anyone, inputs: Vec::new(), ..agent.clone() };
+        let mut agent = Agent { callers: Callers::Anyone, inputs: Vec::new(), ..agent.clone() };
+        // What cannot be prepared is quoted.
+        hide_secrets(&mut agent);
         let order = Order {
             prompt: PROMPT.to_owned(),
             context: None,
@@ -168,6 +179,47 @@ impl Engine {
             parent: None,
         };
         plan(&agent, order, place).map_err(|refusal| AppError::usage(refusal.to_string()))
+    }
+}
+
+/// Fits such a run to its user, or says what of this machine stands in its way.
+pub(super) fn fitted(mut driven: Driven) -> Result<Driven, AppError> {
+    let Driven { driver, spec, found, drive } = &mut driven;
+    if let Drive::Process(process) = drive {
+        let home = env::home();
+        let user = User { home: home.as_deref(), value: &env::get };
+        let own_program = own_program()?;
+        let adapted = driver.adapt(spec, process, &place_of(&own_program, found.as_ref()), &user);
+        adapted.map_err(|error| AppError::usage(error.to_string()))?;
+    }
+    Ok(driven)
+}
+
+/// Says which variables would have to be set before the run can start.
+pub(super) fn needs_nothing_unset(driven: &Driven) -> Result<(), AppError> {
+    let Drive::Process(process) = &driven.drive else { return Ok(()) };
+    let unset = process.files.iter().flat_map(|file| file.unset(|name| env::text(name).is_some()));
+    let unset: Vec<String> = unset.collect();
+    match unset.is_empty() {
+        true => Ok(()),
+        false => {
+            let message = format!("these variables are needed and not set: {}", unset.join(", "));
+            Err(AppError::usage(message))
+        }
+    }
+}
+
+fn own_program() -> Result<PathBuf, AppError> {
+    own_program::path().map_err(|error| AppError::internal(error.to_string()))
+}
+
+fn place_of<'a>(own_program: &'a Path, found: Option<&'a Found>) -> contract::Place<'a> {
+    contract::Place {
+        work: Path::new(WORK),
+        own_program,
+        found,
+        session_used: None,
+        project_programs: contract::ProjectPrograms::On,
     }
 }
 

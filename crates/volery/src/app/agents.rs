@@ -1,10 +1,14 @@
 //! The agents that can be asked for in a directory, and what stands in their way.
 
 use domain::Timestamp;
-use domain::agent::{Agent, Format};
+use domain::agent::{Agent, Delegates, Format};
 use domain::diagnostic::Diagnostic;
+use domain::id::AgentName;
+use domain::nearest::nearest;
 use domain::plan::Refusal;
+use domain::setup::AnswersBy;
 
+use super::agent_page::{fitted, needs_nothing_unset};
 use super::engine::Engine;
 use super::honour::{self, Wishes};
 use super::{AgentList, AgentView, AppError, FoundAgent, FoundAgents, ListAgents};
@@ -22,78 +26,127 @@ pub(super) fn read_folder(folder: &Folder) -> FoundAgents {
     FoundAgents { agents: agents.into_values().map(found).collect(), diagnostics }
 }
 
+/// What can be said of an agent before anybody asks for it.
+pub(super) struct Standing {
+    /// Why it cannot run as things are.
+    pub(super) problem: Option<String>,
+    /// What its reader could not know to be wrong with its file.
+    pub(super) findings: Vec<Diagnostic>,
+    /// A sentence for each wish that will not be honoured.
+    pub(super) unhonoured: Vec<String>,
+    pub(super) answers_by: AnswersBy,
+}
+
+impl Standing {
+    /// Returns that of an agent of which nothing can be said but what its file says.
+    fn of(agent: &Agent) -> Self {
+        let answers_by = agent.setup.answers();
+        Self { problem: None, findings: Vec::new(), unhonoured: Vec::new(), answers_by }
+    }
+}
+
 impl Engine {
     pub(super) fn list_agents(&self, ask: ListAgents) -> Result<AgentList, AppError> {
-        let (_, catalogue) = self.place(ask.directory.as_deref())?;
-        let agents = catalogue.agents.values().map(|agent| self.agent_view(&catalogue, agent)).collect();
-        let unhonoured = catalogue.agents.values().flat_map(|agent| self.unhonoured(&catalogue, agent));
-        let unhonoured: Vec<Diagnostic> = unhonoured.collect();
-        let of_schemas = catalogue.agents.values().filter_map(|agent| {
-            let problem = honour::wrong_schema(&agent.setup)?;
-            Some(Diagnostic::error(&agent.source.file, problem))
-        });
-        let of_schemas: Vec<Diagnostic> = of_schemas.collect();
-        let runnable = catalogue.agents.values().filter(|agent| agent.source.format != Format::Directive);
-        let without_backend = runnable.filter_map(|agent| {
-            let error = self.configured_backend(&catalogue, agent).err()?;
-            let problem = Diagnostic::error(&agent.source.file, error.message);
-            Some(match error.hint {
-                Some(hint) => problem.hint(hint),
-                None => problem,
-            })
-        });
-        let without_backend: Vec<Diagnostic> = without_backend.collect();
+        let (directory, catalogue) = self.place(ask.directory.as_deref())?;
+        let mut agents = Vec::new();
+        let (mut findings, mut unhonoured) = (Vec::new(), Vec::new());
+        for agent in catalogue.agents.values() {
+            let standing = self.standing(&catalogue, agent, &directory);
+            agents.push(agent_view(agent, &standing));
+            findings.extend(standing.findings);
+            let sentences = standing.unhonoured.into_iter();
+            unhonoured.extend(sentences.map(|sentence| Diagnostic::warning(&agent.source.file, sentence)));
+        }
         let mut diagnostics = catalogue.diagnostics;
-        diagnostics.extend(of_schemas);
-        diagnostics.extend(without_backend);
+        diagnostics.extend(findings);
         diagnostics.extend(unhonoured);
         Ok(AgentList { project: catalogue.project, agents, diagnostics })
     }
 
-    /// Returns a warning for each field that the agent's backend cannot honour.
-    fn unhonoured(&self, catalogue: &Catalogue, agent: &Agent) -> Vec<Diagnostic> {
-        let Ok(backend) = self.configured_backend(catalogue, agent) else { return Vec::new() };
-        let sentences = honour::unhonoured(&Wishes::of_agent(agent), &backend);
-        let of_fallbacks = self.fallback_warnings(catalogue, agent);
-        sentences
-            .into_iter()
-            .chain(of_fallbacks)
-            .map(|text| Diagnostic::warning(&agent.source.file, text))
-            .collect()
-    }
-
-    pub(super) fn agent_view(&self, catalogue: &Catalogue, agent: &Agent) -> AgentView {
-        let word = |value: serde_json::Value| value.as_str().unwrap_or_default().to_owned();
-        AgentView {
-            name: agent.name.to_string(),
-            description: agent.description.clone(),
-            backend: agent.backend.to_string(),
-            model: agent.model.clone(),
-            use_when: agent.use_when.clone(),
-            avoid_when: agent.avoid_when.clone(),
-            capabilities: agent.capabilities.clone(),
-            inputs: agent.inputs.clone(),
-            file: agent.source.file.clone(),
-            format: agent.source.format.as_str().to_owned(),
-            layer: word(serde_json::json!(agent.source.layer)),
-            answers_by: agent.setup.answers(),
-            problem: self.problem_of(catalogue, agent),
-        }
-    }
-
-    /// Returns why the agent cannot run as things are.
-    fn problem_of(&self, catalogue: &Catalogue, agent: &Agent) -> Option<String> {
+    /// Weighs an agent as a start would, and starts nothing.
+    pub(super) fn standing(&self, catalogue: &Catalogue, agent: &Agent, directory: &str) -> Standing {
         if agent.source.format == Format::Directive {
-            return Some(Refusal::Directive { agent: agent.name.clone() }.to_string());
+            let problem = Refusal::Directive { agent: agent.name.clone() }.to_string();
+            return Standing { problem: Some(problem), ..Standing::of(agent) };
         }
-        match self.backend_of(catalogue, agent) {
-            Ok(backend) => {
-                let of_fallbacks =
-                    || self.alternatives(catalogue, agent).err().map(|error| error.to_string());
-                let refusal = honour::refusal(&agent.setup, &backend);
-                refusal.or_else(|| honour::wrong_schema(&agent.setup)).or_else(of_fallbacks)
+        let file = &agent.source.file;
+        let backend = match self.configured_backend(catalogue, agent) {
+            Ok(backend) => backend,
+            Err(error) => {
+                let findings = vec![as_finding(file, &error)];
+                return Standing { problem: Some(error.to_string()), findings, ..Standing::of(agent) };
             }
-            Err(error) => Some(error.to_string()),
-        }
+        };
+        let mut wrong = honour::obstacles(&agent.setup, agent.source.format, &backend);
+        wrong.extend(self.wrong_fallbacks(catalogue, agent));
+        let driven = match wrong.is_empty() {
+            true => self.drive(catalogue, agent, &backend, directory),
+            false => Ok(None),
+        };
+        wrong.extend(driven.as_ref().err().cloned());
+        let mut findings: Vec<Diagnostic> = wrong.iter().map(|error| as_finding(file, error)).collect();
+        findings.extend(unknown_delegates(catalogue, agent));
+        let mut unhonoured = honour::unhonoured(&Wishes::of_agent(agent), &backend);
+        unhonoured.extend(self.fallback_warnings(catalogue, agent));
+        let of_reader = catalogue.diagnostics.iter().find(|found| found.is_error() && found.file == *file);
+        let of_reader = of_reader.map(|found| found.message.clone());
+        let problem = of_reader
+            .or_else(|| self.backend_of(catalogue, agent).err().map(|error| in_a_list(&error)))
+            .or_else(|| wrong.first().map(ToString::to_string))
+            .or_else(|| self.alternatives(catalogue, agent).err().map(|error| in_a_list(&error)))
+            .or_else(|| {
+                let fitted = fitted(driven.ok().flatten()?);
+                fitted.and_then(|driven| needs_nothing_unset(&driven)).err().map(|error| error.to_string())
+            });
+        let answers_by = agent.setup.answers();
+        Standing { problem, findings, unhonoured, answers_by }
     }
+}
+
+pub(super) fn agent_view(agent: &Agent, standing: &Standing) -> AgentView {
+    let word = |value: serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    AgentView {
+        name: agent.name.to_string(),
+        description: agent.description.clone(),
+        backend: agent.backend.to_string(),
+        model: agent.model.clone(),
+        use_when: agent.use_when.clone(),
+        avoid_when: agent.avoid_when.clone(),
+        capabilities: agent.capabilities.clone(),
+        inputs: agent.inputs.clone(),
+        file: agent.source.file.clone(),
+        format: agent.source.format.as_str().to_owned(),
+        layer: word(serde_json::json!(agent.source.layer)),
+        answers_by: standing.answers_by,
+        problem: standing.problem.clone(),
+    }
+}
+
+fn as_finding(file: &str, error: &AppError) -> Diagnostic {
+    let finding = Diagnostic::error(file, &error.message);
+    match &error.hint {
+        Some(hint) => finding.hint(hint),
+        None => finding,
+    }
+}
+
+/// Returns a problem without what would be the same for every agent of a list.
+fn in_a_list(error: &AppError) -> String {
+    let first = error.message.lines().next().unwrap_or_default().trim_end_matches(':');
+    AppError { message: first.to_owned(), ..error.clone() }.to_string()
+}
+
+/// Returns a warning for each agent that this one may delegate to and that is not there.
+fn unknown_delegates(catalogue: &Catalogue, agent: &Agent) -> Vec<Diagnostic> {
+    let Delegates::Only(names) = &agent.delegates else { return Vec::new() };
+    let unknown = names.iter().filter(|name| !catalogue.agents.contains_key(*name));
+    let finding = |name: &AgentName| {
+        let message = format!("delegates: there is no agent {name} here");
+        let finding = Diagnostic::warning(&agent.source.file, message);
+        match nearest(name.as_str(), catalogue.agents.keys().map(AgentName::as_str)) {
+            Some(near) => finding.hint(format!("did you mean {near}?")),
+            None => finding,
+        }
+    };
+    unknown.map(finding).collect()
 }

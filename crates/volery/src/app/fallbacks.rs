@@ -26,14 +26,31 @@ impl Engine {
             }
             let backend = self.backend_of(catalogue, &other)?;
             if let Some(refusal) = honour::refusal(&other.setup, &backend) {
-                let hint = "choose another fallback, or write unenforceable: warn into the agent's file";
                 let message = format!("agent {}: as a fallback, {refusal}", agent.name);
-                return Err(AppError::denied(message).hint(hint));
+                return Err(AppError::denied(message).hint(refused(agent)));
             }
             warnings.extend(self.said_about(agent, &other, catalogue));
             alternatives.push(Alternative { backend, model: other.model });
         }
         Ok((alternatives, warnings))
+    }
+
+    /// Returns why runs of the agent would be refused for its fallbacks, whatever this machine has and trusts.
+    pub(super) fn wrong_fallbacks(&self, catalogue: &Catalogue, agent: &Agent) -> Vec<AppError> {
+        let others = agent.setup.fallback.iter().map(|fallback| with(agent, fallback));
+        let others = others.filter(|other| other.backend != agent.backend);
+        others
+            .filter_map(|other| match self.configured_backend(catalogue, &other) {
+                Ok(backend) => honour::refusal(&other.setup, &backend).map(|refusal| {
+                    AppError::denied(format!("as a fallback, {refusal}")).hint(refused(agent))
+                }),
+                Err(error) => {
+                    let message =
+                        format!("the fallback to {} cannot be used: {}", other.backend, error.message);
+                    Some(AppError { message, ..error })
+                }
+            })
+            .collect()
     }
 
     /// Returns a sentence for each wish that a fallback of the agent cannot honour.
@@ -46,16 +63,19 @@ impl Engine {
         if other.backend == agent.backend {
             return Vec::new();
         }
-        let backend = match self.configured_backend(catalogue, other) {
-            Ok(backend) => backend,
-            Err(error) => return vec![format!("the fallback to {} cannot be used: {error}", other.backend)],
-        };
+        // What cannot be used at all is an error.
+        let Ok(backend) = self.configured_backend(catalogue, other) else { return Vec::new() };
         let mut sentences = honour::unhonoured(&Wishes::of_agent(other), &backend);
         if !agent.setup.extra_args.is_empty() {
             sentences.push(format!("extra_args are not passed on to {}", other.backend));
         }
         sentences.into_iter().map(|sentence| format!("as a fallback: {sentence}")).collect()
     }
+}
+
+/// Says what to do about a fallback that cannot enforce what the agent demands.
+fn refused(agent: &Agent) -> String {
+    format!("choose another fallback, or {}", honour::way_to_warn(agent.source.format))
 }
 
 /// Returns the agent as a fallback would carry it out.

@@ -3,12 +3,14 @@
 
 use backend::contract::{Capabilities, permitted_args};
 use definition::answer::Schema;
-use domain::agent::Agent;
+use domain::agent::{Agent, Format};
 use domain::launch::Launch;
 use domain::mcp_server::McpServer;
 use domain::permission::{Permission, Rule, Ruling, ToolKind, Unenforceable};
 use domain::run::{BackendSpec, OnInterrupt, RunSpec};
 use domain::setup::{Context, PromptMode, Setup};
+
+use super::AppError;
 
 /// What is wanted of a backend.
 pub(super) struct Wishes<'a> {
@@ -65,8 +67,42 @@ fn capabilities(spec: &BackendSpec) -> Capabilities {
     backend.map(|backend| backend.capabilities(&spec.options)).unwrap_or_default()
 }
 
+/// Returns all that stands between an agent and its backend, whoever asks and wherever: what is wrong with what it wants,
+/// and what it demands to be enforced and the backend cannot.
+pub(super) fn obstacles(setup: &Setup, format: Format, spec: &BackendSpec) -> Vec<AppError> {
+    let schema = wrong_schema(setup).map(|problem| {
+        let hint = "output_schema is JSON Schema, draft 2020-12, and refers to nothing outside of itself";
+        AppError::usage(problem).hint(hint)
+    });
+    let argument = wrong_argument(setup, spec).map(AppError::usage);
+    let permission = refusal(setup, spec).map(|problem| {
+        AppError::denied(problem).hint(format!("choose another backend, or {}", way_to_warn(format)))
+    });
+    [schema, argument, permission].into_iter().flatten().collect()
+}
+
+/// Says how somebody does without what cannot be enforced.
+pub(super) fn way_to_warn(format: Format) -> &'static str {
+    match format {
+        Format::Volery => "write unenforceable: warn into the agent's file",
+        Format::Plain
+        | Format::DotAgents
+        | Format::Jarvis
+        | Format::Kiro
+        | Format::Directive
+        | Format::Claude
+        | Format::Cursor
+        | Format::Codex
+        | Format::Gemini
+        | Format::Opencode
+        | Format::Copilot => {
+            "define the agent in Volery's own format, which has unenforceable: warn; `volery agents new` begins one"
+        }
+    }
+}
+
 /// Returns why the program may not be given an argument that was asked for.
-pub(super) fn wrong_argument(setup: &Setup, spec: &BackendSpec) -> Option<String> {
+fn wrong_argument(setup: &Setup, spec: &BackendSpec) -> Option<String> {
     let can = capabilities(spec).extra_args;
     // One that takes none at all is warned about.
     if can.is_empty() { None } else { permitted_args(&setup.extra_args, can).err() }
@@ -130,7 +166,7 @@ pub(super) fn refusal(setup: &Setup, spec: &BackendSpec) -> Option<String> {
 }
 
 /// Returns what is wrong with the schema that answers shall satisfy.
-pub(super) fn wrong_schema(setup: &Setup) -> Option<String> {
+fn wrong_schema(setup: &Setup) -> Option<String> {
     let schema = setup.output_schema.as_ref()?;
     Schema::compile(schema).err().map(|error| format!("output_schema: {error}"))
 }

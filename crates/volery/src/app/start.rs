@@ -133,7 +133,7 @@ impl Engine {
         if spec.containment == ContainmentDemand::Auto {
             spec.containment = catalogue.config.containment.value;
         }
-        check_honoured(&spec)?;
+        check_honoured(&spec, agent.source.format)?;
         spec.warnings = honour::unhonoured(&Wishes::of_run(&spec), &spec.backend);
         spec.warnings.extend(said_of_fallbacks);
         let said_of_programs = self.settle_project_programs(&mut spec, &catalogue)?;
@@ -450,19 +450,11 @@ pub(super) fn check_installed(agent: &Agent) -> Result<(), AppError> {
 }
 
 /// Refuses what the backend cannot honour and the agent will not do without.
-fn check_honoured(spec: &RunSpec) -> Result<(), AppError> {
-    if let Some(problem) = honour::wrong_schema(&spec.setup) {
-        let hint = "output_schema is JSON Schema, draft 2020-12, and refers to nothing outside of itself";
-        return Err(AppError::usage(format!("agent {}: {problem}", spec.agent)).hint(hint));
+fn check_honoured(spec: &RunSpec, format: Format) -> Result<(), AppError> {
+    match honour::obstacles(&spec.setup, format, &spec.backend).into_iter().next() {
+        None => Ok(()),
+        Some(error) => Err(AppError { message: format!("agent {}: {}", spec.agent, error.message), ..error }),
     }
-    if let Some(problem) = honour::wrong_argument(&spec.setup, &spec.backend) {
-        return Err(AppError::usage(format!("agent {}: {problem}", spec.agent)));
-    }
-    if let Some(refusal) = honour::refusal(&spec.setup, &spec.backend) {
-        let hint = "choose another backend, or write unenforceable: warn into the agent's file";
-        return Err(AppError::denied(format!("agent {}: {refusal}", spec.agent)).hint(hint));
-    }
-    Ok(())
 }
 
 fn order_of(ask: Start, fingerprint: String) -> Result<Order, AppError> {

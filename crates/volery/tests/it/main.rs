@@ -52,6 +52,7 @@ mod shows_and_writes_agents;
 mod stopped_worker;
 mod survives_malformed_requests;
 mod tells_how_an_agent_ended;
+mod tells_what_cannot_run;
 mod tells_what_changed;
 mod tries_again;
 mod tries_programs;

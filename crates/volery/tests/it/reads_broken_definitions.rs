@@ -92,7 +92,8 @@ fn a_permission_that_cannot_be_enforced_stops_the_run_unless_a_warning_will_do()
     let reason = "the backend upper cannot enforce the level read-only, the rule deny Bash(rm:*)";
     assert!(refused.contains(&format!("agent strict: {reason}")), "{refused}");
     let listed = stage.json(["agents"]);
-    assert_eq!(listed["agents"][1]["problem"], json!(reason), "{listed}");
+    let hint = "choose another backend, or write unenforceable: warn into the agent's file";
+    assert_eq!(listed["agents"][1]["problem"], json!(format!("{reason}\nhint: {hint}")), "{listed}");
     let run = stage.json(["run", "easy", "go"]);
     let warnings = json!(["effort is not honoured by upper", "the level read-only is not enforced by upper"]);
     assert_eq!(stage.spec(&stage.only_run())["warnings"], warnings, "{run}");

@@ -9,7 +9,9 @@ use super::context::Context;
 use super::error::CommandError;
 use super::exit::Exit;
 use super::out::{Format, Out};
-use crate::app::{AgentList, AgentOwner, AgentPage, ListAgents, NewAgent, NewAgentView, ShowAgent};
+use crate::app::{
+    AgentList, AgentOwner, AgentPage, AgentView, ListAgents, NewAgent, NewAgentView, ShowAgent,
+};
 use crate::report;
 
 /// List the agents that can be run here
@@ -46,7 +48,9 @@ pub(crate) enum Action {
 /// Report everything that is wrong with agent and configuration files
 ///
 /// All problems of all files at once, with line, column and what to do. Exits
-/// with 1 if one of them is an error: made for CI.
+/// with 1 if one of them is an error: made for CI. An agent may also be blocked
+/// by the machine, which lacks a program or a variable, or by a project that you
+/// have not trusted: that is said, and no error, since its file is right.
 ///
 /// Examples:
 ///   volery agents check
@@ -121,7 +125,8 @@ fn print_agent(page: &AgentPage, out: &mut Out) -> Result<Exit, CommandError> {
             out.page(&text)?;
             out.flush()?;
             if !page.diagnostics.is_empty() {
-                out.hint(&format!("{} findings in its file: volery agents check", page.diagnostics.len()));
+                let findings = counted(page.diagnostics.len(), "finding");
+                out.hint(&format!("{findings} in its file: volery agents check"));
             }
         }
     }
@@ -157,7 +162,8 @@ fn print_list(list: &AgentList, out: &mut Out) -> Result<Exit, CommandError> {
         }
     }
     if !list.diagnostics.is_empty() {
-        out.hint(&format!("{} findings in the files: volery agents check", list.diagnostics.len()));
+        let findings = counted(list.diagnostics.len(), "finding");
+        out.hint(&format!("{findings} in the files: volery agents check"));
     }
     Ok(Exit::Done)
 }
@@ -173,7 +179,11 @@ fn print_check(list: &AgentList, out: &mut Out) -> Result<Exit, CommandError> {
             let findings = report::diagnostics(&list.diagnostics, &out.look());
             out.page(&findings)?;
             out.flush()?;
-            for agent in blocked {
+            // What is an error in a file was said.
+            let said =
+                |problem: &str| list.diagnostics.iter().any(|found| problem.starts_with(&found.message));
+            let unsaid = |agent: &&AgentView| !agent.problem.as_deref().is_some_and(said);
+            for agent in blocked.into_iter().filter(unsaid) {
                 out.warning(&format!("{}: {}", agent.name, agent.problem.as_deref().unwrap_or_default()));
             }
             for agent in &list.agents {

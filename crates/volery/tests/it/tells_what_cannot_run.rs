@@ -1,0 +1,102 @@
+//! An agent that can never run says so before somebody asks for it, and an agent that only this machine stops is told
+//! apart.
+
+use std::os::unix::fs::PermissionsExt;
+
+use serde_json::{Value, json};
+
+use crate::stage::{Said, Stage, said};
+
+/// Returns a stage on whose PATH a program stands for Claude Code.
+fn stage() -> Stage {
+    let stage = Stage::new();
+    let program = stage.path("home/bin/claude");
+    std::fs::create_dir_all(program.parent().unwrap()).unwrap();
+    std::fs::write(&program, "#!/bin/sh\necho 2.1.0\n").unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    stage
+}
+
+fn volery(stage: &Stage, words: &[&str]) -> Said {
+    let path = format!("{}:/usr/bin:/bin", stage.path("home/bin").display());
+    said(stage.command(words).env("PATH", path).env_remove("TRACKER_KEY").output().unwrap())
+}
+
+fn problem(list: &Value, name: &str) -> String {
+    let agents = list["agents"].as_array().unwrap();
+    let agent = agents.iter().find(|agent| agent["name"] == name).unwrap();
+    agent["problem"].as_str().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn what_a_file_can_never_get_is_an_error_of_the_check() {
+    for (settings, reason) in [
+        ("backend: claude\nextra_args: [--foo]", "the argument \"--foo\" may not be given by an agent"),
+        ("backend: api-openai", "it needs a model"),
+        ("backend: cursor\npermission: {deny: ['Bash(curl:*)']}", "cannot enforce"),
+        ("backend: claude\nfallback: [{backend: nosuch}]", "the fallback to nosuch cannot be used"),
+        ("backend: rehearsal\nscript: nowhere.yaml", "the script nowhere.yaml cannot be read"),
+    ] {
+        let stage = stage();
+        stage.agent("stuck", settings);
+        let checked = volery(&stage, &["agents", "check"]).exits(1);
+        let lines: Vec<&str> = checked.stdout.lines().filter(|line| line.contains(reason)).collect();
+        assert!(matches!(lines[..], [line] if line.contains(": error: ")), "{checked:?}");
+        let list = volery(&stage, &["agents", "--json"]).ok().json();
+        let not_installed = settings.contains("cursor");
+        assert!(not_installed || problem(&list, "stuck").contains(reason), "{list}");
+        assert!(not_installed || !checked.stderr.contains(reason), "said twice: {checked:?}");
+        let ran = volery(&stage, &["run", "stuck", "x"]);
+        assert_ne!(ran.code, 0, "{ran:?}");
+    }
+}
+
+#[test]
+fn what_this_machine_lacks_blocks_an_agent_and_is_no_error_of_its_file() {
+    let stage = stage();
+    let server = "mcp_servers: {tracker: {command: tracker, env: {KEY: '${TRACKER_KEY}', B: '${OTHER:-b}'}}}";
+    stage.agent("keyless", &format!("backend: claude\n{server}"));
+    stage.agent("fine", "backend: claude");
+    stage.volery(["trust", "--yes"]).ok();
+    let checked = volery(&stage, &["agents", "check"]).ok();
+    let missing = "these variables are needed and not set: TRACKER_KEY";
+    assert!(checked.stderr.contains(&format!("keyless: {missing}")), "{checked:?}");
+    assert!(checked.stderr.contains("2 agents, 1 of them blocked, 0 errors"), "{checked:?}");
+    let list = volery(&stage, &["agents", "--json"]).ok().json();
+    assert_eq!((problem(&list, "keyless"), problem(&list, "fine")), (missing.to_owned(), String::new()));
+    let shown = volery(&stage, &["agents", "show", "keyless", "--json"]).ok().json();
+    assert!(shown["invocation"]["process"]["argv"].is_array(), "{shown}");
+}
+
+#[test]
+fn an_agent_that_may_delegate_to_nobody_who_is_there_is_warned_about() {
+    let stage = stage();
+    stage.rehearsal("host", "- say: x", "delegates: [gost, helper]");
+    stage.rehearsal("ghost", "- say: x", "");
+    stage.rehearsal("helper", "- say: x", "");
+    let checked = volery(&stage, &["agents", "check", "--json"]).ok().json();
+    let found = checked["diagnostics"].as_array().unwrap();
+    let expected = (json!("delegates: there is no agent gost here"), json!("did you mean ghost?"));
+    assert_eq!(found.len(), 1, "{checked}");
+    assert_eq!((found[0]["message"].clone(), found[0]["hint"].clone()), expected);
+    let listed = volery(&stage, &["agents"]).ok();
+    assert!(listed.stderr.contains("hint: 1 finding in the files"), "{listed:?}");
+}
+
+#[test]
+fn what_a_project_would_execute_is_not_repeated_for_each_agent() {
+    let stage = stage();
+    let config = "[backends.upper]\ncommand = [\"tr\", \"a-z\", \"A-Z\"]\n";
+    std::fs::write(stage.project().join(".volery/config.toml"), config).unwrap();
+    stage.agent("one", "backend: upper");
+    stage.agent("two", "backend: upper");
+    let list = volery(&stage, &["agents", "--json"]).ok().json();
+    let project = stage.project().display().to_string();
+    let told = format!(
+        "the project {project} would execute programs that you have not trusted\n\
+         hint: look at them, then: volery trust {project}"
+    );
+    assert_eq!((problem(&list, "one"), problem(&list, "two")), (told.clone(), told));
+    let refused = volery(&stage, &["run", "one", "x"]).exits(3).stderr;
+    assert!(refused.contains("backend upper: "), "{refused}");
+}
