@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::permission::ToolKind;
 use crate::secret::{Redactor, without_written_secrets, written_secrets};
 
 /// One server of an agent's own.
@@ -134,6 +135,25 @@ impl McpServer {
 pub fn is_option(argument: &str) -> bool {
     argument.starts_with('-') && !argument.contains('=')
 }
+
+/// Returns the server whose tools a name in a list of tools stands for, in the words of whichever vendor: `mcp__x__y`,
+/// `@x/y`, `x/y` and `mcp_x_y`.
+pub fn named_in_tool(tool: &str) -> Option<&str> {
+    // Editors write their own tools with the group that they belong to.
+    let is_group =
+        |word: &str| !matches!(ToolKind::named(word), ToolKind::Other(_)) || GROUPS.contains(&word);
+    let server = match (ToolKind::named(tool), tool.split_once('/'), tool.strip_prefix("mcp_")) {
+        (ToolKind::Mcp { server, .. }, _, _) => Some(server),
+        (_, Some((group, _)), _) if is_group(group) => None,
+        (_, Some((server, _)), _) => Some(server),
+        (_, None, Some(rest)) => rest.split_once('_').map(|(server, _)| server),
+        (_, None, None) => None,
+    };
+    server.filter(|server| !server.is_empty() && *server != "*" && *server != "builtin")
+}
+
+/// Words before a slash that are no servers.
+const GROUPS: [&str; 4] = ["vscode", "todo", "memory", "github.vscode-pull-request-github"];
 
 /// A text in which `${NAME}` and `${NAME:-default}` stand for variables of the environment. Stored as written,
 /// so a spec holds the names and never the values.

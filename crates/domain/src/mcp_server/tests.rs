@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{McpServer, Piece, Transport, VariableText};
+use super::{McpServer, Piece, Transport, VariableText, named_in_tool};
 
 fn variable<'a>(name: &'a str, default: Option<&'a str>) -> Piece<'a> {
     Piece::Variable { name, default }
@@ -113,4 +113,27 @@ fn secrets_in_arguments_and_addresses_are_known_and_hidden() {
     assert_eq!(url.as_str(), "https://u:***@h.example/?key=***");
     let text = r#"{"name": "s", "transport": {"stdio": {"command": "x", "args": ["--level", "high"]}}}"#;
     assert!(!serde_json::from_str::<McpServer>(text).unwrap().has_literals());
+}
+
+#[test]
+fn every_vendors_words_for_a_servers_tool_name_the_server() {
+    let named = [
+        ("mcp__github__*", Some("github")),
+        ("mcp__github", Some("github")),
+        ("@birds/list", Some("birds")),
+        ("playwright/*", Some("playwright")),
+        ("github/get_issue", Some("github")),
+        ("mcp_my-server_*", Some("my-server")),
+        ("mcp_*", None),
+        ("search/codebase", None),
+        ("edit/editFiles", None),
+        ("vscode/memory", None),
+        ("@builtin", None),
+        ("Read", None),
+        ("read_file", None),
+        ("*", None),
+    ];
+    for (tool, server) in named {
+        assert_eq!(named_in_tool(tool), server, "{tool}");
+    }
 }

@@ -2,10 +2,11 @@
 //! in silence. A permission that cannot be enforced stops the run, unless the agent says that a warning will do.
 
 use backend::contract::{Capabilities, permitted_args};
+use backend::mcp_config::OWN_SERVER;
 use definition::answer::Schema;
 use domain::agent::{Agent, Format};
 use domain::launch::Launch;
-use domain::mcp_server::McpServer;
+use domain::mcp_server::{self, McpServer};
 use domain::permission::{Permission, Rule, Ruling, ToolKind, Unenforceable};
 use domain::run::{BackendSpec, OnInterrupt, RunSpec};
 use domain::setup::{Context, PromptMode, Setup};
@@ -208,7 +209,33 @@ fn unhonoured_setup(setup: &Setup, can: Capabilities, name: &str) -> Vec<String>
         let reason = useless(server, &setup.permission)?;
         Some(format!("no tool of the MCP server {} may be used: {reason}", server.name))
     });
-    unhonoured.chain(useless).collect()
+    unhonoured.chain(useless).chain(strange_servers(setup)).collect()
+}
+
+/// Returns a sentence for each server whose tools the agent shall use and that it does not get.
+fn strange_servers(setup: &Setup) -> Vec<String> {
+    let plain = |name: &str| name.replace(|letter: char| !letter.is_ascii_alphanumeric(), "_");
+    let own: Vec<String> = setup.mcp_servers.iter().map(|server| plain(&server.name)).collect();
+    let rules = setup.permission.allow.iter().chain(&setup.permission.ask).map(Rule::tool);
+    let tools = setup.tools.iter().flatten().map(String::as_str);
+    let named = tools.chain(rules).filter_map(mcp_server::named_in_tool);
+    let mut strange: Vec<&str> =
+        named.filter(|name| *name != OWN_SERVER && !own.iter().any(|own| is_of(&plain(name), own))).collect();
+    strange.sort_unstable();
+    strange.dedup();
+    let sentence = |name: &str| {
+        format!(
+            "no tool of the MCP server {name} can be used: the agent has only the servers that its own file defines"
+        )
+    };
+    strange.into_iter().map(sentence).collect()
+}
+
+/// Tells whether a name is a server's, or as much of it as stands before the first `_` of it.
+fn is_of(name: &str, server: &str) -> bool {
+    server == name
+        || server.strip_prefix(name).is_some_and(|rest| rest.starts_with('_'))
+        || name.contains('*')
 }
 
 /// Returns why nothing that a server offers may be used.

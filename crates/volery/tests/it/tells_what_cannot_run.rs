@@ -12,7 +12,7 @@ fn stage() -> Stage {
     let stage = Stage::new();
     let program = stage.path("home/bin/claude");
     std::fs::create_dir_all(program.parent().unwrap()).unwrap();
-    std::fs::write(&program, "#!/bin/sh\necho 2.1.0\n").unwrap();
+    std::fs::write(&program, "#!/bin/sh\necho 2.1.197\n").unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
     stage
 }
@@ -99,4 +99,40 @@ fn what_a_project_would_execute_is_not_repeated_for_each_agent() {
     assert_eq!((problem(&list, "one"), problem(&list, "two")), (told.clone(), told));
     let refused = volery(&stage, &["run", "one", "x"]).exits(3).stderr;
     assert!(refused.contains("backend upper: "), "{refused}");
+}
+
+fn in_project(stage: &Stage, file: &str, text: &str) {
+    let path = stage.project().join(file);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, text).unwrap();
+}
+
+#[test]
+fn tools_of_servers_that_the_agent_does_not_get_are_warned_about() {
+    for (file, tools, servers) in [
+        (".github/agents/a.agent.md", "['read', 'github/*', 'playwright/*']", &["github", "playwright"][..]),
+        (".claude/agents/a.md", "Read, mcp__github__*, mcp__git_hub__get", &["git_hub", "github"]),
+        (".gemini/agents/a.md", "[read_file, mcp_my-server_*, mcp_*]", &["my-server"]),
+    ] {
+        let stage = stage();
+        in_project(&stage, file, &format!("---\nname: a\ndescription: d\ntools: {tools}\n---\nx\n"));
+        let checked = volery(&stage, &["agents", "check", "--json"]).ok().json();
+        let found = checked["diagnostics"].as_array().unwrap();
+        let told: Vec<&str> = found.iter().filter_map(|found| found["message"].as_str()).collect();
+        let sentence = |server: &&str| {
+            format!(
+                "no tool of the MCP server {server} can be used: the agent has only the servers that its own file \
+                 defines"
+            )
+        };
+        let expected: Vec<String> = servers.iter().map(sentence).collect();
+        let told: Vec<&str> = told.into_iter().filter(|told| told.contains("MCP server")).collect();
+        assert_eq!(told, expected, "{checked}");
+    }
+    let stage = stage();
+    let own = "mcpServers:\n  - my_tracker:\n      command: x\n";
+    let text = format!("---\nname: a\ndescription: d\ntools: Read, mcp__my_tracker__find\n{own}---\nx\n");
+    in_project(&stage, ".claude/agents/a.md", &text);
+    let checked = volery(&stage, &["agents", "check", "--json"]).ok().json();
+    assert_eq!(checked["diagnostics"], json!(null), "{checked}");
 }
