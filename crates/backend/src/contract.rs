@@ -94,6 +94,12 @@ pub trait Backend: Sync {
         inexpressible(permission)
     }
 
+    /// Names each part of a permission that grants something and that this backend has no words for: the agent may do less
+    /// than it says, and nothing more.
+    fn ungranted(&self, _permission: &Permission, _options: &serde_json::Value) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Says how to carry out one run. Reads nothing and starts nothing.
     fn prepare(&self, spec: &RunSpec, place: &Place<'_>) -> Result<Drive, PrepareError>;
 

@@ -104,6 +104,10 @@ impl Backend for Copilot {
         permission::translate(permission, "/").unsaid
     }
 
+    fn ungranted(&self, permission: &Permission, _options: &Value) -> Vec<String> {
+        permission::translate(permission, "/").ungranted
+    }
+
     fn project_programs(&self, folders: &[&Path]) -> Vec<ProjectProgram> {
         project::programs(folders)
     }

@@ -16,7 +16,10 @@ pub(super) struct Translated {
     /// Groups of tools that the agent has not.
     pub(super) hidden: Vec<&'static str>,
     /// Rules that cannot be said.
+    /// What restricts and cannot be said.
     pub(super) unsaid: Vec<String>,
+    /// What is allowed and cannot be said.
+    pub(super) ungranted: Vec<String>,
 }
 
 /// Translates a permission for an agent that works in this directory.
@@ -46,13 +49,19 @@ pub(super) fn translate(permission: &Permission, directory: &str) -> Translated 
     }
     // The program lets commands that only read pass unasked.
     let allows = |kind: ToolKind<'_>| {
-        permission.allow.iter().any(|rule| rule.kind() == kind || rule.kind() == ToolKind::Everything)
+        let said = |rule: &Rule| !all.ungranted.contains(&ungranted(rule));
+        let of_kind = |rule: &&Rule| rule.kind() == kind || rule.kind() == ToolKind::Everything;
+        permission.allow.iter().filter(of_kind).any(said)
     };
-    if level != Level::Yolo && !allows(ToolKind::Shell) {
+    let (shell, write) = (allows(ToolKind::Shell), allows(ToolKind::Edit));
+    if level != Level::Yolo && !shell {
         arg(&mut all, "--deny-tool=shell");
     }
-    if level == Level::ReadOnly && !allows(ToolKind::Edit) {
+    if level == Level::ReadOnly && !write {
         arg(&mut all, "--deny-tool=write");
+    }
+    if level == Level::Yolo {
+        all.ungranted.clear();
     }
     all
 }
@@ -71,7 +80,7 @@ fn allow(all: &mut Translated, rule: &Rule, directory: &str) {
     };
     match said {
         Some(said) => all.args.push(said),
-        None => all.unsaid.push(format!("the rule allow {rule}")),
+        None => all.ungranted.push(ungranted(rule)),
     }
 }
 
@@ -103,6 +112,10 @@ fn deny(all: &mut Translated, word: &str, rule: &Rule, directory: &str) {
         Some(said) => all.args.push(said),
         None => all.unsaid.push(format!("the rule {word} {rule}")),
     }
+}
+
+fn ungranted(rule: &Rule) -> String {
+    format!("the rule allow {rule}")
 }
 
 fn mcp(server: &str, tool: Option<&str>) -> String {

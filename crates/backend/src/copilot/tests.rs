@@ -253,15 +253,13 @@ fn what_it_cannot_tell_apart_is_named() {
     );
     let rules =
         r#"{"allow": ["Bash(cargo test:*)", "Bash(ls)"], "deny": ["Read(.env)"], "ask": ["WebFetch(x)"]}"#;
-    assert_eq!(
-        gaps(rules),
-        [
-            "the rule allow Bash(cargo test:*)",
-            "the rule allow Bash(ls)",
-            "the rule ask WebFetch(x)",
-            "the rule deny Read(.env)"
-        ]
-    );
+    assert_eq!(gaps(rules), ["the rule ask WebFetch(x)", "the rule deny Read(.env)"]);
+    let ungranted = Copilot.ungranted(&permission(rules), &Value::Null);
+    assert_eq!(ungranted, ["the rule allow Bash(cargo test:*)", "the rule allow Bash(ls)"]);
+    // What could not be said opens nothing: commands that only read would pass unasked.
+    let args = |text: &str| permission::translate(&permission(text), "/p").args;
+    assert!(args(r#"{"allow": ["Bash(ls)"]}"#).contains(&"--deny-tool=shell".to_owned()));
+    assert!(!args(r#"{"allow": ["Bash(ls)", "Bash(ls:*)"]}"#).contains(&"--deny-tool=shell".to_owned()));
 }
 
 #[test]

@@ -107,6 +107,10 @@ impl Backend for Gemini {
         policy::unenforceable(permission)
     }
 
+    fn ungranted(&self, permission: &Permission, _options: &Value) -> Vec<String> {
+        policy::ungranted(permission)
+    }
+
     fn project_programs(&self, folders: &[&Path]) -> Vec<ProjectProgram> {
         PROJECT.programs(folders)
     }

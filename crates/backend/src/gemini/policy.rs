@@ -189,17 +189,25 @@ impl Wanted<'_> {
 
 /// Names the rules that the engine cannot express.
 pub(super) fn unenforceable(permission: &Permission) -> Vec<String> {
-    let lists = [("allow", &permission.allow), ("ask", &permission.ask), ("deny", &permission.deny)];
-    let inexpressible = |rule: &&Rule| match rule.pattern() {
-        Some(pattern) => regex(rule.kind(), pattern, "/").is_none(),
-        None => false,
-    };
+    let lists = [("ask", &permission.ask), ("deny", &permission.deny)];
     lists
         .into_iter()
         .flat_map(|(word, rules)| {
             rules.iter().filter(inexpressible).map(move |rule| format!("the rule {word} {rule}"))
         })
         .collect()
+}
+
+/// Names the rules that allow what cannot be said.
+pub(super) fn ungranted(permission: &Permission) -> Vec<String> {
+    if permission.level == Some(Level::Yolo) {
+        return Vec::new();
+    }
+    permission.allow.iter().filter(inexpressible).map(|rule| format!("the rule allow {rule}")).collect()
+}
+
+fn inexpressible(rule: &&Rule) -> bool {
+    rule.pattern().is_some_and(|pattern| regex(rule.kind(), pattern, "/").is_none())
 }
 
 /// Paths that name a file in a roundabout way. The engine sees the arguments as text, each between two zero bytes.

@@ -326,6 +326,12 @@ fn rules_that_the_engine_cannot_express_are_named() {
     let expected =
         ["the rule deny Read(.env)", "the rule deny WebFetch(domain:x)", "the rule deny Bash(a \"b\")"];
     assert_eq!(named, expected);
+    // What cannot be allowed only makes the agent less able.
+    let allow = texts.map(|rule| rule.parse().unwrap()).to_vec();
+    let permission = Permission { allow, ..Permission::default() };
+    assert_eq!(Gemini.unenforceable(&permission, &Value::Null), [""; 0]);
+    let named = Gemini.ungranted(&permission, &Value::Null);
+    assert_eq!(named, expected.map(|rule| rule.replace("deny", "allow")));
 }
 
 proptest! {

@@ -84,6 +84,10 @@ impl Backend for Kimi {
         tools::unenforceable(permission)
     }
 
+    fn ungranted(&self, permission: &Permission, _options: &Value) -> Vec<String> {
+        tools::ungranted(permission)
+    }
+
     fn stale_session(&self, spec: &RunSpec, _place: &Place<'_>) -> Option<String> {
         session(spec).err()
     }

@@ -126,6 +126,11 @@ fn a_permission_is_a_list_of_tools() {
     let safe = Permission { level: Some(Level::SafeEdit), ..Permission::default() };
     assert_eq!(Kimi.unenforceable(&safe, &json!(null)).len(), 1);
     assert_eq!(Kimi.unenforceable(&rules, &json!(null)), Vec::<String>::new());
+    let allow = vec!["Bash(git log:*)".parse().unwrap(), "Read(src/**)".parse().unwrap()];
+    let patterned = Permission { allow, ..Permission::default() };
+    assert_eq!(Kimi.unenforceable(&patterned, &json!(null)), Vec::<String>::new());
+    assert_eq!(Kimi.ungranted(&patterned, &json!(null)), ["the rule allow Bash(git log:*)"]);
+    assert!(!tools::allowed(&patterned, None).contains(&"Bash"));
 }
 
 #[test]

@@ -29,6 +29,12 @@ pub(super) fn allowed(permission: &Permission, wanted: Option<&[String]>) -> Vec
     tools.map(|(tool, _)| *tool).collect()
 }
 
+/// Names what a permission allows and Kimi Code has no words for, so that it is not there.
+pub(super) fn ungranted(permission: &Permission) -> Vec<String> {
+    let missing = |rule: &&Rule| rule.pattern().is_some() && !may(permission, rule.kind());
+    permission.allow.iter().filter(missing).map(|rule| format!("the rule allow {rule}")).collect()
+}
+
 /// Names what a permission demands and Kimi Code cannot do.
 pub(super) fn unenforceable(permission: &Permission) -> Vec<String> {
     let mut gaps = Vec::new();
@@ -37,8 +43,6 @@ pub(super) fn unenforceable(permission: &Permission) -> Vec<String> {
     if edits && !permission.allow.iter().any(unlimited) {
         gaps.push("the level safe-edit (it changes files outside its directory too)".to_owned());
     }
-    let patterned = permission.allow.iter().filter(|rule| rule.pattern().is_some());
-    gaps.extend(patterned.map(|rule| format!("the rule allow {rule}")));
     let shell = may(permission, ToolKind::Shell);
     let lists = [("ask", &permission.ask), ("deny", &permission.deny)];
     for (word, rule) in lists.into_iter().flat_map(|(word, rules)| rules.iter().map(move |rule| (word, rule)))

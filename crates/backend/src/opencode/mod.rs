@@ -146,6 +146,10 @@ impl Backend for Opencode {
         permission::translate(permission, "", &[]).unsaid
     }
 
+    fn ungranted(&self, permission: &Permission, _options: &Value) -> Vec<String> {
+        permission::translate(permission, "", &[]).ungranted
+    }
+
     fn project_programs(&self, folders: &[&Path]) -> Vec<ProjectProgram> {
         programs_of_project(folders)
     }

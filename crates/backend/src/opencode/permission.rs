@@ -29,7 +29,10 @@ const BEYOND: [&str; 2] = ["external_directory", "doom_loop"];
 #[derive(Debug, Default)]
 pub(super) struct Decisions {
     made: Vec<(String, String, &'static str)>,
+    /// What restricts and cannot be said.
     pub(super) unsaid: Vec<String>,
+    /// What is allowed and cannot be said.
+    pub(super) ungranted: Vec<String>,
 }
 
 /// Translates a permission for an agent that works in this folder of its work tree.
@@ -65,6 +68,9 @@ pub(super) fn translate(permission: &Permission, folder: &str, servers: &[McpSer
     // Nobody can be asked in this mode, so what is to be asked for is refused.
     permission.ask.iter().for_each(|rule| decisions.deny("ask", rule));
     permission.deny.iter().for_each(|rule| decisions.deny("deny", rule));
+    if everything {
+        decisions.ungranted.clear();
+    }
     decisions
 }
 
@@ -141,12 +147,14 @@ impl Decisions {
                 self.make("edit", &format!("{folder}{inside}"), "allow");
             }
             (ToolKind::Read | ToolKind::Search, Some(_)) => {}
+            // Folders outside of its own, or its skills: the program has patterns for these too.
+            (ToolKind::Other(name), Some(pattern)) => self.make(name, pattern, "allow"),
             (kind, None) => {
                 for key in keys_of(kind) {
                     self.make(&key, "*", "allow");
                 }
             }
-            (_, Some(_)) => self.unsaid.push(format!("the rule allow {rule}")),
+            (_, Some(_)) => self.ungranted.push(format!("the rule allow {rule}")),
         }
     }
 
@@ -169,6 +177,9 @@ impl Decisions {
                 for key in keys_of(kind) {
                     self.make(&key, "*", "deny");
                 }
+            }
+            (ToolKind::Other(name), Some(pattern)) if BEYOND.contains(&name) => {
+                self.make(name, pattern, "deny");
             }
             (_, Some(_)) => self.unsaid.push(format!("the rule {word} {rule}")),
         }

@@ -174,10 +174,18 @@ fn a_denial_comes_after_what_it_overrules() {
 fn what_its_patterns_cannot_say_is_named() {
     let gaps = |text: &str| Opencode.unenforceable(&permission(text), &Value::Null);
     assert_eq!(gaps(r#"{"allow": ["Edit(docs/**)", "Bash(ls)"], "deny": ["Read(.env)"]}"#), [""; 0]);
-    assert_eq!(
-        gaps(r#"{"allow": ["Edit(docs/*)"], "deny": ["WebFetch(x)"]}"#),
-        ["the rule allow Edit(docs/*)", "the rule deny WebFetch(x)"]
-    );
+    let rules = r#"{"allow": ["Edit(docs/*)", "external_directory(~/x/**)"], "deny": ["WebFetch(x)"]}"#;
+    assert_eq!(gaps(rules), ["the rule deny WebFetch(x)"]);
+    let ungranted = Opencode.ungranted(&permission(rules), &Value::Null);
+    assert_eq!(ungranted, ["the rule allow Edit(docs/*)"]);
+}
+
+#[test]
+fn folders_outside_of_its_own_are_said_by_pattern() {
+    let json =
+        said_as(r#"{"allow": ["external_directory(~/x/**)"], "deny": ["external_directory(~/x/y/**)"]}"#);
+    let expected = r#""external_directory":{"*":"deny","~/x/**":"allow","~/x/y/**":"deny"}"#;
+    assert!(json.contains(expected), "{json}");
 }
 
 #[test]

@@ -139,6 +139,11 @@ pub(super) fn unhonoured(wishes: &Wishes<'_>, spec: &BackendSpec) -> Vec<String>
         sentences.push(format!("the folder of sessions is not honoured by {name}"));
     }
     sentences.extend(unhonoured_setup(wishes.setup, can, name.as_str()));
+    let permission = &wishes.setup.permission;
+    let ungranted = backend.ungranted(permission, &spec.options);
+    sentences.extend(
+        ungranted.into_iter().map(|rule| format!("{rule} grants nothing: {name} has no words for it")),
+    );
     if wishes.setup.unenforceable == Unenforceable::Warn {
         let gaps = unenforceable(&wishes.setup.permission, spec);
         sentences.extend(gaps.into_iter().map(|gap| format!("{gap} is not enforced by {name}")));

@@ -136,3 +136,25 @@ fn tools_of_servers_that_the_agent_does_not_get_are_warned_about() {
     let checked = volery(&stage, &["agents", "check", "--json"]).ok().json();
     assert_eq!(checked["diagnostics"], json!(null), "{checked}");
 }
+
+#[test]
+fn what_to_do_about_a_permission_depends_on_the_format_and_less_than_allowed_is_a_warning() {
+    let stage = stage();
+    let permission =
+        "permission:\n  external_directory:\n    \"~/x/**\": allow\n  webfetch:\n    \"x\": allow\n";
+    in_project(&stage, ".opencode/agent/able.md", &format!("---\ndescription: d\n{permission}---\nx\n"));
+    let denies = "permission:\n  webfetch:\n    \"x\": deny\n";
+    in_project(&stage, ".opencode/agent/stuck.md", &format!("---\ndescription: d\n{denies}---\nx\n"));
+    let checked = volery(&stage, &["agents", "check", "--json"]).exits(1).json();
+    let found = checked["diagnostics"].as_array().unwrap();
+    let told: Vec<String> =
+        found.iter().map(|found| format!("{}: {}", found["severity"], found["message"])).collect();
+    let expected = [
+        "\"error\": \"the backend opencode cannot enforce the rule deny webfetch(x)\"",
+        "\"warning\": \"the rule allow webfetch(x) grants nothing: opencode has no words for it\"",
+    ];
+    assert_eq!(told, expected, "{checked}");
+    let hint = "choose another backend, or define the agent in Volery's own format, which has unenforceable: warn; \
+                `volery agents new` begins one";
+    assert_eq!(found[0]["hint"], json!(hint), "{checked}");
+}
