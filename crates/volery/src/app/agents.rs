@@ -98,7 +98,7 @@ impl Engine {
                 let fitted = fitted(driven.ok().flatten()?);
                 fitted.and_then(|driven| needs_nothing_unset(&driven)).err().map(|error| error.to_string())
             });
-        let answers_by = agent.setup.answers();
+        let answers_by = honour::answers_by(&agent.setup, &backend);
         Standing { problem, findings, unhonoured, answers_by }
     }
 }

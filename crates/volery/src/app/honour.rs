@@ -9,7 +9,7 @@ use domain::launch::Launch;
 use domain::mcp_server::{self, McpServer};
 use domain::permission::{Permission, Rule, Ruling, ToolKind, Unenforceable};
 use domain::run::{BackendSpec, OnInterrupt, RunSpec};
-use domain::setup::{Context, PromptMode, Setup};
+use domain::setup::{AnswersBy, Context, PromptMode, Setup};
 
 use super::AppError;
 
@@ -107,6 +107,14 @@ fn wrong_argument(setup: &Setup, spec: &BackendSpec) -> Option<String> {
     let can = capabilities(spec).extra_args;
     // One that takes none at all is warned about.
     if can.is_empty() { None } else { permitted_args(&setup.extra_args, can).err() }
+}
+
+/// Says how an agent answers by its backend.
+pub(super) fn answers_by(setup: &Setup, spec: &BackendSpec) -> AnswersBy {
+    match setup.answers() {
+        AnswersBy::File if !capabilities(spec).response_file => AnswersBy::Output,
+        told @ (AnswersBy::File | AnswersBy::SubmitResult | AnswersBy::Output) => told,
+    }
 }
 
 /// Returns a sentence for each wish that the backend cannot honour.

@@ -158,3 +158,20 @@ fn what_to_do_about_a_permission_depends_on_the_format_and_less_than_allowed_is_
                 `volery agents new` begins one";
     assert_eq!(found[0]["hint"], json!(hint), "{checked}");
 }
+
+#[test]
+fn an_agent_answers_into_a_file_only_where_its_backend_can() {
+    let stage = stage();
+    let template = "response_file: {template: 'Write to {{RESPONSE_FILE}}.'}";
+    stage.agent("speaker", &format!("backend: claude\n{template}"));
+    stage.agent("writer", &format!("backend: kiro\n{template}"));
+    let list = volery(&stage, &["agents", "--json"]).ok().json();
+    let ways: Vec<&Value> =
+        list["agents"].as_array().unwrap().iter().map(|agent| &agent["answers_by"]).collect();
+    assert_eq!(ways, [&json!("output"), &json!("file")], "{list}");
+    let checked = volery(&stage, &["agents", "check"]).ok().stderr;
+    assert!(
+        checked.contains("writer answers into a file") && !checked.contains("speaker answers"),
+        "{checked}"
+    );
+}
