@@ -55,7 +55,7 @@ impl Engine {
             agents.push(agent_view(agent, &standing));
             findings.extend(standing.findings);
             let sentences = standing.unhonoured.into_iter();
-            unhonoured.extend(sentences.map(|sentence| Diagnostic::warning(&agent.source.file, sentence)));
+            unhonoured.extend(sentences.map(|sentence| placed(&agent.source.file, sentence)));
         }
         let mut diagnostics = catalogue.diagnostics;
         diagnostics.extend(findings);
@@ -127,6 +127,17 @@ fn as_finding(file: &str, error: &AppError) -> Diagnostic {
     match &error.hint {
         Some(hint) => finding.hint(hint),
         None => finding,
+    }
+}
+
+/// Returns a warning, at the key that it begins with if the file has one.
+fn placed(file: &str, sentence: String) -> Diagnostic {
+    let key = sentence.split([':', ' ']).next().unwrap_or_default();
+    let place = registry::place_of_key(file, key);
+    let warning = Diagnostic::warning(file, sentence);
+    match place {
+        Some((line, column)) => warning.at(line, column),
+        None => warning,
     }
 }
 

@@ -160,6 +160,17 @@ fn what_to_do_about_a_permission_depends_on_the_format_and_less_than_allowed_is_
 }
 
 #[test]
+fn what_a_backend_does_not_honour_is_told_with_its_line() {
+    let stage = stage();
+    stage.agent("warm", "backend: claude\ntemperature: 0.5");
+    let checked = volery(&stage, &["agents", "check"]).ok().stdout;
+    let text = std::fs::read_to_string(stage.project().join(".volery/agents/warm.md")).unwrap();
+    let line = text.lines().position(|line| line.starts_with("temperature")).unwrap() + 1;
+    let told = format!("warm.md:{line}:1: warning: temperature is not honoured by claude");
+    assert!(checked.contains(&told), "{checked}");
+}
+
+#[test]
 fn an_agent_answers_into_a_file_only_where_its_backend_can() {
     let stage = stage();
     let template = "response_file: {template: 'Write to {{RESPONSE_FILE}}.'}";
