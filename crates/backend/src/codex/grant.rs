@@ -3,7 +3,7 @@
 //! Codex reads files with commands, and its sandbox is the kernel's: within it nothing needs to be asked. Whatever it
 //! asks for is beyond it, since a command that was accepted is also tried without the sandbox.
 
-use domain::permission::{Level, Permission, Rule, Ruling, ToolKind};
+use domain::permission::{Ground, Level, Permission, Rule, Ruling, ToolKind};
 use serde_json::{Value, json};
 
 use crate::mcp_config::OWN_SERVER;
@@ -70,7 +70,7 @@ pub(super) fn sandbox(permission: &Permission, extra_directories: &[String]) -> 
 
 /// Tells whether a tool that Codex uses without asking may be there at all.
 pub(super) fn allows(permission: &Permission, tool: &str) -> bool {
-    matches!(permission.decide(tool, &Value::Null, "/"), Ruling::Allow(_))
+    matches!(permission.decide(tool, &Value::Null, &Ground::default()), Ruling::Allow(_))
 }
 
 /// Tells whether some tool of an agent's server may be used, asked about or not.

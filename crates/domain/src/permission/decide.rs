@@ -4,6 +4,9 @@ use serde_json::Value;
 
 use super::{Level, Permission, Rule, ToolKind};
 
+/// The keys under which tools are given the path of a file.
+const PATHS: [&str; 5] = ["file_path", "path", "filePath", "notebook_path", "absolute_path"];
+
 /// What is decided about one use of a tool, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ruling {
@@ -13,13 +16,32 @@ pub enum Ruling {
     Deny(String),
 }
 
+/// Where a tool is used, by name and as it is on disk. Whoever wants a decision looks there: a name alone does not tell
+/// what a symbolic link leads to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Ground {
+    /// The directory that the agent works in.
+    pub directory: String,
+    /// The same, with every symbolic link followed.
+    pub real_directory: String,
+    /// What the path of [`named_path`] leads to, with every symbolic link followed; nothing where nobody can tell.
+    pub real_path: Option<String>,
+}
+
+/// Returns the path that a tool shall work on, as its input names it. Two that differ are as good as none.
+pub fn named_path(input: &Value) -> Option<&str> {
+    let mut named = PATHS.iter().filter_map(|key| input.get(key));
+    let first = named.next()?.as_str()?;
+    named.all(|other| other.as_str() == Some(first)).then_some(first)
+}
+
 /// Characters by which one command line becomes several commands, or reads and writes files.
 const COMPOUND: [char; 11] = [';', '|', '&', '`', '$', '(', ')', '<', '>', '\n', '\\'];
 
 impl Permission {
-    /// Decides about a use of a tool by an agent that works in this directory.
-    pub fn decide(&self, tool: &str, input: &Value, directory: &str) -> Ruling {
-        let usage = Usage { kind: ToolKind::named(tool), tool, input, directory };
+    /// Decides about a use of a tool by an agent that works here.
+    pub fn decide(&self, tool: &str, input: &Value, ground: &Ground) -> Ruling {
+        let usage = Usage { kind: ToolKind::named(tool), tool, input, ground };
         if let Some(rule) = self.deny.iter().find(|rule| usage.touches(rule)) {
             return Ruling::Deny(format!("the rule deny {rule}"));
         }
@@ -32,7 +54,7 @@ impl Permission {
         let within = match (self.level.unwrap_or(Level::SafeEdit), usage.kind) {
             (Level::Yolo, _) => true,
             (Level::ReadOnly | Level::SafeEdit, ToolKind::Read | ToolKind::Search) => true,
-            (Level::SafeEdit, ToolKind::Edit) => usage.path().is_some(),
+            (Level::SafeEdit, ToolKind::Edit) => usage.stays().is_some(),
             (Level::ReadOnly | Level::SafeEdit, _) => false,
         };
         match (within, self.level) {
@@ -50,7 +72,7 @@ struct Usage<'a> {
     kind: ToolKind<'a>,
     tool: &'a str,
     input: &'a Value,
-    directory: &'a str,
+    ground: &'a Ground,
 }
 
 impl Usage<'_> {
@@ -72,10 +94,12 @@ impl Usage<'_> {
                     Some(command) => commands(&command).any(|part| matches_command(pattern, part)),
                     None => true,
                 },
-                ToolKind::Read | ToolKind::Edit | ToolKind::Search => match self.path() {
-                    Some(path) => matches_path(pattern, &path, self.directory),
-                    None => true,
-                },
+                ToolKind::Read | ToolKind::Edit | ToolKind::Search => {
+                    // By its name as by what it leads to.
+                    let both = [self.path(), self.stays()];
+                    both.iter()
+                        .any(|path| path.as_ref().is_none_or(|path| matches_path(pattern, path, self.ground)))
+                }
                 _ => true,
             }
     }
@@ -89,7 +113,7 @@ impl Usage<'_> {
                     !command.contains(COMPOUND) && matches_command(pattern, command.trim())
                 }),
                 ToolKind::Read | ToolKind::Edit | ToolKind::Search => {
-                    self.path().is_some_and(|path| matches_path(pattern, &path, self.directory))
+                    self.stays().is_some_and(|path| matches_path(pattern, &path, self.ground))
                 }
                 // Claude writes the agents that may be called behind the tool, with commas.
                 ToolKind::Delegate => {
@@ -113,19 +137,32 @@ impl Usage<'_> {
         }
     }
 
-    /// Returns the path within the directory, if the tool works on one and it stays there.
+    /// Returns the path within the directory by its name alone.
     fn path(&self) -> Option<String> {
-        let keys = ["file_path", "path", "filePath", "notebook_path", "absolute_path"];
-        let named = keys.iter().find_map(|key| self.input.get(key))?.as_str()?;
-        let relative = match named.strip_prefix('/') {
-            Some(_) => named.strip_prefix(self.directory.trim_end_matches('/'))?.strip_prefix('/')?,
-            None => named,
+        let named = named_path(self.input)?;
+        let relative = match named.starts_with('/') {
+            true => [&self.ground.directory, &self.ground.real_directory]
+                .into_iter()
+                .find_map(|directory| below(named, directory))?,
+            false => named,
         };
         let plain = relative.split('/').all(|part| part != "..");
         plain.then(|| {
             relative.split('/').filter(|part| !matches!(*part, "" | ".")).collect::<Vec<_>>().join("/")
         })
     }
+
+    /// Returns where within the directory a path really leads to, if it stays there by its name too.
+    fn stays(&self) -> Option<String> {
+        self.path()?;
+        let real = self.ground.real_path.as_deref()?;
+        below(real, &self.ground.real_directory).map(ToOwned::to_owned)
+    }
+}
+
+/// Returns the rest of an absolute path in a directory.
+fn below<'a>(path: &'a str, directory: &str) -> Option<&'a str> {
+    path.strip_prefix(directory.trim_end_matches('/'))?.strip_prefix('/')
 }
 
 /// Returns the commands of a compound line, as far as splitting it blindly finds them.
@@ -143,10 +180,10 @@ fn matches_command(pattern: &str, command: &str) -> bool {
     }
 }
 
-fn matches_path(pattern: &str, path: &str, directory: &str) -> bool {
+fn matches_path(pattern: &str, path: &str, ground: &Ground) -> bool {
     // Claude writes an absolute path with two slashes.
     let pattern = pattern.strip_prefix("//").map_or_else(|| pattern.to_owned(), |rest| format!("/{rest}"));
-    let inside = pattern.strip_prefix(&format!("{}/", directory.trim_end_matches('/')));
+    let inside = below(&pattern, &ground.directory).or_else(|| below(&pattern, &ground.real_directory));
     let pattern = inside.unwrap_or(&pattern).trim_start_matches("./");
     matches_glob(pattern, path, true)
 }
@@ -194,8 +231,22 @@ mod tests {
         Permission { level, allow: rules(allow), ask: rules(ask), deny: rules(deny) }
     }
 
+    /// A directory without symbolic links.
     fn word(permission: &Permission, tool: &str, input: &Value) -> &'static str {
-        match permission.decide(tool, input, "/work") {
+        let named = named_path(input).map(|path| match path.starts_with('/') {
+            true => path.to_owned(),
+            false => format!("/work/{path}"),
+        });
+        told(permission, tool, input, named.as_deref())
+    }
+
+    fn told(permission: &Permission, tool: &str, input: &Value, real_path: Option<&str>) -> &'static str {
+        let ground = Ground {
+            directory: "/work".to_owned(),
+            real_directory: "/work".to_owned(),
+            real_path: real_path.map(ToOwned::to_owned),
+        };
+        match permission.decide(tool, input, &ground) {
             Ruling::Allow(_) => "allow",
             Ruling::Ask(_) => "ask",
             Ruling::Deny(_) => "deny",
@@ -268,6 +319,46 @@ mod tests {
         assert_eq!((ask("worker"), ask("researcher")), ("allow", "allow"));
         assert_eq!((ask("work"), ask("general-purpose"), ask("")), ("ask", "ask", "ask"));
         assert_eq!(word(&rules, "Task", &json!({"prompt": "worker"})), "ask");
+    }
+
+    #[test]
+    fn what_a_symbolic_link_leads_to_counts() {
+        let editor = permission(Some(Level::SafeEdit), &[], &[], &["Edit(secret/**)"]);
+        let through = |rules: &Permission, name: &str, real: Option<&str>| {
+            told(rules, "Write", &json!({ "file_path": name }), real)
+        };
+        assert_eq!(through(&editor, "/work/link/x", Some("/work/real/x")), "allow");
+        assert_eq!(through(&editor, "/work/link/x", Some("/elsewhere/x")), "deny");
+        assert_eq!(through(&editor, "/work/link/x", Some("/work")), "deny");
+        assert_eq!(through(&editor, "/work/link/x", None), "deny");
+        assert_eq!(through(&editor, "link/x", Some("/work/secret/x")), "deny");
+        assert_eq!(through(&editor, "secret/x", Some("/work/real/x")), "deny");
+        assert_eq!(through(&editor, "/elsewhere/link", Some("/work/x")), "deny");
+        let narrow = permission(Some(Level::ReadOnly), &["Edit(src/**)"], &[], &[]);
+        assert_eq!(through(&narrow, "src/link/x", Some("/work/src/y/x")), "allow");
+        assert_eq!(through(&narrow, "src/link/x", Some("/work/docs/x")), "deny");
+    }
+
+    #[test]
+    fn a_directory_that_is_a_symbolic_link_has_two_names() {
+        let editor = permission(Some(Level::SafeEdit), &["Edit(/named/src/**)"], &[], &[]);
+        for name in ["/named/a", "/real/a", "a"] {
+            let ground = Ground {
+                directory: "/named".to_owned(),
+                real_directory: "/real".to_owned(),
+                real_path: Some("/real/a".to_owned()),
+            };
+            let ruling = editor.decide("Write", &json!({ "file_path": name }), &ground);
+            assert_eq!(ruling, Ruling::Allow("the level safe-edit".to_owned()), "{name}");
+        }
+    }
+
+    #[test]
+    fn an_input_that_names_two_paths_names_none() {
+        let editor = permission(Some(Level::SafeEdit), &[], &[], &[]);
+        let input = json!({"file_path": "/work/a", "path": "/etc/b"});
+        assert_eq!(told(&editor, "Write", &input, Some("/work/a")), "deny");
+        assert_eq!(named_path(&json!({"file_path": "a", "path": "a"})), Some("a"));
     }
 
     #[test]

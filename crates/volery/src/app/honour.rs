@@ -7,7 +7,7 @@ use definition::answer::Schema;
 use domain::agent::{Agent, Format};
 use domain::launch::Launch;
 use domain::mcp_server::{self, McpServer};
-use domain::permission::{Permission, Rule, Ruling, ToolKind, Unenforceable};
+use domain::permission::{Ground, Permission, Rule, Ruling, ToolKind, Unenforceable};
 use domain::run::{BackendSpec, OnInterrupt, RunSpec};
 use domain::setup::{AnswersBy, Context, PromptMode, Setup};
 
@@ -259,7 +259,7 @@ fn useless(server: &McpServer, permission: &Permission) -> Option<String> {
         return None;
     }
     let some_tool = format!("mcp__{}__tool", server.name);
-    match permission.decide(&some_tool, &serde_json::Value::Null, "/") {
+    match permission.decide(&some_tool, &serde_json::Value::Null, &Ground::default()) {
         Ruling::Deny(reason) => Some(reason),
         Ruling::Allow(_) | Ruling::Ask(_) => None,
     }

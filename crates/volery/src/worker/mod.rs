@@ -12,6 +12,7 @@ mod changes;
 mod conclude;
 mod contained;
 mod desk;
+mod ground;
 mod isolation;
 mod leftovers;
 mod output;

@@ -93,7 +93,8 @@ impl Desk {
     /// Decides about what the agent wants to do, or lets a person decide.
     fn take_ask_of_agent(&mut self, ask: Ask) -> Result<(), StoreError> {
         let permission = &self.spec.setup.permission;
-        match permission.decide(&ask.tool, &ask.input, &self.spec.directory) {
+        let ground = super::ground::of(&ask.input, &self.spec.directory);
+        match permission.decide(&ask.tool, &ask.input, &ground) {
             Ruling::Allow(_) => self.tell_agent(&ask, &Decision::Allow(ask.input.clone())),
             Ruling::Deny(reason) => self.tell_agent(&ask, &Decision::Deny(reason)),
             Ruling::Ask(_) => {
