@@ -14,7 +14,7 @@ pub(crate) type LoosenedBy = fn(&RunSpec, &User<'_>) -> Option<PathBuf>;
 
 /// Refuses a run that its user's settings would let do more than its agent may.
 pub(crate) fn check(spec: &RunSpec, user: &User<'_>, loosened_by: LoosenedBy) -> Result<(), String> {
-    if !holds_back(&spec.setup.permission) || spec.setup.unenforceable == Unenforceable::Warn {
+    if !is_demanded(spec) {
         return Ok(());
     }
     match loosened_by(spec, user) {
@@ -24,6 +24,11 @@ pub(crate) fn check(spec: &RunSpec, user: &User<'_>, loosened_by: LoosenedBy) ->
             file.display()
         )),
     }
+}
+
+/// Tells whether a run shall be refused rather than do more than its agent may.
+pub(crate) fn is_demanded(spec: &RunSpec) -> bool {
+    holds_back(&spec.setup.permission) && spec.setup.unenforceable == Unenforceable::Refuse
 }
 
 /// Tells whether a permission demands anything. One that allows everything does not.

@@ -1,6 +1,7 @@
 //! opencode, with its lines of JSON. It has no way to ask: what is not allowed before it starts is refused. All that
 //! it must know goes by the layer of configuration that a project cannot overrule.
 
+mod outward;
 mod permission;
 mod reader;
 pub(crate) mod versions;
@@ -161,28 +162,29 @@ impl Backend for Opencode {
         place: &Place<'_>,
         user: &User<'_>,
     ) -> Result<(), PrepareError> {
-        without_others(spec, drive, place, user).map_err(|reason| PrepareError { kind: KIND, reason })
+        let wrong = |reason| PrepareError { kind: KIND, reason };
+        if permission::may_edit(&spec.setup.permission) {
+            let outward = outward::denied(spec).map_err(wrong)?;
+            for (_, setting) in drive.set.iter_mut().filter(|(name, _)| name == CONFIG) {
+                *setting = Setting::Plain(settings(spec, place, &outward).0);
+            }
+        }
+        without_others(spec, drive, place, user).map_err(wrong)
     }
 
     fn prepare(&self, spec: &RunSpec, place: &Place<'_>) -> Result<Drive, PrepareError> {
         let wrong = |reason: String| PrepareError { kind: KIND, reason };
         let found = place.found.ok_or_else(|| wrong("opencode was not found on the PATH".to_owned()))?;
         let setup = &spec.setup;
-        // A project cannot have an agent of this name, whose settings would be mixed with ours.
-        let agent = format!("volery-{}", spec.id);
         let mut argv = found.argv.clone();
         argv.extend(["run", "--format=json", "--title=volery"].map(ToOwned::to_owned));
-        argv.push(format!("--agent={agent}"));
+        argv.push(format!("--agent={}", agent_name(spec)));
         argv.extend(spec.model.iter().map(|model| format!("--model={model}")));
         argv.extend(setup.effort.iter().map(|effort| format!("--variant={effort}")));
         argv.extend(spec.session.iter().map(|session| format!("--session={}", session.as_str())));
         argv.extend(spec.fork.then(|| "--fork".to_owned()));
         argv.extend(permitted_args(&setup.extra_args, EXTRA_ARGS).map_err(wrong)?);
-        let mut files = Vec::new();
-        if !spec.system_prompt.trim().is_empty() {
-            files.push(WorkFile::plain(SYSTEM_FILE, spec.system_prompt.as_str()));
-        }
-        let config = config(spec, place, &agent, &mut files);
+        let (config, files) = settings(spec, place, &[]);
         let plain = |name: &str, value: &str| (name.to_owned(), Setting::Plain(value.to_owned()));
         let mut set = vec![plain(CONFIG, &config), plain("OPENCODE_DISABLE_AUTOUPDATE", "1")];
         if setup.context == Context::None {
@@ -248,9 +250,19 @@ fn others(spec: &RunSpec, user: &User<'_>) -> Vec<String> {
     names
 }
 
-/// Returns the configuration of a run. Values that must not stand in the environment stand in files.
-fn config(spec: &RunSpec, place: &Place<'_>, agent: &str, files: &mut Vec<WorkFile>) -> String {
+/// A project cannot have an agent of this name, whose settings would be mixed with ours.
+fn agent_name(spec: &RunSpec) -> String {
+    format!("volery-{}", spec.id)
+}
+
+/// Returns the configuration of a run, in which edits of what leads outward are denied, and its files: values that must
+/// not stand in the environment stand there.
+fn settings(spec: &RunSpec, place: &Place<'_>, outward: &[String]) -> (String, Vec<WorkFile>) {
     let setup = &spec.setup;
+    let mut files = Vec::new();
+    if !spec.system_prompt.trim().is_empty() {
+        files.push(WorkFile::plain(SYSTEM_FILE, spec.system_prompt.as_str()));
+    }
     let folder = spec.directory.strip_prefix(&spec.project).unwrap_or_default().trim_matches('/');
     let folder = if folder.is_empty() { String::new() } else { format!("{folder}/") };
     let mut decisions = permission::translate(&setup.permission, &folder, &setup.mcp_servers);
@@ -260,6 +272,7 @@ fn config(spec: &RunSpec, place: &Place<'_>, agent: &str, files: &mut Vec<WorkFi
     if spec.delegates != Delegates::Nobody {
         decisions.make(&mcp_key(OWN_SERVER, None), "*", "allow");
     }
+    outward.iter().for_each(|pattern| decisions.make("edit", pattern, "deny"));
     let decisions = decisions.to_json();
     let system = format!("{{file:{}}}", place.file(SYSTEM_FILE));
     let has_system = !spec.system_prompt.trim().is_empty();
@@ -268,13 +281,14 @@ fn config(spec: &RunSpec, place: &Place<'_>, agent: &str, files: &mut Vec<WorkFi
         PromptMode::Append => (String::new(), json!([place.file(SYSTEM_FILE)])),
         PromptMode::Replace => (format!(",\"prompt\":{}", json!(system)), json!([])),
     };
-    let servers = permission::servers(&hidden(mcp_config::servers(spec, place), place, files));
-    format!(
+    let servers = permission::servers(&hidden(mcp_config::servers(spec, place), place, &mut files));
+    let config = format!(
         "{{\"autoupdate\":false,\"share\":\"disabled\",\"instructions\":{instructions},\"mcp\":{},\
          \"permission\":{decisions},\"agent\":{{{}:{{\"mode\":\"primary\",\"permission\":{decisions}{prompt}}}}}}}",
         Value::Object(servers),
-        json!(agent)
-    )
+        json!(agent_name(spec))
+    );
+    (config, files)
 }
 
 /// Puts each text that refers to variables into a file, and a reference to the file into its place.

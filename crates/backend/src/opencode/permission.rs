@@ -74,6 +74,16 @@ pub(super) fn translate(permission: &Permission, folder: &str, servers: &[McpSer
     decisions
 }
 
+/// Tells whether some edits are allowed, and others not.
+pub(super) fn may_edit(permission: &Permission) -> bool {
+    let edits = |rule: &Rule| matches!(rule.kind(), ToolKind::Edit | ToolKind::Everything);
+    match permission.level {
+        Some(Level::Yolo) => false,
+        Some(Level::SafeEdit) | None => true,
+        Some(Level::ReadOnly) => permission.allow.iter().any(edits),
+    }
+}
+
 impl Decisions {
     pub(super) fn make(&mut self, key: &str, pattern: &str, action: &'static str) {
         self.made.push((key.to_owned(), pattern.to_owned(), action));

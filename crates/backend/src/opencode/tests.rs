@@ -279,3 +279,44 @@ fn what_a_project_would_execute_is_found_and_cannot_be_turned_off() {
         found.iter().map(|program| (program.says.as_str(), program.can_be_off)).collect();
     assert_eq!(said, [("opencode, plugin: [\"bird\"]", false), ("opencode, plug-in: bird.js", false)]);
 }
+
+#[test]
+fn edits_through_links_that_lead_out_of_the_work_tree_are_denied() {
+    let place = tempfile::tempdir().unwrap();
+    let root = place.path().canonicalize().unwrap();
+    let project = root.join("project");
+    std::fs::create_dir_all(project.join("deep/er")).unwrap();
+    std::fs::create_dir(root.join("out")).unwrap();
+    for (target, name) in [
+        (root.join("out"), "deep/er/link"),
+        (root.join("out/absent"), "dangling"),
+        (project.join("deep"), "inside"),
+        (project.join("deep/er"), "alias"),
+        (project.join("file"), "deep/er/plain"),
+    ] {
+        std::fs::write(project.join("file"), "x").unwrap();
+        std::os::unix::fs::symlink(target, project.join(name)).unwrap();
+    }
+    let user = User { home: Some(&root), value: &|_| None };
+    let found = sample::found(&["/bin/opencode"]);
+    let mut spec = sample::spec("opencode");
+    (spec.directory, spec.project) = (project.display().to_string(), project.display().to_string());
+    let edits = |spec: &domain::run::RunSpec| {
+        let place = sample::place(Some(&found));
+        let mut drive = sample::drive_in(&Opencode, &place, spec).unwrap();
+        Opencode.adapt(spec, &mut drive, &place, &user).unwrap();
+        let value = config(&drive);
+        assert_eq!(value["agent"][format!("volery-{}", spec.id)]["permission"], value["permission"]);
+        value["permission"]["edit"].clone()
+    };
+    let bare = project.strip_prefix("/").unwrap().display().to_string();
+    let mut expected = serde_json::Map::from_iter([("*".to_owned(), json!("allow"))]);
+    for link in ["deep/er/link", "dangling", "inside", "alias"] {
+        for name in [link.to_owned(), format!("{bare}/{link}")] {
+            expected.extend([(format!("{name}/*"), json!("deny")), (name, json!("deny"))]);
+        }
+    }
+    assert_eq!(edits(&spec), Value::Object(expected));
+    spec.setup.permission = permission(r#"{"level": "yolo"}"#);
+    assert_eq!(edits(&spec), json!("allow"));
+}
