@@ -88,6 +88,8 @@ pub enum Refusal {
         display_bytes(PROMPT_BYTES_MAX as u64)
     )]
     PromptTooLong { bytes: usize },
+    #[error("{model:?} is not the name of a model")]
+    Model { model: String },
     #[error("agent {agent} cannot be given these inputs: {}", problems.join("; "))]
     Inputs { agent: AgentName, problems: Vec<String> },
     #[error(
@@ -127,6 +129,8 @@ pub fn plan(agent: &Agent, order: Order, place: Place) -> Result<RunSpec, Refusa
     if agent.source.format == Format::Directive {
         return Err(Refusal::Directive { agent: agent.name.clone() });
     }
+    let model = model.or_else(|| agent.model.clone());
+    check_model(model.as_deref())?;
     let filled = inputs::fill(&agent.inputs, inputs);
     let inputs = filled.map_err(|problems| Refusal::Inputs { agent: agent.name.clone(), problems })?;
     let prompt = full_prompt(prompt, context, &inputs)?;
@@ -158,7 +162,7 @@ pub fn plan(agent: &Agent, order: Order, place: Place) -> Result<RunSpec, Refusa
         backend: place.backend,
         prompt,
         system_prompt: agent.system_prompt.clone(),
-        model: model.or_else(|| agent.model.clone()),
+        model,
         resumes,
         session,
         fork,
@@ -184,6 +188,22 @@ pub fn plan(agent: &Agent, order: Order, place: Place) -> Result<RunSpec, Refusa
         iac,
         warnings: Vec::new(),
     })
+}
+
+/// The longest word that becomes an argument of a program.
+const WORD_BYTES_MAX: usize = 200;
+
+/// Tells whether a word can become an argument of a program, and never look like an option there.
+pub fn is_plain_word(word: &str) -> bool {
+    !word.starts_with('-') && word.len() <= WORD_BYTES_MAX && !word.chars().any(char::is_control)
+}
+
+/// Whoever asks for a model, it becomes an argument.
+fn check_model(model: Option<&str>) -> Result<(), Refusal> {
+    match model.filter(|model| !is_plain_word(model)) {
+        Some(model) => Err(Refusal::Model { model: crate::size::head(model, WORD_BYTES_MAX).to_owned() }),
+        None => Ok(()),
+    }
 }
 
 /// Background comes first, then the inputs, and the task last.

@@ -77,12 +77,8 @@ impl Backend for Cursor {
         argv.extend(level(setup.permission.level).iter().map(|word| (*word).to_owned()));
         let mut option = |flag: &str, value: &str| argv.extend([flag.to_owned(), value.to_owned()]);
         option("--workspace", &spec.directory);
-        if let Some(model) = &spec.model {
-            option("--model", model);
-        }
-        if let Some(session) = &spec.session {
-            option("--resume", session.as_str());
-        }
+        argv.extend(spec.model.iter().map(|model| format!("--model={model}")));
+        argv.extend(spec.session.iter().map(|session| format!("--resume={}", session.as_str())));
         let feed = if prompt.len() > ARGUMENT_BYTES_MAX {
             Feed::Whole(prompt.into_bytes())
         } else {

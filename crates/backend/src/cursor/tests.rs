@@ -98,7 +98,7 @@ fn what_the_agent_wants_becomes_options() {
     .join(" ");
     let fixed = "/bin/cursor-agent -p --output-format stream-json --stream-partial-output --trust --mode plan \
                  --workspace /p";
-    assert!(argv.starts_with(&format!("{fixed} --model auto --resume c-1 [System")), "{argv}");
+    assert!(argv.starts_with(&format!("{fixed} --model=auto --resume=c-1 [System")), "{argv}");
     let yolo = drive(|spec| spec.setup.permission.level = Some(Level::Yolo)).unwrap().argv;
     assert!(yolo.contains(&"--force".to_owned()), "{yolo:?}");
     assert!(!drive(|_| {}).unwrap().argv.contains(&"--force".to_owned()));

@@ -84,15 +84,11 @@ impl Backend for Grok {
         if let Some(turns) = setup.max_turns {
             option("--max-turns", &turns.to_string());
         }
-        if let Some(model) = &spec.model {
-            option("--model", model);
-        }
-        if let Some(effort) = &setup.effort {
-            option("--reasoning-effort", effort);
-        }
-        if let Some(session) = &spec.session {
-            option("--resume", session.as_str());
-        }
+        // Whatever they are, they are no options.
+        argv.extend(spec.model.iter().map(|model| format!("--model={model}")));
+        argv.extend(setup.effort.iter().map(|effort| format!("--reasoning-effort={effort}")));
+        argv.extend(spec.session.iter().map(|session| format!("--resume={}", session.as_str())));
+        let mut option = |flag: &str, value: &str| argv.extend([flag.to_owned(), value.to_owned()]);
         option("--cwd", &spec.directory);
         option("--output-format", "streaming-json");
         option("--prompt-file", &place.file(PROMPT_FILE));

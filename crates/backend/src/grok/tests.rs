@@ -125,8 +125,8 @@ fn the_prompt_goes_by_a_file_and_the_level_by_sandbox_and_rules() {
         spec.setup.max_turns = Some(7);
     });
     let expected = "/bin/grok --permission-mode bypassPermissions --sandbox workspace \
-                    --disallowed-tools search_tool,use_tool --max-turns 7 --model grok-4 \
-                    --reasoning-effort high --resume g-1 --cwd /p --output-format streaming-json \
+                    --disallowed-tools search_tool,use_tool --max-turns 7 --model=grok-4 \
+                    --reasoning-effort=high --resume=g-1 --cwd /p --output-format streaming-json \
                     --prompt-file /w/prompt.md --fork-session --verbatim";
     assert_eq!(told, expected);
     let rules = r#"{"level": "read-only", "deny": ["WebSearch", "Bash(rm:*)"]}"#;

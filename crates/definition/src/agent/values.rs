@@ -134,8 +134,7 @@ pub(super) fn read_backend(node: &Node, key: &str, findings: &mut Findings<'_>) 
 /// Reads a word that becomes an argument of a program, so it must not be able to look like an option.
 pub(super) fn read_word(node: &Node, key: &str, what: &str, findings: &mut Findings<'_>) -> Option<String> {
     let word = text(node, key, findings)?;
-    let plain = !word.starts_with('-') && word.len() <= 200 && !word.chars().any(char::is_control);
-    if plain {
+    if domain::plan::is_plain_word(&word) {
         return Some(word);
     }
     findings.error(node.place, format!("{key}: {} is not {what}", quoted(&word)));

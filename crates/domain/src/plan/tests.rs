@@ -79,6 +79,21 @@ fn prompts_that_no_agent_could_use_are_refused() {
 }
 
 #[test]
+fn a_model_that_could_be_taken_for_an_option_is_refused_whoever_asks_for_it() {
+    let asked = |model: &str| {
+        let order = Order { model: Some(model.to_owned()), ..order("do it") };
+        plan(&agent(), order, place(None)).map(|spec| spec.model)
+    };
+    assert_eq!(asked("large-1:free/x"), Ok(Some("large-1:free/x".to_owned())));
+    for sly in ["--force", "-x", "a\nb", &"x".repeat(201)] {
+        assert!(matches!(asked(sly), Err(Refusal::Model { .. })), "{sly}");
+    }
+    let own = Agent { model: Some("--force".to_owned()), ..agent() };
+    let refused = plan(&own, order("do it"), place(None)).unwrap_err();
+    assert_eq!(refused.to_string(), "\"--force\" is not the name of a model");
+}
+
+#[test]
 fn context_counts_towards_the_prompt_and_stands_before_it() {
     let mut with = order("do it");
     with.context = Some("we are in Rust\n".to_owned());

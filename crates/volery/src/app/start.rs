@@ -560,6 +560,7 @@ fn refusal_error(refusal: Refusal) -> AppError {
         Refusal::NulInPrompt => {
             AppError::usage(message).hint("remove it, or put binary material into a file")
         }
+        Refusal::Model { .. } => AppError::usage(message).hint("a name does not begin with '-'"),
         Refusal::PromptTooLong { .. } => {
             AppError::limit(message).hint("put long material into a file and name the file in the prompt")
         }
