@@ -3,8 +3,8 @@
 
 use domain::run::{Failure, Stream};
 
-use crate::contract::{Answer, Exit};
-use crate::lines::Lines;
+use crate::contract::{Answer, Exit, Report};
+use crate::lines::{LINE_BYTES_MAX, Lines};
 
 /// The most of what was said that is kept for a run that ends early.
 const SAID_BYTES_MAX: usize = 1 << 20;
@@ -28,9 +28,10 @@ impl Kept {
     /// Keeps a whole message, in the place of its pieces.
     pub fn say(&mut self, text: &str) {
         self.unfinished.clear();
-        let room = SAID_BYTES_MAX.saturating_sub(self.said.len());
-        self.said.push_str(domain::size::head(text, room));
-        self.said.push('\n');
+        for part in [text, "\n"] {
+            let room = SAID_BYTES_MAX.saturating_sub(self.said.len());
+            self.said.push_str(domain::size::head(part, room));
+        }
     }
 
     /// Keeps a piece of a message.
@@ -73,6 +74,37 @@ impl Kept {
     pub fn answer(&mut self) -> Answer {
         let said = std::mem::take(&mut self.said) + &std::mem::take(&mut self.unfinished);
         if said.trim().is_empty() { Answer::Nothing } else { Answer::Text(said) }
+    }
+}
+
+/// A message that comes in pieces and may be the answer: no longer than one that comes in one line.
+#[derive(Debug, Default)]
+pub struct Message {
+    text: String,
+    cut: bool,
+}
+
+impl Message {
+    /// Adds a piece. The first that does not fit is told.
+    pub fn add(&mut self, piece: &str) -> Option<Report> {
+        let room = if self.cut { 0 } else { LINE_BYTES_MAX.saturating_sub(self.text.len()) };
+        let fits = domain::size::head(piece, room);
+        self.text.push_str(fits);
+        let told = fits.len() < piece.len() && !std::mem::replace(&mut self.cut, true);
+        told.then(|| Report::Warned("the answer was too long and was cut".to_owned()))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+
+    /// Takes what there is; the next piece begins another message.
+    pub fn take(&mut self) -> String {
+        std::mem::take(self).text
     }
 }
 
@@ -131,6 +163,26 @@ mod tests {
         kept.begin();
         kept.piece("Half of a");
         assert_eq!(kept.answer(), Answer::Text("Half of a".to_owned()));
+    }
+
+    #[test]
+    fn what_was_said_is_bounded_with_the_ends_of_its_lines() {
+        let mut kept = Kept::default();
+        for _ in 0..SAID_BYTES_MAX {
+            kept.say("x");
+        }
+        assert_eq!(kept.said.len(), SAID_BYTES_MAX);
+    }
+
+    #[test]
+    fn a_message_that_is_too_long_is_cut_and_told_once() {
+        let mut message = Message::default();
+        let piece = "x".repeat(LINE_BYTES_MAX / 2 + 1);
+        assert_eq!(message.add(&piece), None);
+        assert!(matches!(message.add(&piece), Some(Report::Warned(_))));
+        assert_eq!(message.add(&piece), None);
+        assert_eq!(message.take().len(), LINE_BYTES_MAX);
+        assert_eq!((message.add("egg"), message.as_str()), (None, "egg"));
     }
 
     #[test]

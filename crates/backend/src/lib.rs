@@ -4,6 +4,7 @@
 
 pub mod acp;
 pub mod api;
+mod calls;
 pub mod claude;
 pub mod codex;
 pub mod combined_prompt;

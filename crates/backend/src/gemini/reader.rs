@@ -1,20 +1,16 @@
 //! Understands the stream of Gemini CLI. Only its `result` ends a run; its exit code only tells which status the
 //! service answered with.
 
-use std::collections::BTreeMap;
-
 use domain::run::{AgentEnd, Failure, LimitName, ModelError, Usage};
 use serde_json::Value;
 
 use super::versions::{EXIT_AUTHENTICATION, EXIT_TURNS, FORBIDDEN, NOT_OFFERED, UNKNOWN_SESSION, WOULD_ASK};
+use crate::calls::Calls;
 use crate::contract::{Answer, Conclusion, Exit, Report};
 use crate::json_lines::Events;
-use crate::kept::{self, Kept};
-use crate::lines::LINE_BYTES_MAX;
+use crate::kept::{self, Kept, Message};
 use crate::worded_schema;
 
-/// How many tool calls may be under way.
-const CALLS_MAX: usize = 1_000;
 /// How many models are told apart.
 const MODELS_MAX: usize = 16;
 /// Said before a `result` that claims success.
@@ -27,9 +23,9 @@ pub(super) struct Stream {
     structured: bool,
     kept: Kept,
     /// What was said in the last turn that said something.
-    answer: String,
+    answer: Message,
     turn_over: bool,
-    calls: BTreeMap<String, String>,
+    calls: Calls,
     model: Option<String>,
     /// The last error that was told before the end.
     error: Option<String>,
@@ -56,30 +52,24 @@ impl Stream {
         if std::mem::take(&mut self.turn_over) && !self.answer.is_empty() {
             self.kept.piece("\n");
             reports.push(Report::Said("\n".to_owned()));
-            self.answer.clear();
+            self.answer.take();
         }
         self.kept.piece(text);
         reports.push(Report::Said(text.to_owned()));
-        let room = LINE_BYTES_MAX.saturating_sub(self.answer.len());
-        if text.len() > room && room > 0 {
-            reports.push(Report::Warned("the answer was too long and was cut".to_owned()));
-        }
-        self.answer.push_str(domain::size::head(text, room));
+        reports.extend(self.answer.add(text));
         reports
     }
 
     fn called(&mut self, event: &Value) -> Vec<Report> {
         self.turn_over = true;
         let (id, name) = (text_of(&event["tool_id"]), text_of(&event["tool_name"]));
-        if self.calls.len() < CALLS_MAX {
-            self.calls.insert(id.clone(), name.clone());
-        }
+        self.calls.began(&id, &name);
         vec![Report::ToolCalled { id, name, input: event["parameters"].clone() }]
     }
 
     fn returned(&mut self, event: &Value) -> Vec<Report> {
         let id = text_of(&event["tool_id"]);
-        let name = self.calls.remove(&id).unwrap_or_default();
+        let name = self.calls.ended(&id);
         let error = &event["error"];
         let told = event["output"].as_str().or_else(|| error["message"].as_str()).unwrap_or_default();
         let ok = event["status"] == "success";
@@ -135,7 +125,7 @@ impl Stream {
             }
         };
         let answer = match end {
-            AgentEnd::Done => Answer::Text(std::mem::take(&mut self.answer)),
+            AgentEnd::Done => Answer::Text(self.answer.take()),
             _ => self.kept.answer(),
         };
         let mut conclusion = Conclusion::new(end, answer);

@@ -7,13 +7,14 @@ use domain::run::{AgentEnd, Failure, LimitName, ModelError, Usage};
 use serde_json::Value;
 
 use super::versions::{ERROR, ERRORS, FINAL_OUTPUT, NO_TURNS_LEFT, UNKNOWN_SESSION, UNKNOWN_TOOL};
+use crate::calls::Calls;
 use crate::contract::{Answer, Conclusion, Exit, Report};
 use crate::cumulative;
 use crate::json_lines::Events;
-use crate::kept::{self, Kept};
+use crate::kept::{self, Kept, Message};
 
-/// How many uses of tools may be under way at once.
-const CALLS_MAX: usize = 1_000;
+/// How many values may be given as the final output before one is accepted.
+const OUTPUTS_MAX: usize = 8;
 
 /// What the run asked for.
 #[derive(Debug)]
@@ -31,8 +32,9 @@ pub(super) struct Stream {
     kept: Kept,
     begun: bool,
     /// The message under way, which comes in pieces, and its id.
-    message: String,
+    message: Message,
     id: Option<String>,
+    calls: Calls,
     /// Values that were given as the final output and not accepted yet.
     outputs: BTreeMap<String, Value>,
     structured: Option<Value>,
@@ -47,8 +49,9 @@ impl Stream {
             expected,
             kept: Kept::default(),
             begun: false,
-            message: String::new(),
+            message: Message::default(),
             id: None,
+            calls: Calls::default(),
             outputs: BTreeMap::new(),
             structured: None,
             error: None,
@@ -66,7 +69,7 @@ impl Stream {
                 Some("text") if assistant => reports.extend(self.text(text(&part["text"]), id)),
                 Some("toolRequest") => {
                     reports.extend(self.finish_message());
-                    self.message.clear();
+                    self.message.take();
                     reports.extend(self.called(part));
                 }
                 Some("toolResponse") => reports.extend(self.returned(part)),
@@ -89,11 +92,11 @@ impl Stream {
         let mut reports = Vec::new();
         if id != self.id.as_deref() || id.is_none() {
             reports = self.finish_message();
-            self.message.clear();
+            self.message.take();
             self.id = id.map(ToOwned::to_owned);
         }
         self.kept.piece(piece);
-        self.message.push_str(piece);
+        reports.extend(self.message.add(piece));
         reports
     }
 
@@ -103,20 +106,21 @@ impl Stream {
         if self.message.is_empty() || !self.kept.has_pieces() {
             return Vec::new();
         }
-        self.kept.say(&self.message);
-        vec![Report::Said(format!("{}\n", self.message))]
+        self.kept.say(self.message.as_str());
+        vec![Report::Said(format!("{}\n", self.message.as_str()))]
     }
 
     fn called(&mut self, part: &Value) -> Vec<Report> {
         let id = text(&part["id"]).to_owned();
         let call = &part["toolCall"]["value"];
         let name = text(&call["name"]);
-        if name == FINAL_OUTPUT && self.outputs.len() < CALLS_MAX {
+        if name == FINAL_OUTPUT && self.outputs.len() < OUTPUTS_MAX {
             self.outputs.insert(id.clone(), call["arguments"].clone());
         }
         let name = name
             .split_once("__")
             .map_or_else(|| name.to_owned(), |(server, tool)| format!("mcp__{server}__{tool}"));
+        self.calls.began(&id, &name);
         vec![Report::ToolCalled { id, name, input: call["arguments"].clone() }]
     }
 
@@ -132,8 +136,9 @@ impl Stream {
         if let Some(value) = self.outputs.remove(&id).filter(|_| ok) {
             self.structured = Some(value);
         }
-        let denied =
-            (!ok && output.contains(UNKNOWN_TOOL)).then(|| Report::Warned(format!("denied: {output}")));
+        let name = self.calls.ended(&id);
+        let denied = (!ok && output.contains(UNKNOWN_TOOL))
+            .then(|| Report::Warned(format!("denied: {name}: the agent has no such tool")));
         let mut reports = vec![Report::ToolReturned { id, ok, output }];
         reports.extend(denied);
         reports
@@ -201,7 +206,7 @@ impl Events for Stream {
         let end = self.end(exit);
         let answer = match (&end, &self.structured) {
             (AgentEnd::Done, Some(value)) => Answer::Text(value.to_string()),
-            (AgentEnd::Done, None) => Answer::Text(std::mem::take(&mut self.message)),
+            (AgentEnd::Done, None) => Answer::Text(self.message.take()),
             _ => self.kept.answer(),
         };
         let mut conclusion = Conclusion::new(end, answer);

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::reader::{Expected, Stream};
 use super::*;
 use crate::contract::{Answer, Exit, Reader, Report};
+use crate::lines::LINE_BYTES_MAX;
 use crate::program::Found;
 use crate::sample::{self, read};
 
@@ -107,8 +108,19 @@ fn the_use_of_a_tool_that_was_taken_away_is_told_as_denied() {
     let error = "-32002: Tool 'shell' not found. Available tools: [tree]";
     let result = json!({"status": "error", "error": error});
     let back = message(Some("u"), "user", &json!({"type": "toolResponse", "id": "t1", "toolResult": result}));
-    let (reports, _) = read(reader(false, false), &[back], Exit::Code(0));
-    assert_eq!(reports.last(), Some(&Report::Warned(format!("denied: {error}"))));
+    let events = [call("t1", "shell", &json!({})), back];
+    let (reports, _) = read(reader(false, false), &events, Exit::Code(0));
+    let warning = "denied: shell: the agent has no such tool".to_owned();
+    assert_eq!(reports.last(), Some(&Report::Warned(warning)));
+}
+
+#[test]
+fn a_message_without_end_is_cut() {
+    let flood = piece(Some("m"), &"x".repeat(LINE_BYTES_MAX / 2));
+    let (reports, conclusion) =
+        read(reader(false, false), &[flood.clone(), flood.clone(), flood, complete()], Exit::Code(0));
+    assert_eq!(conclusion.answer, Answer::Text("x".repeat(LINE_BYTES_MAX)));
+    assert!(reports.contains(&Report::Warned("the answer was too long and was cut".to_owned())));
 }
 
 #[test]

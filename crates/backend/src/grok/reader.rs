@@ -3,14 +3,13 @@
 use domain::run::{AgentEnd, Cost, CostBasis, Failure, LimitName, ModelError, Usage};
 use serde_json::Value;
 
+use crate::calls::Calls;
 use crate::contract::{Answer, Conclusion, Exit, Report};
 use crate::json_lines::Events;
-use crate::kept::{self, Kept};
+use crate::kept::{self, Kept, Message};
 use crate::told_error;
 use crate::worded_schema;
 
-/// The most of a message that is kept as the answer.
-const MESSAGE_BYTES_MAX: usize = 4 << 20;
 /// Its smallest part of a dollar, of which a millionth has so many.
 const TICKS_PER_MICROUSD: u64 = 10_000;
 
@@ -19,27 +18,32 @@ pub(super) struct Stream {
     structured: bool,
     kept: Kept,
     /// What was said since the last tool was used.
-    message: String,
-    /// The names of the tools that are under way, by the ids of their calls.
-    tools: Vec<(String, String)>,
+    message: Message,
+    calls: Calls,
     /// The last word: an end, or an error.
     last: Option<Value>,
 }
 
 impl Stream {
     pub(super) fn new(structured: bool) -> Self {
-        Self { structured, kept: Kept::default(), message: String::new(), tools: Vec::new(), last: None }
+        Self {
+            structured,
+            kept: Kept::default(),
+            message: Message::default(),
+            calls: Calls::default(),
+            last: None,
+        }
     }
 
     fn tool_began(&mut self, event: &Value) -> Vec<Report> {
         let mut reports = Vec::new();
         if !self.message.is_empty() {
-            self.kept.say(&std::mem::take(&mut self.message));
+            self.kept.say(&self.message.take());
             reports.push(Report::Said("\n".to_owned()));
         }
         let told = event["toolName"].as_str().or(event["title"].as_str()).unwrap_or_default();
         let (id, name) = (id_of(event), told.to_owned());
-        self.tools.push((id.clone(), name.clone()));
+        self.calls.began(&id, &name);
         reports.push(Report::ToolCalled { id, name, input: event["rawInput"].clone() });
         reports
     }
@@ -51,8 +55,7 @@ impl Stream {
             _ => return Vec::new(),
         };
         let id = id_of(event);
-        let at = self.tools.iter().position(|(known, _)| *known == id);
-        let name = at.map(|at| self.tools.remove(at).1).unwrap_or_default();
+        let name = self.calls.ended(&id);
         let output = kept::message(&event["rawOutput"].to_string());
         let denied = !ok && output.to_lowercase().contains("permission denied");
         let mut reports = vec![Report::ToolReturned { id, ok, output }];
@@ -80,10 +83,9 @@ impl Events for Stream {
         match event["type"].as_str() {
             Some("text") => {
                 let text = event["data"].as_str().unwrap_or_default();
-                let room = MESSAGE_BYTES_MAX.saturating_sub(self.message.len());
-                self.message.push_str(domain::size::head(text, room));
+                let cut = self.message.add(text);
                 self.kept.piece(text);
-                vec![Report::Said(text.to_owned())]
+                std::iter::once(Report::Said(text.to_owned())).chain(cut).collect()
             }
             Some("tool_call") => self.tool_began(&event),
             Some("tool_call_update") => self.tool_ended(&event),
@@ -104,10 +106,10 @@ impl Events for Stream {
                 AgentEnd::Failed(failure(event["message"].as_str().unwrap_or("it failed without a reason")))
             }
             (Some(_), Exit::Signal(signal)) => AgentEnd::Failed(Failure::Signal { signal }),
-            (Some(event), Exit::Code(code)) => end(event, code, &self.message),
+            (Some(event), Exit::Code(code)) => end(event, code, self.message.as_str()),
         };
         let answer = match (&end, self.message.is_empty()) {
-            (AgentEnd::Done, false) => Answer::Text(std::mem::take(&mut self.message)),
+            (AgentEnd::Done, false) => Answer::Text(self.message.take()),
             _ => self.kept.answer(),
         };
         let mut conclusion = Conclusion::new(end, answer);

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::reader::Stream;
 use super::*;
 use crate::contract::{Answer, Conclusion, Exit, Reader, Report};
+use crate::lines::LINE_BYTES_MAX;
 use crate::program::Found;
 use crate::sample::{self};
 
@@ -50,6 +51,15 @@ fn tools_are_told_and_the_answer_is_what_comes_after_them() {
     let (reports, _) = read(&[called, ended("failed", "Permission denied: run_terminal_cmd")], Exit::Code(0));
     let warning = "denied: run_terminal_cmd: by the rules or the sandbox of grok".to_owned();
     assert_eq!(reports.last(), Some(&Report::Warned(warning)));
+}
+
+#[test]
+fn a_message_without_end_is_cut() {
+    let flood = text(&"x".repeat(LINE_BYTES_MAX / 2));
+    let (reports, conclusion) =
+        read(&[flood.clone(), flood.clone(), flood, stopped("end_turn")], Exit::Code(0));
+    assert_eq!(conclusion.answer, Answer::Text("x".repeat(LINE_BYTES_MAX)));
+    assert!(reports.contains(&Report::Warned("the answer was too long and was cut".to_owned())));
 }
 
 #[test]

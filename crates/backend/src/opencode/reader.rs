@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::versions::{DENIED, OTHER_AGENT, UNKNOWN_SESSION};
 use crate::contract::{Answer, Conclusion, Exit, Report};
 use crate::json_lines::Events;
-use crate::kept::{self, Kept};
+use crate::kept::{self, Kept, Message};
 use crate::worded_schema;
 
 /// The stream of one run.
@@ -16,7 +16,7 @@ pub(super) struct Stream {
     kept: Kept,
     session: Option<String>,
     /// What was said in the step under way, or in the last one.
-    step: String,
+    step: Message,
     /// How the last step ended; nothing while one is under way.
     reason: Option<String>,
     error: Option<Value>,
@@ -28,7 +28,7 @@ impl Stream {
             structured,
             kept: Kept::default(),
             session: None,
-            step: String::new(),
+            step: Message::default(),
             reason: None,
             error: None,
         }
@@ -74,7 +74,7 @@ impl Events for Stream {
         let part = &event["part"];
         match event["type"].as_str() {
             Some("step_start") => {
-                self.step.clear();
+                self.step.take();
                 self.reason = None;
                 self.error = None;
             }
@@ -82,7 +82,7 @@ impl Events for Stream {
                 let said = text(&part["text"]);
                 if !said.is_empty() {
                     self.kept.say(said);
-                    self.step.push_str(said);
+                    reports.extend(self.step.add(said));
                     reports.push(Report::Said(format!("{said}\n")));
                 }
             }
@@ -100,7 +100,7 @@ impl Events for Stream {
     fn concluded(&mut self, exit: Exit) -> Conclusion {
         let end = self.end(exit);
         let answer = match end {
-            AgentEnd::Done => Answer::Text(std::mem::take(&mut self.step)),
+            AgentEnd::Done => Answer::Text(self.step.take()),
             _ => self.kept.answer(),
         };
         let mut conclusion = Conclusion { session: self.session.take(), ..Conclusion::new(end, answer) };

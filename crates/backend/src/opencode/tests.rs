@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::reader::Stream;
 use super::*;
 use crate::contract::{Answer, Conclusion, Exit, Reader, Report};
+use crate::lines::LINE_BYTES_MAX;
 use crate::program::Found;
 use crate::sample::{self, lines};
 
@@ -54,6 +55,15 @@ fn a_run_that_a_refusal_ended_did_not_succeed_although_it_exits_with_zero() {
     assert!(matches!(conclusion.end, AgentEnd::Failed(Failure::Agent { .. })), "{conclusion:?}");
     assert_eq!(conclusion.answer, Answer::Text("Let me.\n".to_owned()));
     assert!(matches!(end(&[start(), finish("length")], Exit::Code(0)), AgentEnd::Failed(_)));
+}
+
+#[test]
+fn a_step_without_end_is_cut() {
+    let flood = said(&"x".repeat(LINE_BYTES_MAX / 2));
+    let (reports, conclusion) =
+        read(&[start(), flood.clone(), flood.clone(), flood, finish("stop")], Exit::Code(0));
+    assert_eq!(conclusion.answer, Answer::Text("x".repeat(LINE_BYTES_MAX)));
+    assert!(reports.contains(&Report::Warned("the answer was too long and was cut".to_owned())));
 }
 
 #[test]
