@@ -61,9 +61,11 @@ pub(super) fn own_tools(permission: &Permission) -> &'static str {
 pub(super) fn sandbox(permission: &Permission, extra_directories: &[String]) -> Value {
     match permission.level {
         Some(Level::ReadOnly) => json!({"type": "readOnly", "networkAccess": false}),
-        Some(Level::SafeEdit) | None => {
-            json!({"type": "workspaceWrite", "writableRoots": extra_directories, "networkAccess": false})
-        }
+        // TMPDIR is a folder of the run's own; what is in `/tmp` is others'.
+        Some(Level::SafeEdit) | None => json!({
+            "type": "workspaceWrite", "writableRoots": extra_directories, "networkAccess": false,
+            "excludeSlashTmp": true,
+        }),
         Some(Level::Yolo) => json!({"type": "dangerFullAccess"}),
     }
 }

@@ -428,6 +428,8 @@ fn a_level_is_a_sandbox_and_rules_that_restrict_see_every_command() {
         thread
     };
     check(None, &[], "workspaceWrite", "on-request");
+    let (_, turn) = sent(|_| {});
+    assert_eq!(turn["sandboxPolicy"]["excludeSlashTmp"], true);
     let narrow = check(Some(Level::ReadOnly), &[], "readOnly", "on-request");
     assert_eq!(narrow["config"]["web_search"], "disabled");
     assert_eq!(narrow["config"]["features.multi_agent"], false);
