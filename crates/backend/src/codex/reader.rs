@@ -13,6 +13,7 @@ use super::message::{ACCOUNT, CONFIG, THREAD, TURN, answered, interrupt, request
 use super::screen::Screen;
 use crate::contract::{Answer, Conclusion, Decision, Exit, Reader, Report};
 use crate::lines::{Line, Lines};
+use crate::mcp_config::OWN_SERVER;
 
 /// The most of what was said that is kept for a run that ends early.
 const PARTIAL_BYTES_MAX: usize = 1 << 20;
@@ -111,15 +112,19 @@ impl AppServer {
 
     /// Begins or continues the conversation, without the servers that the settings of others name.
     fn begin(&mut self, message: &Value) -> Vec<Report> {
-        let mut reports = Vec::new();
         let mut servers = self.order.servers.clone();
         let others = message["result"]["config"]["mcp_servers"].as_object();
         for name in others.into_iter().flat_map(Map::keys) {
-            if servers.contains_key(name) {
-                let told = format!("the MCP server {name} is also in the settings of codex; both are merged");
-                reports.push(Report::Warned(told));
-            } else {
-                servers.insert(name.clone(), json!({"enabled": false}));
+            match servers.contains_key(name) {
+                false => _ = servers.insert(name.clone(), json!({"enabled": false})),
+                // Of ours all that matters is said, and a user may well have it under the same name.
+                true if name == OWN_SERVER => {}
+                true => {
+                    let message = format!(
+                        "the settings of codex have a server {name} of their own, and codex would mix both"
+                    );
+                    return self.give_up(Failure::Agent { message });
+                }
             }
         }
         let mut thread = self.order.thread.take();
@@ -132,8 +137,7 @@ impl AppServer {
             }
             None => "thread/start",
         };
-        reports.push(Report::Write(request(THREAD, method, &thread)));
-        reports
+        vec![Report::Write(request(THREAD, method, &thread))]
     }
 
     /// Begins the turn, if the conversation is the one that was asked for.

@@ -17,8 +17,13 @@ use crate::sample::{self, lines};
 const THREAD: &str = "t-1";
 
 fn reader(session: Option<&str>, structured: bool) -> AppServer {
+    reader_with("mine", session, structured)
+}
+
+/// A run whose agent has one server of this name.
+fn reader_with(server: &str, session: Option<&str>, structured: bool) -> AppServer {
     let mut servers = Map::new();
-    servers.insert("mine".to_owned(), json!({"command": "m"}));
+    servers.insert(server.to_owned(), json!({"command": "m"}));
     AppServer::new(Order {
         thread: json!({"cwd": "/p", "config": {}}),
         turn: json!({"input": []}),
@@ -106,6 +111,24 @@ fn the_conversation_begins_with_the_agents_servers_alone_and_the_last_message_is
     assert_eq!(rest, expected);
     assert_eq!((conclusion.end, conclusion.answer), (AgentEnd::Done, Answer::Text("All done.".to_owned())));
     assert_eq!(conclusion.session.as_deref(), Some(THREAD));
+}
+
+#[test]
+fn a_server_of_the_agents_is_never_mixed_with_one_of_the_same_name() {
+    let begin = |name: &str| {
+        let mut reader = reader_with(name, None, false);
+        let config = json!({"mcp_servers": {name: {"command": "x", "env": {"KEY": "hush"}}}});
+        let reports = reader.feed(Pipe::Stdout, &lines(&[json!({"id": 2, "result": {"config": config}})]));
+        (reports, reader.conclude(Exit::Code(0)).end)
+    };
+    let (reports, end) = begin("mine");
+    assert_eq!(reports, [Report::CloseInput]);
+    assert!(
+        matches!(&end, AgentEnd::Failed(Failure::Agent { message }) if message.contains("mine")),
+        "{end:?}"
+    );
+    let (reports, _) = begin("volery");
+    assert_eq!(written(&reports)[0]["params"]["config"]["mcp_servers"]["volery"], json!({"command": "m"}));
 }
 
 #[test]
