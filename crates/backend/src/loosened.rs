@@ -76,6 +76,17 @@ pub(crate) fn kimi(_spec: &RunSpec, user: &User<'_>) -> Option<PathBuf> {
     loose.then_some(file)
 }
 
+/// Cursor executes unasked what a project allows. What its user allows is what it is without force.
+pub(crate) fn cursor(spec: &RunSpec, _user: &User<'_>) -> Option<PathBuf> {
+    let folders = user::upward(&spec.directory, &spec.project);
+    folders.into_iter().map(|folder| folder.join(".cursor/cli.json")).find(|file| {
+        let settings = user::settings(file);
+        // What cannot be read may allow something.
+        let allows = |settings: Value| !settings["permissions"]["allow"].as_array().is_none_or(Vec::is_empty);
+        settings.map_or_else(|| file.exists(), allows)
+    })
+}
+
 /// Codex executes commands that a rule allows outside of its sandbox.
 pub(crate) fn codex(spec: &RunSpec, user: &User<'_>) -> Option<PathBuf> {
     const OF_THE_MACHINE: &str = "/etc/codex";

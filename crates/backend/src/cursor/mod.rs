@@ -5,16 +5,20 @@
 
 mod reader;
 
+use std::path::Path;
+
 use domain::permission::{Level, Permission};
 use domain::run::RunSpec;
 use serde_json::Value;
 
 use crate::combined_prompt::{self, ARGUMENT_BYTES_MAX};
 use crate::contract::{
-    Backend, Capabilities, Drive, Feed, Place, PrepareError, ProcessDrive, Setting, inexpressible,
+    Backend, Capabilities, Drive, Feed, Place, PrepareError, ProcessDrive, ProjectProgram, Setting,
+    inexpressible,
 };
+use crate::loosened;
 use crate::program::{Program, Tried};
-use crate::user::User;
+use crate::user::{self, User};
 
 const KIND: &str = "cursor";
 
@@ -31,6 +35,10 @@ const KEY: &str = "CURSOR_API_KEY";
 const KEY_OF_SUB_AGENTS: &str = "CLI_API_KEY";
 const SETTINGS: &str = "CURSOR_CONFIG_DIR";
 const VARIABLES: &[&str] = &[KEY, SETTINGS];
+
+/// Files of a project, and what in them executes something, or lets it be executed unasked.
+const OF_PROJECTS: [(&str, &str); 2] =
+    [(".cursor/cli.json", "/permissions/allow"), (".cursor/hooks.json", "/hooks")];
 
 pub struct Cursor;
 
@@ -100,9 +108,22 @@ impl Backend for Cursor {
         }))
     }
 
+    /// The directory is always trusted, since it would ask otherwise: so what is in there is for the project's trust.
+    fn project_programs(&self, folders: &[&Path]) -> Vec<ProjectProgram> {
+        let files = folders
+            .iter()
+            .flat_map(|folder| OF_PROJECTS.iter().map(move |(file, setting)| (folder.join(file), *setting)));
+        let found = files.filter_map(|(file, setting)| {
+            let value = user::settings(&file)?.pointer(setting).filter(|value| !is_empty(value))?.clone();
+            let says = format!("cursor, {}: {value}", setting.trim_start_matches('/').replace('/', "."));
+            Some(ProjectProgram { file, says, is_program: false, can_be_off: false })
+        });
+        found.collect()
+    }
+
     fn adapt(
         &self,
-        _spec: &RunSpec,
+        spec: &RunSpec,
         drive: &mut ProcessDrive,
         _place: &Place<'_>,
         user: &User<'_>,
@@ -110,7 +131,16 @@ impl Backend for Cursor {
         if (user.value)(KEY).is_none() && (user.value)(KEY_OF_SUB_AGENTS).is_some() {
             drive.set.push((KEY.to_owned(), Setting::From(KEY_OF_SUB_AGENTS.to_owned())));
         }
-        Ok(())
+        let checked = loosened::check(spec, user, loosened::cursor);
+        checked.map_err(|reason| PrepareError { kind: KIND, reason })
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Array(items) => items.is_empty(),
+        Value::Object(members) => members.is_empty(),
+        other => other.is_null(),
     }
 }
 

@@ -133,3 +133,42 @@ fn rules_are_refused() {
     let permission = serde_json::from_str(r#"{"level": "safe-edit", "deny": ["Bash"]}"#).unwrap();
     assert_eq!(Cursor.unenforceable(&permission, &Value::Null), ["the rule deny Bash"]);
 }
+
+#[test]
+fn what_a_project_allows_or_executes_is_found_and_stops_a_run_that_is_held_back() {
+    let project = tempfile::tempdir().unwrap();
+    let folder = project.path().join(".cursor");
+    std::fs::create_dir(&folder).unwrap();
+    let allow = |text: &str| std::fs::write(folder.join("cli.json"), text).unwrap();
+    let user = User { home: None, value: &|_| None };
+    let found = sample::found(&["/bin/cursor-agent"]);
+    let refused = |level: Option<Level>| {
+        let mut spec = sample::spec("cursor");
+        spec.directory = project.path().display().to_string();
+        spec.project = spec.directory.clone();
+        spec.setup.permission.level = level;
+        let place = sample::place(Some(&found));
+        let mut drive = sample::drive_in(&Cursor, &place, &spec).unwrap();
+        Cursor.adapt(&spec, &mut drive, &place, &user).err().map(|error| error.reason)
+    };
+    allow(r#"{"permissions": {"allow": [], "deny": ["Shell(rm)"]}}"#);
+    assert_eq!(refused(Some(Level::ReadOnly)), None);
+    assert_eq!(Cursor.project_programs(&[project.path()]), []);
+    allow(r#"{"permissions": {"allow": ["Shell(**)"]}}"#);
+    std::fs::write(folder.join("hooks.json"), r#"{"version": 1, "hooks": {"stop": [{"command": "x"}]}}"#)
+        .unwrap();
+    for level in [Level::ReadOnly, Level::SafeEdit] {
+        assert!(refused(Some(level)).is_some_and(|reason| reason.contains("cli.json")), "{level:?}");
+    }
+    assert_eq!((refused(Some(Level::Yolo)), refused(None)), (None, None));
+    let programs = Cursor.project_programs(&[project.path()]);
+    let said: Vec<(&str, bool)> =
+        programs.iter().map(|program| (program.says.as_str(), program.can_be_off)).collect();
+    let expected = [
+        ("cursor, permissions.allow: [\"Shell(**)\"]", false),
+        ("cursor, hooks: {\"stop\":[{\"command\":\"x\"}]}", false),
+    ];
+    assert_eq!(said, expected);
+    allow("{ not json");
+    assert!(refused(Some(Level::ReadOnly)).is_some());
+}
