@@ -68,6 +68,9 @@ pub struct Capabilities {
     pub reads_own_files: bool,
     /// It may start MCP servers that are not the agent's own, though the agent cannot use them.
     pub starts_other_servers: bool,
+    /// Where it may edit at all, it edits outside of its directory too.
+    #[serde(skip)]
+    pub edits_anywhere: bool,
 }
 
 /// Where the price of a model is looked up.

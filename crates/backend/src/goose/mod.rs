@@ -94,6 +94,7 @@ impl Backend for Goose {
             max_turns: true,
             extra_args: EXTRA_ARGS,
             delegates: true,
+            edits_anywhere: true,
             ..Capabilities::default()
         }
     }

@@ -76,6 +76,7 @@ impl Backend for Kimi {
             output_schema: true,
             extra_args: EXTRA_ARGS,
             extra_directories: true,
+            edits_anywhere: true,
             ..Capabilities::default()
         }
     }

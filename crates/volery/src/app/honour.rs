@@ -135,6 +135,9 @@ pub(super) fn unhonoured(wishes: &Wishes<'_>, spec: &BackendSpec) -> Vec<String>
                 "{name} may start the MCP servers of its user and of the project, which the agent cannot use"
             )
         }),
+        (can.edits_anywhere && edits_by_default(&wishes.setup.permission)).then(|| {
+            format!("{name} changes files outside of its directory too: the agent names no level, and safe-edit is not enforced")
+        }),
         (wishes.resume && !can_resume(spec)).then(|| {
             format!("on_interrupt: resume is not possible with {name}; an interrupted run would end")
         }),
@@ -157,6 +160,13 @@ pub(super) fn unhonoured(wishes: &Wishes<'_>, spec: &BackendSpec) -> Vec<String>
         sentences.extend(gaps.into_iter().map(|gap| format!("{gap} is not enforced by {name}")));
     }
     sentences
+}
+
+/// Tells whether an agent may edit files because nothing else was said.
+fn edits_by_default(permission: &Permission) -> bool {
+    let of_edits = |rule: &Rule| matches!(rule.kind(), ToolKind::Edit | ToolKind::Everything);
+    let mut rules = permission.allow.iter().chain(&permission.ask).chain(&permission.deny);
+    permission.level.is_none() && !rules.any(of_edits)
 }
 
 /// Tells whether the backend's program can run in a container.
@@ -262,5 +272,35 @@ fn useless(server: &McpServer, permission: &Permission) -> Option<String> {
     match permission.decide(&some_tool, &serde_json::Value::Null, &Ground::default()) {
         Ruling::Deny(reason) => Some(reason),
         Ruling::Allow(_) | Ruling::Ask(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::permission::Level;
+
+    use super::*;
+
+    fn backend(name: &str) -> BackendSpec {
+        let options = serde_json::Value::Null;
+        BackendSpec { name: name.parse().unwrap(), kind: name.to_owned(), options }
+    }
+
+    #[test]
+    fn a_default_level_that_is_not_enforced_is_told() {
+        let told = |name: &str, permission: Permission| {
+            let setup = Setup { permission, ..Setup::default() };
+            let wishes = Wishes { system_prompt: false, model: false, resume: false, setup: &setup };
+            let sentences = unhonoured(&wishes, &backend(name));
+            sentences.iter().any(|sentence| sentence.contains("safe-edit is not enforced"))
+        };
+        let deny = |rule: &str| Permission { deny: vec![rule.parse().unwrap()], ..Permission::default() };
+        for name in ["goose", "kimi"] {
+            assert!(told(name, Permission::default()) && told(name, deny("Bash")), "{name}");
+            assert!(!told(name, deny("Edit")), "{name}");
+            let reader = Permission { level: Some(Level::ReadOnly), ..Permission::default() };
+            assert!(!told(name, reader), "{name}");
+        }
+        assert!(!told("claude", Permission::default()));
     }
 }
