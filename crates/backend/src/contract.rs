@@ -71,6 +71,9 @@ pub struct Capabilities {
     /// Where it may edit at all, it edits outside of its directory too.
     #[serde(skip)]
     pub edits_anywhere: bool,
+    /// The longest system prompt that can be added to the program's own.
+    #[serde(skip)]
+    pub appended_bytes_max: Option<usize>,
 }
 
 /// Where the price of a model is looked up.

@@ -126,6 +126,7 @@ impl Backend for Qwen {
             extra_directories: true,
             delegates: true,
             forks: true,
+            appended_bytes_max: Some(ARGUMENT_BYTES_MAX),
             ..Capabilities::default()
         }
     }

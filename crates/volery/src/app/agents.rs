@@ -77,7 +77,7 @@ impl Engine {
                 return Standing { problem: Some(error.to_string()), findings, ..Standing::of(agent) };
             }
         };
-        let mut wrong = honour::obstacles(&agent.setup, agent.source.format, &backend);
+        let mut wrong = honour::obstacles(&agent.system_prompt, &agent.setup, agent.source.format, &backend);
         wrong.extend(self.wrong_fallbacks(catalogue, agent));
         let driven = match wrong.is_empty() {
             true => self.drive(catalogue, agent, &backend, directory),

@@ -70,16 +70,24 @@ fn capabilities(spec: &BackendSpec) -> Capabilities {
 
 /// Returns all that stands between an agent and its backend, whoever asks and wherever: what is wrong with what it wants,
 /// and what it demands to be enforced and the backend cannot.
-pub(super) fn obstacles(setup: &Setup, format: Format, spec: &BackendSpec) -> Vec<AppError> {
+pub(super) fn obstacles(
+    system_prompt: &str,
+    setup: &Setup,
+    format: Format,
+    spec: &BackendSpec,
+) -> Vec<AppError> {
     let schema = wrong_schema(setup).map(|problem| {
         let hint = "output_schema is JSON Schema, draft 2020-12, and refers to nothing outside of itself";
         AppError::usage(problem).hint(hint)
     });
     let argument = wrong_argument(setup, spec).map(AppError::usage);
+    let prompt = wrong_prompt(system_prompt, setup, spec).map(|problem| {
+        AppError::usage(problem).hint("shorten it, or write prompt_mode: replace into the agent's file")
+    });
     let permission = refusal(setup, spec).map(|problem| {
         AppError::denied(problem).hint(format!("choose another backend, or {}", way_to_warn(format)))
     });
-    [schema, argument, permission].into_iter().flatten().collect()
+    [schema, argument, prompt, permission].into_iter().flatten().collect()
 }
 
 /// Says how somebody does without what cannot be enforced.
@@ -167,6 +175,18 @@ fn edits_by_default(permission: &Permission) -> bool {
     let of_edits = |rule: &Rule| matches!(rule.kind(), ToolKind::Edit | ToolKind::Everything);
     let mut rules = permission.allow.iter().chain(&permission.ask).chain(&permission.deny);
     permission.level.is_none() && !rules.any(of_edits)
+}
+
+/// Returns why the system prompt cannot reach the agent.
+fn wrong_prompt(system_prompt: &str, setup: &Setup, spec: &BackendSpec) -> Option<String> {
+    let allowed = capabilities(spec).appended_bytes_max?;
+    let bytes = system_prompt.trim().len();
+    (setup.prompt_mode == PromptMode::Append && bytes > allowed).then(|| {
+        format!(
+            "the system prompt has {bytes} bytes, and with {} {allowed} can be added to its own",
+            spec.name
+        )
+    })
 }
 
 /// Tells whether the backend's program can run in a container.
@@ -302,5 +322,15 @@ mod tests {
             assert!(!told(name, reader), "{name}");
         }
         assert!(!told("claude", Permission::default()));
+    }
+
+    #[test]
+    fn a_system_prompt_that_does_not_fit_is_refused_before_the_run() {
+        let long = "x".repeat(130_000);
+        let wrong = |mode: PromptMode, name: &str| {
+            wrong_prompt(&long, &Setup { prompt_mode: mode, ..Setup::default() }, &backend(name)).is_some()
+        };
+        assert!(wrong(PromptMode::Append, "qwen"));
+        assert!(!wrong(PromptMode::Replace, "qwen") && !wrong(PromptMode::Append, "claude"));
     }
 }
