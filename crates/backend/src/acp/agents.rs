@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use domain::run::{ModelError, RunSpec};
+use serde_json::json;
 
+use super::beside::{Beside, NOTHING, Way};
 use crate::contract::{Place, PriceList, ProcessDrive, ProjectProgram, WorkFile};
 use crate::loosened::{self, LoosenedBy};
 use crate::mcp_config;
@@ -70,6 +72,10 @@ pub(super) struct Habits {
     pub(super) forks: bool,
     /// What the request for a session carries beside what the protocol knows.
     pub(super) session_meta: Option<&'static str>,
+    /// How it is told what the protocol has no words for.
+    pub(super) beside: Beside,
+    /// How a message begins, or an error, that says that the turns are used up.
+    pub(super) no_turns_left: Option<&'static str>,
 }
 
 /// The modes that an agent is put in: such that it asks, or is kept from it by its own sandbox.
@@ -138,6 +144,8 @@ pub(super) const STRANGER: Habits = Habits {
     replaces_prompt: false,
     forks: false,
     session_meta: None,
+    beside: NOTHING,
+    no_turns_left: None,
 };
 
 const KNOWN_WELL: Habits =
@@ -176,7 +184,17 @@ pub static KNOWN: [Known; 9] = [
             counts: Counts::Turn,
             replaces_prompt: true,
             forks: true,
-            session_meta: Some(r#"{"claudeCode":{"options":{"strictMcpConfig":true}}}"#),
+            // After each turn it would have its model guess what its user says next.
+            session_meta: Some(
+                r#"{"claudeCode":{"options":{"strictMcpConfig":true,"promptSuggestions":false}}}"#,
+            ),
+            beside: Beside {
+                no_context: Some(Way::Session(|_| json!({"settingSources": []}))),
+                tools: Some(Way::Session(|spec| json!({"tools": spec.setup.tools}))),
+                max_turns: Some(Way::Session(|spec| json!({"maxTurns": spec.setup.max_turns}))),
+                ..NOTHING
+            },
+            no_turns_left: Some("Internal error: Reached maximum number of turns"),
             asks: Asks::AsSet,
             ..KNOWN_WELL
         },
@@ -201,6 +219,7 @@ pub static KNOWN: [Known; 9] = [
             }),
             makes_titles: true,
             forks: true,
+            beside: Beside { no_context: Some(Way::Adapted), ..NOTHING },
             prices: PriceList::Of("openai"),
             counts: Counts::Turn,
             ..KNOWN_WELL
@@ -213,11 +232,16 @@ pub static KNOWN: [Known; 9] = [
         variables: &[crate::gemini::VARIABLES],
         set: &[("GEMINI_CLI_TRUST_WORKSPACE", "true"), ("GEMINI_CLI_NO_RELAUNCH", "true")],
         servers_by: None,
-        without_others: BY_NAME,
+        without_others: Some(crate::gemini::beside),
         loosened_by: None,
         project_programs: Some(|folders| crate::gemini::PROJECT.programs(folders)),
         habits: Habits {
             modes: Modes::one("default"),
+            beside: Beside {
+                tools: Some(Way::File { argument: "--policy=", file: crate::gemini::without_tools }),
+                max_turns: Some(Way::Adapted),
+                ..NOTHING
+            },
             prices: PriceList::Of("google"),
             counts: Counts::Turn,
             asks: Asks::AsSet,
@@ -245,6 +269,13 @@ pub static KNOWN: [Known; 9] = [
             error_marks: &["Error: "],
             asides: &["Info: Request failed due to a transient API error. Retrying..."],
             denial: Some("Info: Operation cancelled by user"),
+            // Its arguments about instructions do not count here.
+            beside: Beside {
+                effort: Some(Way::Arguments(|spec| {
+                    spec.setup.effort.iter().map(|effort| format!("--reasoning-effort={effort}")).collect()
+                })),
+                ..NOTHING
+            },
             ..KNOWN_WELL
         },
     },
@@ -254,15 +285,27 @@ pub static KNOWN: [Known; 9] = [
         arguments: &["acp"],
         variables: &[crate::opencode::VARIABLES],
         // It asks about nothing by itself.
-        set: &[(
-            "OPENCODE_CONFIG_CONTENT",
-            r#"{"mcp":{},"permission":{"edit":"ask","bash":"ask","webfetch":"ask"}}"#,
-        )],
+        set: &[(crate::opencode::CONFIG, crate::opencode::ASKING)],
         servers_by: None,
         without_others: Some(crate::opencode::without_others),
         loosened_by: None,
         project_programs: Some(crate::opencode::programs_of_project),
-        habits: Habits { counts: Counts::LastStep, asks: Asks::AsSet, forks: true, ..KNOWN_WELL },
+        habits: Habits {
+            counts: Counts::LastStep,
+            asks: Asks::AsSet,
+            forks: true,
+            beside: Beside {
+                no_context: Some(Way::Variables(|_| {
+                    crate::opencode::WITHOUT_CONTEXT.map(|(name, value)| (name, value.to_owned())).into()
+                })),
+                tools: Some(Way::Variables(|spec| {
+                    let tools = spec.setup.tools.as_deref().unwrap_or_default();
+                    vec![(crate::opencode::CONFIG, crate::opencode::asking_with_only(tools))]
+                })),
+                ..NOTHING
+            },
+            ..KNOWN_WELL
+        },
     },
     Known {
         name: "acp-qwen",
@@ -278,6 +321,12 @@ pub static KNOWN: [Known; 9] = [
             modes: Modes::one("default"),
             counts: Counts::Turn,
             asks: Asks::AsSet,
+            // It counts no turns here.
+            beside: Beside {
+                no_context: Some(Way::Arguments(|_| vec![crate::qwen::WITHOUT_CONTEXT.to_owned()])),
+                tools: Some(Way::Arguments(crate::qwen::without_tools)),
+                ..NOTHING
+            },
             ..KNOWN_WELL
         },
     },
@@ -286,7 +335,7 @@ pub static KNOWN: [Known; 9] = [
         program: &crate::goose::versions::PROGRAM,
         arguments: &["acp"],
         variables: &[crate::goose::VARIABLES],
-        set: &[("EXTENSIONS", crate::goose::versions::EXTENSIONS)],
+        set: &[(crate::goose::EXTENSIONS, crate::goose::versions::EXTENSIONS)],
         servers_by: None,
         without_others: None,
         loosened_by: Some(loosened::goose),
@@ -296,6 +345,22 @@ pub static KNOWN: [Known; 9] = [
             asks: Asks::Everything,
             counts: Counts::LastStep,
             error_marks: &["Ran into this error: "],
+            beside: Beside {
+                no_context: Some(Way::Variables(|_| {
+                    let (name, value) = crate::goose::WITHOUT_CONTEXT;
+                    vec![(name, value.to_owned())]
+                })),
+                tools: Some(Way::Variables(|spec| {
+                    let tools = spec.setup.tools.as_deref().unwrap_or_default();
+                    vec![(crate::goose::EXTENSIONS, crate::goose::extensions_with_only(tools))]
+                })),
+                max_turns: Some(Way::Variables(|spec| {
+                    let turns = spec.setup.max_turns.map(|turns| turns.to_string());
+                    turns.into_iter().map(|turns| ("GOOSE_MAX_TURNS", turns)).collect()
+                })),
+                ..NOTHING
+            },
+            no_turns_left: Some(crate::goose::versions::NO_TURNS_LEFT),
             ..KNOWN_WELL
         },
     },

@@ -6,6 +6,7 @@
 
 mod agents;
 mod asks;
+mod beside;
 mod calls;
 mod failure;
 mod message;
@@ -143,7 +144,7 @@ impl Backend for Known {
         }
         let set =
             self.set.iter().map(|(name, value)| ((*name).to_owned(), Setting::Plain((*value).to_owned())));
-        Ok(Drive::Process(ProcessDrive {
+        let mut drive = ProcessDrive {
             argv,
             env: Vec::new(),
             known_env: self.variables.concat().into_iter().map(ToOwned::to_owned).collect(),
@@ -151,7 +152,9 @@ impl Backend for Known {
             feed: Feed::Open(message::greeting()),
             files,
             reader: Box::new(conversation),
-        }))
+        };
+        self.habits.beside.tell(spec, place, &mut drive);
+        Ok(Drive::Process(drive))
     }
 }
 
@@ -168,6 +171,9 @@ fn capabilities(habits: &Habits) -> Capabilities {
         process: true,
         replaces_prompt: habits.replaces_prompt,
         effort: true,
+        tools: habits.beside.tools.is_some(),
+        skips_context: habits.beside.no_context.is_some(),
+        max_turns: habits.beside.max_turns.is_some(),
         mcp_servers: true,
         output_schema: true,
         extra_directories: true,
@@ -213,7 +219,8 @@ fn conversation(spec: &RunSpec, place: &Place<'_>, habits: Habits) -> Conversati
         combined: plain(combined_prompt::combined(spec)),
         mode: habits.modes.map(|modes| mode(modes, permission)),
         model: spec.model.clone(),
-        effort: setup.effort.clone(),
+        effort: setup.effort.clone().filter(|_| habits.beside.effort.is_none()),
+        meta: habits.beside.session_meta(spec, habits.session_meta),
         structured: setup.output_schema.is_some(),
     };
     let free = Free {

@@ -57,6 +57,8 @@ pub(super) struct Conversation {
     answer: String,
     /// The agent says beside its answer that the turn failed.
     broken: bool,
+    /// The agent says in the place of an answer that its turns are used up.
+    no_turns_left: bool,
     /// Why there was no turn, or how it ended.
     failure: Option<Failure>,
     ended: Option<Value>,
@@ -84,6 +86,7 @@ impl Conversation {
             message_id: None,
             answer: String::new(),
             broken: false,
+            no_turns_left: false,
             failure: None,
             ended: None,
         }
@@ -321,6 +324,10 @@ impl Conversation {
         if habits.asides.contains(&text.text.trim()) {
             return vec![Report::Warned(text.text)];
         }
+        if habits.no_turns_left.is_some_and(|mark| text.text.starts_with(mark)) {
+            self.no_turns_left = true;
+            return self.finish_message();
+        }
         let begins = habits.error_marks.iter().any(|mark| text.text.starts_with(mark));
         let id = chunk.message_id.map(|id| id.0.to_string());
         let reports = if id == self.message_id && !begins { Vec::new() } else { self.finish_message() };
@@ -344,6 +351,12 @@ impl Conversation {
 
     fn turn_ended(&mut self, message: &Value) -> Vec<Report> {
         let mut reports = self.finish_message();
+        let told = message["error"]["message"].as_str().unwrap_or_default();
+        if self.order.habits.no_turns_left.is_some_and(|mark| told.starts_with(mark)) {
+            self.ended = Some(json!({"stopReason": StopReason::MaxTurnRequests}));
+            reports.extend(self.leave());
+            return reports;
+        }
         if message.get("error").is_some() {
             self.failure = Some(failure::of_error(&self.order.name, &message["error"], &self.login));
             reports.extend(self.leave());
@@ -400,6 +413,9 @@ impl Conversation {
     fn judge_answer(&self) -> AgentEnd {
         let (habits, name) = (&self.order.habits, &self.order.name);
         let answer = self.answer.trim();
+        if self.no_turns_left {
+            return AgentEnd::OverBudget(LimitName::Turns);
+        }
         if self.broken || habits.error_marks.iter().any(|mark| answer.starts_with(mark)) {
             return AgentEnd::Failed(failure::of_message(answer));
         }

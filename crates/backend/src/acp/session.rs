@@ -37,6 +37,8 @@ pub(super) struct Order {
     pub(super) mode: Option<&'static str>,
     pub(super) model: Option<String>,
     pub(super) effort: Option<String>,
+    /// What the request for the session carries beside what the protocol knows.
+    pub(super) meta: Option<Value>,
     pub(super) structured: bool,
 }
 
@@ -146,9 +148,8 @@ impl Order {
 
     fn params(&self, request: &impl Serialize) -> Value {
         let mut params = json!(request);
-        if let Some(meta) = self.habits.session_meta.and_then(|meta| serde_json::from_str::<Value>(meta).ok())
-        {
-            params["_meta"] = meta;
+        if let Some(meta) = &self.meta {
+            params["_meta"] = meta.clone();
         }
         params
     }

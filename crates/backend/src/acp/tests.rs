@@ -6,7 +6,7 @@ use domain::agent::Delegates;
 use domain::mcp_server::{McpServer, Transport, VariableText};
 use domain::permission::{Level, Permission};
 use domain::run::{AgentEnd, Cost, CostBasis, Failure, LimitName, ModelError, RunSpec, Stream, Usage};
-use domain::setup::PromptMode;
+use domain::setup::{Context, PromptMode};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -266,6 +266,88 @@ fn servers_of_the_settings_are_kept_away_as_the_vendor_can() {
     let drive = adapted(&with("acp-goose"), home).unwrap();
     let extensions: Value = serde_json::from_str(set(&drive, "EXTENSIONS")).unwrap();
     assert!(extensions.as_object().unwrap().values().all(|extension| extension["type"] == "platform"));
+}
+
+/// Returns what an agent is told beside the protocol: arguments, variables, files, and what its session carries.
+fn told_beside(kind: &str) -> Value {
+    let home = tempfile::tempdir().unwrap();
+    let told = |spec: &RunSpec| {
+        let drive = adapted(spec, home.path()).unwrap();
+        let mut talk = Talk { reader: drive.reader, written: Vec::new() };
+        talk.hear(&hello(&json!({})));
+        let set = drive.set.iter().map(|(name, value)| format!("{name}={value:?}"));
+        let files = drive.files.iter().map(|file| String::from_utf8_lossy(&file.content).into_owned());
+        let words: Vec<String> = drive.argv.into_iter().chain(set).chain(files).collect();
+        (words, talk.written[0]["params"]["_meta"].clone())
+    };
+    let (usual, always) = told(&spec(kind));
+    let mut wishing = spec(kind);
+    wishing.setup.context = Context::None;
+    wishing.setup.tools = Some(vec!["read".to_owned()]);
+    wishing.setup.max_turns = Some(3);
+    wishing.setup.effort = Some("low".to_owned());
+    let (words, meta) = told(&wishing);
+    let words: Vec<String> = words.into_iter().filter(|word| !usual.contains(word)).collect();
+    let meta = if meta == always { Value::Null } else { meta };
+    json!({"words": words, "meta": meta})
+}
+
+#[test]
+fn what_the_protocol_has_no_words_for_is_told_as_the_vendor_can() {
+    let options = json!({"strictMcpConfig": true, "promptSuggestions": false, "settingSources": [],
+        "tools": ["read"], "maxTurns": 3});
+    let claude = json!({"words": [], "meta": {"claudeCode": {"options": options}}});
+    assert_eq!(told_beside("acp-claude"), claude);
+    let copilot = json!({"words": ["--reasoning-effort=low"], "meta": null});
+    assert_eq!(told_beside("acp-copilot"), copilot);
+    for (kind, parts) in [
+        ("acp-codex", &["project_doc_max_bytes"][..]),
+        ("acp-gemini", &["--policy=/w/policy.toml", "run_shell_command", "maxSessionTurns"]),
+        ("acp-goose", &["CONTEXT_FILE_NAMES", "available_tools", "GOOSE_MAX_TURNS"]),
+        ("acp-opencode", &["OPENCODE_DISABLE_PROJECT_CONFIG", r#"\"bash\":\"deny\""#]),
+        ("acp-qwen", &["--bare", "--exclude-tools=run_shell_command"]),
+    ] {
+        let told = told_beside(kind)["words"].as_array().unwrap().clone();
+        let missing = parts.iter().find(|part| {
+            !told.iter().any(|word| word.as_str().unwrap().replace("\\\\", "\\").contains(**part))
+        });
+        assert_eq!(missing, None, "{kind}: {told:?}");
+    }
+    for kind in ["acp-kimi", "acp-kiro", "acp"] {
+        assert_eq!(told_beside(kind), json!({"words": [], "meta": null}), "{kind}");
+    }
+}
+
+#[test]
+fn a_session_without_wishes_has_all_that_is_its_own() {
+    for kind in ["acp-gemini", "acp-goose", "acp-opencode", "acp-qwen"] {
+        let home = tempfile::tempdir().unwrap();
+        let drive = adapted(&spec(kind), home.path()).unwrap();
+        let words = format!("{:?} {:?} {:?}", drive.argv, drive.set, drive.files);
+        for wish in ["--policy", "available_tools", "deny", "--exclude-tools", "--bare", "MAX_TURNS"] {
+            assert!(!words.contains(wish), "{kind}: {words}");
+        }
+    }
+}
+
+#[test]
+fn turns_that_are_used_up_are_told_in_an_error_or_in_a_message() {
+    let over = AgentEnd::OverBudget(LimitName::Turns);
+    let mut talk = Talk::begun(&spec("acp-claude"));
+    talk.hear(&says("Half of it."));
+    let error = json!({"code": -32603, "message": "Internal error: Reached maximum number of turns (3)"});
+    talk.hear(&json!({"jsonrpc": "2.0", "id": 4, "error": error}));
+    let Conclusion { end, answer, .. } = talk.end();
+    assert_eq!((end, answer), (over.clone(), Answer::Text("Half of it.\n".to_owned())));
+    let mut talk = Talk::of(&spec("acp-goose"));
+    talk.hear(&hello(&json!({})));
+    talk.hear(&json!({"jsonrpc": "2.0", "id": 2, "result": {"sessionId": "s-1", "modes": {
+        "currentModeId": "approve", "availableModes": [{"id": "approve", "name": "Approve"}]}}}));
+    talk.hear(&says("Half of it."));
+    talk.hear(&says("I've reached the maximum number of actions I can do without user input."));
+    talk.hear(&ends("end_turn"));
+    let Conclusion { end, answer, .. } = talk.end();
+    assert_eq!((end, answer), (over, Answer::Text("Half of it.\n".to_owned())));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use domain::run::RunSpec;
+use domain::setup::Context;
 use serde_json::json;
 
 use super::servers::Servers;
@@ -39,6 +40,9 @@ pub(crate) fn without_others(
     }
     // Plug-ins and apps bring servers too.
     let mut config = json!({"mcp_servers": servers, "features": {"plugins": false, "apps": false}});
+    if spec.setup.context == Context::None {
+        config["project_doc_max_bytes"] = json!(0);
+    }
     let hidden = own.hidden();
     if !hidden.is_empty() {
         config["shell_environment_policy"] = json!({ "exclude": hidden });

@@ -179,6 +179,29 @@ impl Backend for Gemini {
     }
 }
 
+/// Fits a process that speaks ACP to its user: its servers, which come with its session, are the only ones, and the
+/// limit of turns is one of its settings.
+pub(crate) fn beside(
+    spec: &RunSpec,
+    drive: &mut ProcessDrive,
+    place: &Place<'_>,
+    user: &User<'_>,
+) -> Result<(), String> {
+    drive.argv.extend(mcp_config::only_these(spec));
+    if spec.setup.max_turns.is_none() {
+        return Ok(());
+    }
+    let mut without_servers = spec.clone();
+    without_servers.setup.mcp_servers.clear();
+    without_servers.delegates = Delegates::Nobody;
+    home::furnish(&without_servers, drive, place, user)
+}
+
+/// Returns a policy that only takes away what the agent's list of tools does not have.
+pub(crate) fn without_tools(spec: &RunSpec) -> WorkFile {
+    WorkFile::plain(POLICY_FILE, policy::without(spec.setup.tools.as_deref().unwrap_or_default()))
+}
+
 /// Returns the prompt, with the system prompt before it if that shall not replace the program's own: there is no way to
 /// put something behind that.
 fn prompt(spec: &RunSpec) -> String {

@@ -177,14 +177,24 @@ impl Wanted<'_> {
 
     /// Tells whether the agent's list of tools, if it has one, has this one.
     fn is_wanted(&self, tool: &str) -> bool {
-        let kind = ToolKind::named(tool);
-        self.tools.is_none_or(|named| {
-            named.iter().any(|name| {
-                let wanted = ToolKind::named(name);
-                wanted == kind || wanted == ToolKind::Everything || name == tool
-            })
-        })
+        self.tools.is_none_or(|named| has(named, tool))
     }
+}
+
+fn has(named: &[String], tool: &str) -> bool {
+    let kind = ToolKind::named(tool);
+    named.iter().any(|name| {
+        let wanted = ToolKind::named(name);
+        wanted == kind || wanted == ToolKind::Everything || name == tool
+    })
+}
+
+/// Returns a policy that denies the program's own tools that are not in a list, and says nothing of the others.
+pub(super) fn without(tools: &[String]) -> String {
+    let unwanted: Vec<String> =
+        versions::all_tools().filter(|tool| !has(tools, tool)).map(ToOwned::to_owned).collect();
+    let reason = "the agent's list of tools does not have it".to_owned();
+    if unwanted.is_empty() { String::new() } else { Line::of(unwanted, "deny", DENY, reason).text() }
 }
 
 /// Names the rules that the engine cannot express.

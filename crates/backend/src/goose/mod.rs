@@ -8,7 +8,7 @@ pub(crate) mod versions;
 
 use domain::agent::Delegates;
 use domain::mcp_server::{McpServer, Piece, Transport, VariableText};
-use domain::permission::Permission;
+use domain::permission::{Level, Permission};
 use domain::run::RunSpec;
 use domain::setup::Context;
 use serde_json::{Value, json};
@@ -26,6 +26,10 @@ use tools::Of;
 
 const KIND: &str = "goose";
 const RECIPE_FILE: &str = "recipe.json";
+/// The variable that takes the place of all extensions in its user's settings.
+pub(crate) const EXTENSIONS: &str = "EXTENSIONS";
+/// The variable that leaves the directory's own instructions out.
+pub(crate) const WITHOUT_CONTEXT: (&str, &str) = ("CONTEXT_FILE_NAMES", "[]");
 /// How long a tool of a server may take, unless the agent's file says otherwise.
 const TOOL_TIMEOUT_S: u64 = 3_600;
 
@@ -129,7 +133,8 @@ impl Backend for Goose {
         let mut set = vec![("GOOSE_MODE".to_owned(), Setting::Plain("auto".to_owned()))];
         set.extend(extensions.set);
         if setup.context == Context::None {
-            set.push(("CONTEXT_FILE_NAMES".to_owned(), Setting::Plain("[]".to_owned())));
+            let (name, value) = WITHOUT_CONTEXT;
+            set.push((name.to_owned(), Setting::Plain(value.to_owned())));
         }
         Ok(Drive::Process(ProcessDrive {
             argv,
@@ -146,6 +151,18 @@ impl Backend for Goose {
             })),
         }))
     }
+}
+
+/// Returns the extensions of a process that speaks ACP, with none of its own tools but these. What may be done with them
+/// is asked.
+pub(crate) fn extensions_with_only(tools: &[String]) -> String {
+    let free = Permission { level: Some(Level::Yolo), ..Permission::default() };
+    let own = tools::own(&free, Some(tools));
+    // An empty list would stand for all of them.
+    let extension =
+        |own| json!({"enabled": true, "type": "platform", "name": "developer", "available_tools": own});
+    let all = if own.is_empty() { json!({}) } else { json!({"developer": extension(own)}) };
+    all.to_string()
 }
 
 /// Returns the digest of what goose brings back with a session.

@@ -24,7 +24,7 @@ pub(super) const UNKNOWN_SESSION: &str = "No session found";
 /// How a message begins that stands for an error; such a message has no id.
 pub(super) const ERROR: &str = "Ran into this error: ";
 /// How a message begins that says that the turns are used up.
-pub(super) const NO_TURNS_LEFT: &str = "I've reached the maximum number of actions";
+pub(crate) const NO_TURNS_LEFT: &str = "I've reached the maximum number of actions";
 /// The tool by which an answer of the shape that was asked for is given.
 pub(super) const FINAL_OUTPUT: &str = "recipe__final_output";
 

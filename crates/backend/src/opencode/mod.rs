@@ -29,7 +29,12 @@ use permission::mcp_key;
 const KIND: &str = "opencode";
 const SYSTEM_FILE: &str = "system.md";
 /// The variable with the last layer of settings.
-const CONFIG: &str = "OPENCODE_CONFIG_CONTENT";
+pub(crate) const CONFIG: &str = "OPENCODE_CONFIG_CONTENT";
+/// The settings of a process that speaks ACP, since it asks about nothing by itself.
+pub(crate) const ASKING: &str = r#"{"mcp":{},"permission":{"edit":"ask","bash":"ask","webfetch":"ask"}}"#;
+/// Variables that leave the directory's own instructions out.
+pub(crate) const WITHOUT_CONTEXT: [(&str, &str); 2] =
+    [("OPENCODE_DISABLE_PROJECT_CONFIG", "1"), ("OPENCODE_DISABLE_CLAUDE_CODE_PROMPT", "1")];
 
 /// Variables that opencode needs to know its user's keys, its services and its place.
 pub(crate) const VARIABLES: &[&str] = &[
@@ -188,8 +193,7 @@ impl Backend for Opencode {
         let plain = |name: &str, value: &str| (name.to_owned(), Setting::Plain(value.to_owned()));
         let mut set = vec![plain(CONFIG, &config), plain("OPENCODE_DISABLE_AUTOUPDATE", "1")];
         if setup.context == Context::None {
-            set.push(plain("OPENCODE_DISABLE_PROJECT_CONFIG", "1"));
-            set.push(plain("OPENCODE_DISABLE_CLAUDE_CODE_PROMPT", "1"));
+            set.extend(WITHOUT_CONTEXT.map(|(name, value)| plain(name, value)));
         }
         Ok(Drive::Process(ProcessDrive {
             argv,
@@ -201,6 +205,15 @@ impl Backend for Opencode {
             reader: Box::new(reader::Stream::new(setup.output_schema.is_some())),
         }))
     }
+}
+
+/// Returns the same with none of its own tools but these. What is denied stands there twice, since the settings of the
+/// agent that it begins with count more.
+pub(crate) fn asking_with_only(tools: &[String]) -> String {
+    let mut denied = permission::Decisions::default();
+    denied.keep_only(tools);
+    let (all, denied) = (permission::asking_with_only(tools).to_json(), denied.to_json());
+    format!("{{\"mcp\":{{}},\"permission\":{all},\"agent\":{{\"build\":{{\"permission\":{denied}}}}}}}")
 }
 
 /// Turns off every server that the program would find by itself: it reads several layers of settings and mixes them, and ours are the last.

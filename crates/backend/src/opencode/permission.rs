@@ -84,6 +84,14 @@ pub(super) fn may_edit(permission: &Permission) -> bool {
     }
 }
 
+/// Returns the decisions of a program that can ask, as far as it has these tools of its own.
+pub(super) fn asking_with_only(tools: &[String]) -> Decisions {
+    let mut decisions = Decisions::default();
+    ["edit", "bash", "webfetch"].iter().for_each(|key| decisions.make(key, "*", "ask"));
+    decisions.keep_only(tools);
+    decisions
+}
+
 impl Decisions {
     pub(super) fn make(&mut self, key: &str, pattern: &str, action: &'static str) {
         self.made.push((key.to_owned(), pattern.to_owned(), action));

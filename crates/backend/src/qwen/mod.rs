@@ -27,6 +27,8 @@ const KIND: &str = "qwen";
 const MCP_FILE: &str = "mcp.json";
 const SCHEMA_FILE: &str = "schema.json";
 const SYSTEM_FILE: &str = "system.md";
+/// The argument that leaves the directory's own instructions out.
+pub(crate) const WITHOUT_CONTEXT: &str = "--bare";
 
 /// How long a call of our own server may be silent; the run's own limits end it before.
 const OWN_SERVER_TIMEOUT_MS: u64 = 24 * 60 * 60 * 1_000;
@@ -231,6 +233,12 @@ impl Backend for Qwen {
     }
 }
 
+/// Returns the arguments by which a process that speaks ACP has no tools but those of the agent's list.
+pub(crate) fn without_tools(spec: &RunSpec) -> Vec<String> {
+    let excluded = rules::excluded(&Permission::default(), spec.setup.tools.as_deref());
+    excluded.into_iter().map(|tool| format!("--exclude-tools={tool}")).collect()
+}
+
 /// Returns the options that follow from single wishes.
 fn options(spec: &RunSpec) -> Vec<String> {
     let setup = &spec.setup;
@@ -245,7 +253,7 @@ fn options(spec: &RunSpec) -> Vec<String> {
         option("--add-dir", Some(directory.clone()));
     }
     argv.extend(spec.fork.then(|| "--fork-session".to_owned()));
-    argv.extend((setup.context == Context::None).then(|| "--bare".to_owned()));
+    argv.extend((setup.context == Context::None).then(|| WITHOUT_CONTEXT.to_owned()));
     argv
 }
 

@@ -2,6 +2,7 @@
 //! only the scripted model can be reached. Every cell of the table backend × case is a test; what a vendor's program
 //! cannot do is a cell with the reason.
 
+mod acp_wishes;
 mod as_budgie;
 mod as_codex;
 mod as_jarvis;

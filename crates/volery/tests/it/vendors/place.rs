@@ -442,9 +442,6 @@ fn left_out(backend: &str, case: &str) -> Option<Cell> {
         "resume" if backend == "acp-gemini" => Some(Cell::Cannot(
             "its session/load does not find a session of the same minute, and writes over it",
         )),
-        "context" if backend.starts_with("acp-") && backend != "acp-goose" && stand_in(backend).is_none() => {
-            Some(Cell::NotRun("the program itself is tried without ACP"))
-        }
         "doctor" if backend == "glm" => Some(Cell::Cannot("its program is tried by its other backend")),
         "doctor" if stand_in(backend).is_some() => {
             Some(Cell::NotRun("a stand-in cannot show whether the real program keeps its contract"))
