@@ -143,6 +143,12 @@ pub trait Backend: Sync {
         &[]
     }
 
+    /// Tells whether what its program has started ends by itself when the program has, and is to be let: it may be writing
+    /// its user's files just then.
+    fn is_followed(&self) -> bool {
+        false
+    }
+
     /// Returns how the vendor's program is found; nothing for a backend that has none of its own.
     fn program(&self) -> Option<&'static Program> {
         None

@@ -76,6 +76,8 @@ pub(super) struct Habits {
     pub(super) beside: Beside,
     /// How a message begins, or an error, that says that the turns are used up.
     pub(super) no_turns_left: Option<&'static str>,
+    /// It leaves before the program that it drives has ended, which it only asks to.
+    pub(super) is_followed: bool,
 }
 
 /// The modes that an agent is put in: such that it asks, or is kept from it by its own sandbox.
@@ -146,6 +148,7 @@ pub(super) const STRANGER: Habits = Habits {
     session_meta: None,
     beside: NOTHING,
     no_turns_left: None,
+    is_followed: false,
 };
 
 const KNOWN_WELL: Habits =
@@ -195,6 +198,7 @@ pub static KNOWN: [Known; 9] = [
                 ..NOTHING
             },
             no_turns_left: Some("Internal error: Reached maximum number of turns"),
+            is_followed: true,
             asks: Asks::AsSet,
             ..KNOWN_WELL
         },

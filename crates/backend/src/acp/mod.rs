@@ -104,6 +104,10 @@ impl Backend for Known {
         unenforceable(permission, self.habits.asks)
     }
 
+    fn is_followed(&self) -> bool {
+        self.habits.is_followed
+    }
+
     /// What the program without ACP can leave out, nothing turns off here.
     fn project_programs(&self, folders: &[&Path]) -> Vec<ProjectProgram> {
         let found = self.project_programs.map(|found| found(folders)).unwrap_or_default();

@@ -93,6 +93,19 @@ impl Agent {
         self.watch.sample(self.cgroup.as_ref())
     }
 
+    /// Tells whether something that the agent started is alive after its end.
+    pub fn is_followed(&self) -> io::Result<bool> {
+        match &self.init {
+            Some(_) if self.namespace_ended => Ok(false),
+            Some(init) => Ok(self.left_in_namespace(init.handle.pid())? > 0),
+            None if stop::nothing_adopted() => Ok(false),
+            None => {
+                let members = Members::new(self.tag, &[]).survey(&mut Proc::open()?, |_, _| {})?;
+                Ok(members.iter().any(|member| !member.stat.is_dead()))
+            }
+        }
+    }
+
     /// Kills whatever is left of the run, the agent included, collects what is this process's own, and removes the
     /// run's control groups, unless somebody who cannot be killed is in them.
     pub fn sweep(&mut self) -> io::Result<Killed> {

@@ -76,6 +76,9 @@ pub(super) enum Seen {
 
 /// Between the agent's exit and giving up on the rest of its output.
 const DRAIN_MS: u64 = 1_000;
+/// How long what an agent's program has started may take to end by itself, and how often that is looked for.
+const FOLLOW_MS: u64 = 3_000;
+const FOLLOW_LOOK: Duration = Duration::from_millis(10);
 /// How often the use of resources is sampled, where nothing else enforces it.
 pub(super) const SAMPLE_EVERY_MS: u64 = 250;
 /// How many things seen may wait for the desk.
@@ -400,17 +403,34 @@ impl Desk {
 
     /// The agent is gone: whatever it left behind goes too, and then its streams end.
     async fn take_exit(&mut self) -> Result<(), StoreError> {
-        let Driven::Process { agent, exit, drained_by, .. } = &mut self.driven else { return Ok(()) };
+        let Driven::Process { agent, exit, .. } = &mut self.driven else { return Ok(()) };
         let Ok(Some(ended)) = agent.try_exit() else { return Ok(()) };
         point::reach("worker_saw_exit");
         // What cannot be read about the limits of a process that is gone is not worth more than its exit.
         let passed = agent.passed_limit().ok().flatten();
         *exit = Some(ended);
-        *drained_by = clock::monotonic_ms() + DRAIN_MS;
         if let Some((limit, detail)) = passed {
             self.step(Input::LimitPassed(limit, detail)).await?;
         }
+        self.see_off_followers().await;
+        if let Driven::Process { drained_by, .. } = &mut self.driven {
+            *drained_by = clock::monotonic_ms() + DRAIN_MS;
+        }
         self.sweep()
+    }
+
+    /// Lets what the agent's program has started end by itself, where it does so, for a moment.
+    async fn see_off_followers(&self) {
+        let backend = backend::registry::by_kind(&self.attempt.backend.kind);
+        let Driven::Process { agent, .. } = &self.driven else { return };
+        if !backend.is_some_and(|backend| backend.is_followed()) {
+            return;
+        }
+        let until = clock::monotonic_ms() + FOLLOW_MS;
+        // Where nobody can look, nobody need wait: the sweep is next.
+        while agent.is_followed().unwrap_or(false) && clock::monotonic_ms() < until {
+            tokio::time::sleep(FOLLOW_LOOK).await;
+        }
     }
 
     async fn conclude_if_drained(&mut self) -> Result<(), StoreError> {

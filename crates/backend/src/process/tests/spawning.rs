@@ -103,6 +103,19 @@ fn an_agent_that_was_swept_has_ended_by_a_kill() {
 }
 
 #[test]
+fn what_an_agent_leaves_behind_is_seen_until_it_ends() {
+    for demand in DEMANDS {
+        for (steps, followed) in [(&["setsid-child:60000", "exit:0"][..], true), (&["exit:0"], false)] {
+            let Some(mut started) = start(&with_demand(demand, steps)) else { continue };
+            assert_eq!(exit(&mut started), Exit::Code(0));
+            assert_eq!(started.agent.is_followed().expect("processes can be listed"), followed, "{demand:?}");
+            started.agent.sweep().expect("processes can be listed");
+            assert!(!started.agent.is_followed().expect("processes can be listed"), "{demand:?}");
+        }
+    }
+}
+
+#[test]
 fn asking_ends_the_whole_group_also_when_it_is_stopped() {
     for demand in DEMANDS {
         let steps = ["stopped-child:60000", "say:ready", "stop-self", "hang"];

@@ -1,7 +1,9 @@
-//! What a killed sandbox leaves in the directory is gone after the run; what was there before stays.
+//! What a killed sandbox leaves in the directory is gone after the run; what was there before stays. A program that may
+//! be writing its user's settings is not killed while it leaves.
 
 use std::fs;
 
+use model_server::Reply;
 use serde_json::json;
 
 use super::place::{PATIENCE, Place, Vendor};
@@ -29,4 +31,16 @@ fn empty_folders_of_codex_are_removed_and_others_stay() {
         assert!(!project.join(folder).exists(), "{folder} is left");
     }
     assert!(project.join(".aws").exists(), "what was there before stays");
+}
+
+#[test]
+fn claude_is_let_go_when_its_adapter_has_left() {
+    let vendor = Vendor::named("acp-claude");
+    let Some(place) = Place::make(&vendor, "leaves", vec![Reply::say("Hello.").always()]) else { return };
+    place.agent(&vendor, "timeout: 100s");
+    let run = place.run("Say hello.", &[]);
+    assert_eq!(run["status"], json!("succeeded"), "{run}");
+    let events = place.stage.events(run["run_id"].as_str().unwrap());
+    let ended = events.iter().find(|event| event["type"] == json!("ended")).unwrap();
+    assert_eq!(ended["ending"]["killed"], json!(0), "{ended}");
 }

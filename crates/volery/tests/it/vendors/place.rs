@@ -362,13 +362,6 @@ impl Place {
         }
     }
 
-    /// The adapter ends the program that it drives, which may be writing its settings just then: what that began stays.
-    /// When the adapter is gone, so is that program, so that there is nobody to wait for.
-    fn is_half_written(&self, within: &Path) -> bool {
-        let begun = within.to_str().is_some_and(|name| name.starts_with(".claude.json.tmp."));
-        begun && self.vendors.iter().any(|vendor| vendor == "acp-claude")
-    }
-
     /// What the user had is as it was, and what is new is in the folders of the vendors' own.
     fn check_home(&self, run: &Value) {
         let home = self.stage.path("home");
@@ -380,7 +373,7 @@ impl Place {
         let own: Vec<&str> = self.vendors.iter().flat_map(|vendor| state_folders(vendor)).copied().collect();
         let strange = now.keys().filter(|path| {
             let within = path.strip_prefix(&home).unwrap();
-            let own = own.iter().any(|folder| within.starts_with(folder)) || self.is_half_written(within);
+            let own = own.iter().any(|folder| within.starts_with(folder));
             !self.own_files.contains_key(*path) && !own
         });
         let strange: Vec<_> = strange.collect();
