@@ -80,7 +80,7 @@ pub(super) fn may_use(permission: &Permission, server: &str) -> bool {
     let speaks = |rule: &Rule| matches!(rule.kind(), ToolKind::Mcp { server: named, .. } if named == server);
     let some_tool = format!("mcp__{server}__tool");
     permission.allow.iter().chain(&permission.ask).any(speaks)
-        || !matches!(permission.decide(&some_tool, &Value::Null, "/"), Ruling::Deny(_))
+        || !matches!(permission.decide(&some_tool, &Value::Null, &Ground::default()), Ruling::Deny(_))
 }
 
 /// Names the rules that Codex gives nobody a chance to follow.

@@ -18,7 +18,8 @@ use crate::contract::{
 };
 use crate::loosened;
 use crate::program::{Program, Tried};
-use crate::user::{self, User};
+use crate::project_settings::{Keys, ProjectSettings};
+use crate::user::User;
 
 const KIND: &str = "cursor";
 
@@ -37,8 +38,20 @@ const SETTINGS: &str = "CURSOR_CONFIG_DIR";
 const VARIABLES: &[&str] = &[KEY, SETTINGS];
 
 /// Files of a project, and what in them executes something, or lets it be executed unasked.
-const OF_PROJECTS: [(&str, &str); 2] =
-    [(".cursor/cli.json", "/permissions/allow"), (".cursor/hooks.json", "/hooks")];
+static OF_PROJECTS: [ProjectSettings; 2] = [
+    ProjectSettings {
+        program: KIND,
+        files: &[".cursor/cli.json"],
+        keys: Keys::Except(&[("permissions.allow", false)]),
+        variables: &[],
+    },
+    ProjectSettings {
+        program: KIND,
+        files: &[".cursor/hooks.json"],
+        keys: Keys::Except(&[("hooks", false)]),
+        variables: &[],
+    },
+];
 
 pub struct Cursor;
 
@@ -110,15 +123,7 @@ impl Backend for Cursor {
 
     /// The directory is always trusted, since it would ask otherwise: so what is in there is for the project's trust.
     fn project_programs(&self, folders: &[&Path]) -> Vec<ProjectProgram> {
-        let files = folders
-            .iter()
-            .flat_map(|folder| OF_PROJECTS.iter().map(move |(file, setting)| (folder.join(file), *setting)));
-        let found = files.filter_map(|(file, setting)| {
-            let value = user::settings(&file)?.pointer(setting).filter(|value| !is_empty(value))?.clone();
-            let says = format!("cursor, {}: {value}", setting.trim_start_matches('/').replace('/', "."));
-            Some(ProjectProgram { file, says, is_program: false, can_be_off: false })
-        });
-        found.collect()
+        OF_PROJECTS.iter().flat_map(|settings| settings.programs(folders)).collect()
     }
 
     fn adapt(
@@ -133,14 +138,6 @@ impl Backend for Cursor {
         }
         let checked = loosened::check(spec, user, loosened::cursor);
         checked.map_err(|reason| PrepareError { kind: KIND, reason })
-    }
-}
-
-fn is_empty(value: &Value) -> bool {
-    match value {
-        Value::Array(items) => items.is_empty(),
-        Value::Object(members) => members.is_empty(),
-        other => other.is_null(),
     }
 }
 

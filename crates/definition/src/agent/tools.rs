@@ -1,6 +1,6 @@
 //! The list of the tools that an agent has, in which some files also write what a tool may be used for.
 
-use domain::permission::{Permission, Rule, Ruling};
+use domain::permission::{Ground, Permission, Rule, Ruling};
 
 use super::setup::names;
 use crate::text::{Fields, Findings, quoted};
@@ -47,5 +47,7 @@ pub(super) fn take_tools(
 /// Tells whether uses of a tool that a rule does not speak of would be denied or asked about.
 fn is_held(rule: &Rule, permission: &Permission) -> bool {
     let somewhere = serde_json::json!({"path": "x", "command": "x"});
-    !matches!(permission.decide(rule.tool(), &somewhere, "/"), Ruling::Allow(_))
+    let root = || "/".to_owned();
+    let ground = Ground { directory: root(), real_directory: root(), real_path: Some("/x".to_owned()) };
+    !matches!(permission.decide(rule.tool(), &somewhere, &ground), Ruling::Allow(_))
 }
