@@ -24,6 +24,9 @@ pub(crate) enum Keys {
     Except(&'static [(&'static str, bool)]),
     /// Only these: the program can be told to leave all others out.
     Harmless(&'static [&'static str]),
+    /// Only these, by their whole names and with all that stands below them. The program cannot be told to leave others
+    /// out. What turns something off counts too: it may be a restriction that its user chose.
+    Only(&'static [&'static str]),
 }
 
 /// Names of variables by which a program is led elsewhere.
@@ -68,6 +71,7 @@ impl ProjectSettings {
         let can_be_off = match &self.keys {
             Keys::Except(keys) => what == "settings" && keys.iter().all(|(_, can_be_off)| *can_be_off),
             Keys::Harmless(_) => what == "settings",
+            Keys::Only(_) => false,
         };
         ProjectProgram {
             file: file.to_owned(),
@@ -99,8 +103,33 @@ impl ProjectSettings {
                 let others = all.filter(|(key, value)| !keys.contains(&key.as_str()) && !is_empty(value));
                 others.map(|(key, value)| program(key, value, true)).collect()
             }
+            Keys::Only(keys) => {
+                let others = unlisted(settings, "", keys);
+                others.iter().map(|(name, value)| program(name, value, false)).collect()
+            }
         }
     }
+}
+
+/// Returns the settings that a list has neither by their own name nor by that of what they stand below.
+fn unlisted<'a>(settings: &'a Value, above: &str, listed: &[&str]) -> Vec<(String, &'a Value)> {
+    let mut found = Vec::new();
+    for (key, value) in settings.as_object().into_iter().flatten() {
+        let name = format!("{above}{key}");
+        // A key with a point would pass for one below another.
+        let is_listed = !key.contains('.') && listed.contains(&name.as_str());
+        let below = format!("{name}.");
+        match value {
+            _ if is_listed => {}
+            Value::Null => {}
+            Value::Object(members) if members.is_empty() => {}
+            Value::Object(_) if listed.iter().any(|known| known.starts_with(&below)) => {
+                found.extend(unlisted(value, &below, listed));
+            }
+            _ => found.push((name, value)),
+        }
+    }
+    found
 }
 
 fn is_empty(value: &Value) -> bool {
@@ -210,5 +239,21 @@ mod tests {
         };
         let found = settings.programs(&[place.path()]);
         assert_eq!((found.len(), found[0].says.as_str()), (1, "bird, strange: 1"));
+    }
+
+    #[test]
+    fn of_a_list_of_whole_names_all_others_count_at_every_depth() {
+        let settings = serde_json::json!({
+            "ui": {"theme": {"deep": 1}},
+            "model": {"name": "large", "baseUrl": "http://x"},
+            "model.name": "large",
+            "tools": {"sandbox": false, "exclude": []},
+            "context": "all",
+            "hooks": {},
+            "ide": null
+        });
+        let listed = ["ui", "model.name", "tools.exclude", "context.fileName"];
+        let names: Vec<String> = unlisted(&settings, "", &listed).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["model.baseUrl", "model.name", "tools.sandbox", "context"]);
     }
 }

@@ -17,6 +17,7 @@ use crate::contract::{
     Backend, Capabilities, Drive, Feed, Place, PrepareError, PriceList, ProcessDrive, ProjectProgram,
     Setting, WorkFile, permitted_args,
 };
+use crate::loosened;
 use crate::mcp_config;
 use crate::plain_words::plain_words;
 use crate::program::Program;
@@ -28,6 +29,12 @@ use policy::Wanted;
 const KIND: &str = "gemini";
 const POLICY_FILE: &str = "policy.toml";
 const SYSTEM_FILE: &str = "system.md";
+/// Where policies of the machine are. With one of them the program takes no other of that rank.
+const MACHINE_POLICIES: &str = if cfg!(target_os = "macos") {
+    "/Library/Application Support/GeminiCli/policies"
+} else {
+    "/etc/gemini-cli/policies"
+};
 
 /// Variables that Gemini CLI needs to know its user, its service and its place.
 pub(crate) const VARIABLES: &[&str] = &[
@@ -47,19 +54,61 @@ pub(crate) const VARIABLES: &[&str] = &[
 /// Arguments that an agent's file may add: none of them grants anything.
 const EXTRA_ARGS: &[&str] = &["--debug", "--screen-reader"];
 
+/// Settings by which nothing is executed, reached or allowed that would not be without them. Servers are not started
+/// unless the agent has them.
+const HARMLESS_SETTINGS: &[&str] = &[
+    "$schema",
+    "context.discoveryMaxDirs",
+    "context.fileFiltering",
+    "context.fileName",
+    "context.importFormat",
+    "context.includeDirectoryTree",
+    "context.memoryBoundaryMarkers",
+    "contextFileName",
+    "contextManagement",
+    "extensions.disabled",
+    "fileFiltering",
+    "general.checkpointing",
+    "general.debugKeystrokeLogging",
+    "general.enableAutoUpdate",
+    "general.enableAutoUpdateNotification",
+    "general.enableNotifications",
+    "general.maxAttempts",
+    "general.notificationMethod",
+    "general.openEditorInNewWindow",
+    "general.preferredEditor",
+    "general.retryFetchErrors",
+    "general.topicUpdateNarration",
+    "general.vimMode",
+    "hideBanner",
+    "hideTips",
+    "mcp.allowed",
+    "mcp.excluded",
+    "mcpServers",
+    "model.compressionThreshold",
+    "model.disableLoopDetection",
+    "model.maxSessionTurns",
+    "model.name",
+    "model.skipNextSpeakerCheck",
+    "model.summarizeToolOutput",
+    "output.format",
+    "skills.disabled",
+    "theme",
+    "tools.disableLLMCorrection",
+    "tools.exclude",
+    "tools.truncateToolOutputThreshold",
+    "tools.useRipgrep",
+    "ui",
+    "useWriteTodos",
+    "vimMode",
+];
+
 /// A project's settings count more than those of its user, and settings of the machine's are read only from places
 /// that nobody else could write to.
 pub(crate) static PROJECT: ProjectSettings = ProjectSettings {
     program: "gemini",
     files: &[".gemini/settings.json"],
-    keys: Keys::Except(&[
-        ("hooks", false),
-        ("tools.discoveryCommand", false),
-        ("tools.callCommand", false),
-        ("tools.sandbox", false),
-        ("mcp.serverCommand", false),
-        ("telemetry", false),
-    ]),
+    keys: Keys::Only(HARMLESS_SETTINGS),
     variables: &[".gemini/.env", ".env"],
 };
 
@@ -122,10 +171,13 @@ impl Backend for Gemini {
         place: &Place<'_>,
         user: &User<'_>,
     ) -> Result<(), PrepareError> {
+        let wrong = |reason: String| PrepareError { kind: KIND, reason };
+        loosened::check(spec, user, |_, _| policy::of_the_machine(Path::new(MACHINE_POLICIES)))
+            .map_err(wrong)?;
         if !home::is_needed(spec) {
             return Ok(());
         }
-        home::furnish(spec, drive, place, user).map_err(|reason| PrepareError { kind: KIND, reason })
+        home::furnish(spec, drive, place, user).map_err(wrong)
     }
 
     fn prepare(&self, spec: &RunSpec, place: &Place<'_>) -> Result<Drive, PrepareError> {
@@ -143,6 +195,9 @@ impl Backend for Gemini {
         let mut option = |flag: &str, value: &str| argv.push(format!("{flag}={value}"));
         option("--output-format", "stream-json");
         option("--approval-mode", if wanted.is_unrestricted() { "yolo" } else { "default" });
+        // As a policy of the machine it stands above what a project's settings name as one; as one of the user it takes the
+        // place of those in the user's folder.
+        option("--admin-policy", &place.file(POLICY_FILE));
         option("--policy", &place.file(POLICY_FILE));
         if let Some(model) = &spec.model {
             option("--model", model);

@@ -2,6 +2,7 @@
 //! asked, so what would be asked is denied too.
 
 use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 
 use domain::mcp_server::McpServer;
 use domain::permission::{Level, Permission, Rule, ToolKind};
@@ -10,7 +11,8 @@ use serde_json::Value;
 use super::versions::{self, NOTES};
 use crate::mcp_config::{self, OWN_SERVER};
 
-/// Ranks of rules, the highest first. All stand above what the user's settings can say, which the engine ranks below 951.
+/// Ranks of rules, the highest first. All stand above what settings can say, also where the engine takes the run's policy
+/// for the user's: those it ranks below 951.
 const DENY: u16 = 999;
 const ASK: u16 = 998;
 const ALLOW: u16 = 990;
@@ -195,6 +197,13 @@ pub(super) fn without(tools: &[String]) -> String {
         versions::all_tools().filter(|tool| !has(tools, tool)).map(ToOwned::to_owned).collect();
     let reason = "the agent's list of tools does not have it".to_owned();
     if unwanted.is_empty() { String::new() } else { Line::of(unwanted, "deny", DENY, reason).text() }
+}
+
+/// Returns a policy in the machine's folder of them. The engine asks it before the run's.
+pub(super) fn of_the_machine(folder: &Path) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    let files = entries.map(|entry| entry.path());
+    files.filter(|path| path.extension().is_some_and(|ending| ending == "toml")).min()
 }
 
 /// Names the rules that the engine cannot express.

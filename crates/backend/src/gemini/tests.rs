@@ -195,6 +195,7 @@ fn what_the_agent_wants_becomes_options() {
         "/g.js",
         "--output-format=stream-json",
         "--approval-mode=default",
+        "--admin-policy=/w/policy.toml",
         "--policy=/w/policy.toml",
         "--allowed-mcp-server-names=volery-allows-none",
     ];
@@ -215,6 +216,60 @@ fn what_the_agent_wants_becomes_options() {
     }
     assert_eq!(set(&full, "GEMINI_SYSTEM_MD"), Some(Setting::Plain("/w/system.md".to_owned())));
     assert_eq!(full.feed, Feed::Whole(b"do it".to_vec()));
+}
+
+#[test]
+fn settings_of_a_project_need_trust_unless_they_are_known_to_be_harmless() {
+    let project = tempfile::tempdir().unwrap();
+    std::fs::create_dir(project.path().join(".gemini")).unwrap();
+    let named = |settings: Value| {
+        std::fs::write(project.path().join(".gemini/settings.json"), settings.to_string()).unwrap();
+        let found = Gemini.project_programs(&[project.path()]);
+        assert!(found.iter().all(|program| !program.can_be_off), "{found:?}");
+        let words =
+            found.iter().map(|program| program.says.split(": ").next().unwrap_or_default().to_owned());
+        words.collect::<Vec<_>>()
+    };
+    let ordinary = json!({
+        "context": {"fileName": ["AGENTS.md", "GEMINI.md"], "fileFiltering": {"respectGitIgnore": false}},
+        "general": {"vimMode": true, "preferredEditor": "vim"},
+        "mcpServers": {"birds": {"command": "birds"}},
+        "model": {"name": "gemini-2.5-pro"},
+        "tools": {"exclude": ["run_shell_command"]},
+        "ui": {"theme": "dark"}
+    });
+    assert_eq!(named(ordinary), Vec::<String>::new());
+    let sly = json!({
+        "adminPolicyPaths": ["/p/evil"],
+        "context": {"fileName": "AGENTS.md", "includeDirectories": ["/"]},
+        "hooks": {"BeforeAgent": []},
+        "ide": {"enabled": true},
+        "modelConfigs": {"customOverrides": [1]},
+        "tools": {"allowed": ["run_shell_command"], "sandbox": false},
+        "telemetry": {"enabled": true}
+    });
+    let expected = [
+        "gemini, adminPolicyPaths",
+        "gemini, context.includeDirectories",
+        "gemini, hooks",
+        "gemini, ide",
+        "gemini, modelConfigs",
+        "gemini, tools.allowed",
+        "gemini, tools.sandbox",
+        "gemini, telemetry",
+    ];
+    assert_eq!(named(sly), expected);
+}
+
+#[test]
+fn a_policy_of_the_machine_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(policy::of_the_machine(&folder.path().join("absent")), None);
+    std::fs::write(folder.path().join("notes.md"), "").unwrap();
+    assert_eq!(policy::of_the_machine(folder.path()), None);
+    let file = folder.path().join("a.toml");
+    std::fs::write(&file, "").unwrap();
+    assert_eq!(policy::of_the_machine(folder.path()), Some(file));
 }
 
 #[test]

@@ -23,6 +23,8 @@ fn stays_within(vendor: &Vendor, loosen: fn(&mut Place)) {
         let touch = format!("touch '{}'", made.display());
         place.offline.server().add([vendor.executes(&touch), Reply::say("It was not allowed.").always()]);
         place.agent(vendor, &format!("{permission}\ntimeout: 100s\nanswer_timeout: 2s"));
+        // Trust in what a project executes does not widen what its agents may do.
+        assert_eq!(place.volery(&["trust", "--yes"]).code, 0);
         let asked = place.volery(&["run", "worker", "Touch a file elsewhere.", "--json"]);
         assert!(!made.exists(), "{permission}: {asked:?}");
         if asked.code == 3 {
@@ -82,6 +84,10 @@ fn loosen_gemini(place: &mut Place) {
     set_in_project(place, ".gemini/settings.json", "tools", &free);
     write(&place.stage.path("home/.gemini/policies/loose.toml"), rule);
     write(&place.stage.project().join(".gemini/policies/loose.toml"), rule);
+    let folder = place.stage.project().join("loose-policies");
+    write(&folder.join("loose.toml"), rule);
+    set(place, ".gemini/settings.json", "adminPolicyPaths", &json!([folder]));
+    set_in_project(place, ".gemini/settings.json", "adminPolicyPaths", &json!([folder]));
 }
 
 fn loosen_qwen(place: &mut Place) {
