@@ -1,11 +1,14 @@
 //! What files of a project would make a vendor's program execute, or whom they would make it send keys to. Only looked
 //! at: whether they may is for the project's trust.
 
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 
+use domain::run::RunSpec;
 use serde_json::Value;
 
 use crate::contract::ProjectProgram;
+use crate::plain_file;
 use crate::user;
 
 /// Settings of a project that one program reads.
@@ -14,7 +17,7 @@ pub(crate) struct ProjectSettings {
     /// Files below a folder of the project.
     pub(crate) files: &'static [&'static str],
     pub(crate) keys: Keys,
-    /// Files of variables, and how the names begin or end that decide whom the program talks to.
+    /// Files of variables that are its own, below a folder of the project or any above it.
     pub(crate) variables: &'static [&'static str],
 }
 
@@ -29,8 +32,27 @@ pub(crate) enum Keys {
     Only(&'static [&'static str]),
 }
 
-/// Names of variables by which a program is led elsewhere.
-const LEADING: [&str; 4] = ["BASE_URL", "_ENDPOINT", "_HOST", "NODE_OPTIONS"];
+/// Variables by which nothing is executed and nobody else is sent anything: keys and models. What others do to a program,
+/// to the runtime it is written for and to all that it starts, nobody can list.
+const HARMLESS_VARIABLES: [&str; 12] = [
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_MODEL",
+    "BAILIAN_CODING_PLAN_API_KEY",
+    "DASHSCOPE_API_KEY",
+    "GEMINI_API_KEY",
+    "GEMINI_MODEL",
+    "GOOGLE_API_KEY",
+    "GOOGLE_CLOUD_LOCATION",
+    "GOOGLE_CLOUD_PROJECT",
+    "OPENAI_API_KEY",
+    "OPENAI_MODEL",
+    "QWEN_MODEL",
+];
+
+/// The file of variables that belongs to no program and is read by many.
+const PLAIN_VARIABLES: &str = ".env";
+/// The longest file of variables that is looked at.
+const VARIABLES_BYTES_MAX: u64 = 1 << 20;
 
 impl ProjectSettings {
     /// Returns what the files in these folders would execute.
@@ -45,8 +67,8 @@ impl ProjectSettings {
                 }
             }
             for file in self.variables.iter().map(|file| folder.join(file)) {
-                match user::look_text(&file) {
-                    Ok(text) => found.extend(self.in_variables(&text.unwrap_or_default(), &file)),
+                match strange_variables(&file) {
+                    Ok(names) => found.extend(self.in_variables(&names, &file)),
                     Err(reason) => found.push(self.unreadable("variables", &file, &reason)),
                 }
             }
@@ -54,9 +76,8 @@ impl ProjectSettings {
         found
     }
 
-    fn in_variables(&self, text: &str, file: &Path) -> Vec<ProjectProgram> {
-        let names = text.lines().filter_map(leading);
-        let found = names.map(|name| ProjectProgram {
+    fn in_variables(&self, names: &[String], file: &Path) -> Vec<ProjectProgram> {
+        let found = names.iter().map(|name| ProjectProgram {
             file: file.to_owned(),
             says: format!("{}, variable: {name}", self.program),
             is_program: true,
@@ -80,6 +101,27 @@ impl ProjectSettings {
             can_be_off,
             unread: Some(reason.to_owned()),
         }
+    }
+
+    /// Refuses variables in a file of the program's own that stands neither in the project nor in its user's home: no
+    /// trust in the project covers it.
+    pub(crate) fn check_above(&self, spec: &RunSpec, home: Option<&Path>) -> Result<(), String> {
+        let within = user::upward(&spec.directory, &spec.project);
+        let above =
+            ancestors(&spec.directory).into_iter().filter(|folder| !within.contains(&folder.as_path()));
+        for folder in above.filter(|folder| Some(folder.as_path()) != home) {
+            for file in self.variables.iter().map(|file| folder.join(file)) {
+                let names = strange_variables(&file)?;
+                if !names.is_empty() {
+                    let (file, names) = (file.display(), names.join(", "));
+                    return Err(format!(
+                        "{} would follow {file}, which belongs neither to the project nor to you, and sets {names}",
+                        self.program
+                    ));
+                }
+            }
+        }
+        Ok(())
     }
 
     fn in_settings(&self, settings: &Value, file: &Path) -> Vec<ProjectProgram> {
@@ -142,12 +184,58 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// Returns the name of the variable that a line sets, if that leads a program elsewhere.
-fn leading(line: &str) -> Option<&str> {
-    let line = line.trim();
-    let (name, _) = line.strip_prefix("export ").unwrap_or(line).split_once('=')?;
-    let name = name.trim();
-    LEADING.iter().any(|end| name.ends_with(end)).then_some(name)
+/// Returns the names of the variables, other than harmless ones, that a program would find in the file `.env` of the
+/// directory or of any above it. What stands in its user's home is its user's own.
+pub(crate) fn plain_variables(directory: &str, home: Option<&Path>) -> Result<Vec<String>, String> {
+    let folders = ancestors(directory).into_iter().filter(|folder| Some(folder.as_path()) != home);
+    let mut names = Vec::new();
+    for folder in folders {
+        names.extend(strange_variables(&folder.join(PLAIN_VARIABLES))?);
+    }
+    names.sort();
+    names.dedup();
+    Ok(names)
+}
+
+/// Returns a directory and all above it, by its name and by where it really is: programs differ in which they follow.
+fn ancestors(directory: &str) -> Vec<PathBuf> {
+    let named = Path::new(directory);
+    let real = std::fs::canonicalize(named).unwrap_or_else(|_| named.to_owned());
+    let mut all: Vec<PathBuf> = named.ancestors().chain(real.ancestors()).map(Path::to_owned).collect();
+    all.sort();
+    all.dedup();
+    all
+}
+
+/// Returns the names of the variables in a file that are not known to be harmless. What is not there, what no program of
+/// this user can read, and a folder have none.
+fn strange_variables(file: &Path) -> Result<Vec<String>, String> {
+    use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
+    match plain_file::bytes(file, VARIABLES_BYTES_MAX) {
+        Ok(bytes) => Ok(strange_names(&String::from_utf8_lossy(&bytes))),
+        Err(_) if file.is_dir() => Ok(Vec::new()),
+        Err(error) if matches!(error.kind(), NotFound | NotADirectory | PermissionDenied) => Ok(Vec::new()),
+        Err(error) => Err(format!("{}: {error}", file.display())),
+    }
+}
+
+/// Returns all that may be the name of a variable to whoever reads such files, except for harmless ones: also what is part
+/// of a value of several lines.
+fn strange_names(text: &str) -> Vec<String> {
+    let is_blank = |letter: char| letter.is_whitespace() || letter == '\u{feff}';
+    // Even an end of line may stand before the sign.
+    let joined = text.split('=').map(|part| part.trim_end_matches(is_blank)).collect::<Vec<_>>().join("=");
+    let name = |line: &str| {
+        let line = line.trim_start_matches(is_blank);
+        let exported = line.strip_prefix("export").filter(|rest| rest.starts_with(is_blank));
+        let line = exported.unwrap_or(line).trim_start_matches(is_blank);
+        let is_part = |letter: char| letter.is_ascii_alphanumeric() || "_.-".contains(letter);
+        let end = line.find(|letter| !is_part(letter)).unwrap_or(line.len());
+        let (name, rest) = line.split_at(end);
+        (!name.is_empty() && rest.starts_with(['=', ':'])).then(|| name.to_owned())
+    };
+    let lines = joined.split(['\n', '\r', '\u{2028}', '\u{2029}']);
+    lines.filter_map(name).filter(|name| !HARMLESS_VARIABLES.contains(&name.as_str())).collect()
 }
 
 /// Returns the programs in folders of a project's that are loaded for being there.
@@ -182,7 +270,7 @@ mod tests {
         program: "bird",
         files: &[".bird/settings.json"],
         keys: Keys::Except(&[("hooks", true), ("tools.discoveryCommand", false)]),
-        variables: &[".env"],
+        variables: &[".bird/.env"],
     };
 
     #[test]
@@ -192,7 +280,8 @@ mod tests {
         let file = place.path().join(".bird/settings.json");
         std::fs::write(&file, r#"{"hooks": {"a": 1}, "tools": {"discoveryCommand": "x"}, "theme": "dark"}"#)
             .unwrap();
-        std::fs::write(place.path().join(".env"), "A=1\nexport OPENAI_BASE_URL = http://x\n").unwrap();
+        let variables = "OPENAI_API_KEY=1\nexport OPENAI_BASE_URL = http://x\n";
+        std::fs::write(place.path().join(".bird/.env"), variables).unwrap();
         let found = SETTINGS.programs(&[place.path()]);
         let said: Vec<(&str, bool)> =
             found.iter().map(|program| (program.says.as_str(), program.can_be_off)).collect();
@@ -205,7 +294,7 @@ mod tests {
             ]
         );
         std::fs::write(&file, r#"{"hooks": {}, "theme": "dark"}"#).unwrap();
-        std::fs::remove_file(place.path().join(".env")).unwrap();
+        std::fs::remove_file(place.path().join(".bird/.env")).unwrap();
         assert_eq!(SETTINGS.programs(&[place.path()]), []);
     }
 
@@ -214,17 +303,48 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         std::fs::create_dir(place.path().join(".bird")).unwrap();
         std::fs::write(place.path().join(".bird/settings.json"), "{{").unwrap();
-        std::fs::write(place.path().join(".env"), [0xff]).unwrap();
+        let long = vec![b' '; usize::try_from(VARIABLES_BYTES_MAX).unwrap() + 1];
+        std::fs::write(place.path().join(".bird/.env"), long).unwrap();
         let found = SETTINGS.programs(&[place.path()]);
         let said: Vec<(&str, bool)> =
             found.iter().map(|program| (program.says.as_str(), program.can_be_off)).collect();
-        assert_eq!(
-            said,
-            [
-                ("bird, settings that could not be read: it is no JSON (line 1, column 2)", false),
-                ("bird, variables that could not be read: it is not valid UTF-8", false)
-            ]
-        );
+        let settings = "bird, settings that could not be read: it is no JSON (line 1, column 2)";
+        assert_eq!(said[0], (settings, false));
+        assert!(said[1].0.starts_with("bird, variables that could not be read: "), "{said:?}");
+        assert_eq!((said.len(), said[1].1), (2, false));
+    }
+
+    #[test]
+    fn every_name_that_some_reader_finds_in_a_file_of_variables_is_found() {
+        let text = "\u{feff}# A=1\nexport  B = 1\rC: x\u{2028}D=\"\nE=2\n\"\nF\n=3\nexport=4\n\
+            GEMINI_API_KEY=k\nG.h-i=5\nplain words\nhttp//x?y=1\n=6\n";
+        assert_eq!(strange_names(text), ["B", "C", "D", "E", "F", "export", "G.h-i"]);
+    }
+
+    #[test]
+    fn variables_are_looked_for_in_all_folders_above_but_not_at_home() {
+        let place = tempfile::tempdir().unwrap();
+        let home = place.path().canonicalize().unwrap();
+        let project = home.join("work/bird");
+        std::fs::create_dir_all(project.join(".git")).unwrap();
+        std::fs::create_dir(home.join("work/.bird")).unwrap();
+        std::fs::write(home.join(".env"), "OF_THE_USER=1").unwrap();
+        std::fs::write(home.join("work/.env"), b"ABOVE=\xff\nB=1").unwrap();
+        std::fs::write(project.join(".env"), "B=1\nOPENAI_MODEL=x").unwrap();
+        let directory = project.display().to_string();
+        assert_eq!(plain_variables(&directory, Some(&home)).unwrap(), ["ABOVE", "B"]);
+        let all = plain_variables(&directory, None).unwrap();
+        assert!(all.contains(&"OF_THE_USER".to_owned()), "{all:?}");
+        let mut spec = crate::sample::spec("gemini");
+        (spec.directory, spec.project) = (directory.clone(), directory.clone());
+        assert_eq!(SETTINGS.check_above(&spec, Some(&home)), Ok(()));
+        std::fs::write(home.join("work/.bird/.env"), "GEMINI_MODEL=x").unwrap();
+        assert_eq!(SETTINGS.check_above(&spec, Some(&home)), Ok(()));
+        std::fs::write(home.join("work/.bird/.env"), "LEADS=x").unwrap();
+        assert!(SETTINGS.check_above(&spec, Some(&home)).unwrap_err().contains("LEADS"));
+        let long = vec![b' '; usize::try_from(VARIABLES_BYTES_MAX).unwrap() + 1];
+        std::fs::write(project.join(".env"), long).unwrap();
+        assert!(plain_variables(&directory, Some(&home)).unwrap_err().contains("larger than"));
     }
 
     #[test]

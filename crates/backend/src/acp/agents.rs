@@ -8,7 +8,6 @@ use serde_json::json;
 use super::beside::{Beside, NOTHING, Way};
 use crate::contract::{Place, PriceList, ProcessDrive, ProjectProgram, WorkFile};
 use crate::loosened::{self, LoosenedBy};
-use crate::mcp_config;
 use crate::program::{Program, Tried};
 use crate::user::User;
 
@@ -153,12 +152,6 @@ pub(super) const STRANGER: Habits = Habits {
 
 const KNOWN_WELL: Habits =
     Habits { asks: Asks::Changes, servers: Servers::OfSession, prices: PriceList::ByModel, ..STRANGER };
-
-/// By these the family of Gemini CLI starts no server beside those of the session.
-const BY_NAME: Option<WithoutOthers> = Some(|spec, drive, _place, _user| {
-    drive.argv.extend(mcp_config::only_these(spec));
-    Ok(())
-});
 
 static CLAUDE_AGENT_ACP: Program = Program {
     names: &["claude-agent-acp"],
@@ -318,7 +311,7 @@ pub static KNOWN: [Known; 9] = [
         variables: &[crate::qwen::VARIABLES],
         set: &[("QWEN_CODE_NO_RELAUNCH", "true"), ("QWEN_CODE_SUPPRESS_YOLO_WARNING", "1")],
         servers_by: None,
-        without_others: BY_NAME,
+        without_others: Some(crate::qwen::without_others),
         loosened_by: None,
         project_programs: Some(|folders| crate::qwen::PROJECT.programs(folders)),
         habits: Habits {

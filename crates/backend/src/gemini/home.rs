@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::contract::{Place, ProcessDrive, SECRET_PREFIX, Setting, WorkFile};
 use crate::mcp_config::{self, OWN_SERVER};
+use crate::project_settings;
 use crate::user::{self, User};
 
 /// The variable that names the home, and where it is in the run's work folder: gone with the run's end, since settings
@@ -21,6 +22,21 @@ const OWN: &str = ".gemini";
 const SETTINGS: &str = "settings.json";
 /// Where its sessions are, below its folder.
 const SESSIONS: [&str; 2] = ["tmp", "history"];
+
+/// What becomes of files `.env`, in the directory and above it, that are not the program's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PlainVariables {
+    Read,
+    LeftOut,
+}
+
+/// Decides it: such a file is read only if it has nothing but keys and models. Only settings turn that off.
+pub(super) fn plain_variables(spec: &RunSpec, user: &User<'_>) -> Result<PlainVariables, String> {
+    let home = user.folder(VARIABLE, "");
+    super::PROJECT.check_above(spec, home.as_deref())?;
+    let names = project_settings::plain_variables(&spec.directory, home.as_deref())?;
+    Ok(if names.is_empty() { PlainVariables::Read } else { PlainVariables::LeftOut })
+}
 
 /// Tells whether a run needs a home of its own.
 pub(super) fn is_needed(spec: &RunSpec) -> bool {
@@ -34,20 +50,60 @@ pub(super) fn furnish(
     drive: &mut ProcessDrive,
     place: &Place<'_>,
     user: &User<'_>,
+    variables: PlainVariables,
 ) -> Result<(), String> {
     check_project(spec)?;
     let home = user.folder(VARIABLE, "").ok_or("there is no home directory")?;
-    let users = home.join(OWN);
+    let mut settings = changed(users_settings(&home), spec, place, user);
+    if variables == PlainVariables::LeftOut {
+        leave_variables_out(&mut settings);
+    }
+    put(&home, settings, mcp_config::variables(spec), drive, place);
+    Ok(())
+}
+
+/// Gives the run a home that differs from its user's only in what variables are read.
+pub(super) fn furnish_alike(
+    drive: &mut ProcessDrive,
+    place: &Place<'_>,
+    user: &User<'_>,
+) -> Result<(), String> {
+    let home = user.folder(VARIABLE, "").ok_or("there is no home directory")?;
+    let mut settings = users_settings(&home);
+    leave_variables_out(&mut settings);
+    put(&home, settings, Vec::new(), drive, place);
+    Ok(())
+}
+
+fn users_settings(home: &Path) -> Map<String, Value> {
+    let settings = user::settings(&home.join(OWN).join(SETTINGS)).unwrap_or_default();
+    settings.as_object().cloned().unwrap_or_default()
+}
+
+fn leave_variables_out(settings: &mut Map<String, Value>) {
+    section(settings, "advanced").insert("ignoreLocalEnv".to_owned(), json!(true));
+}
+
+/// Puts a home with these settings among the run's files, and links to everything else of the user's.
+fn put(
+    home: &Path,
+    settings: Map<String, Value>,
+    variables: Vec<String>,
+    drive: &mut ProcessDrive,
+    place: &Place<'_>,
+) {
     let folder = format!("{SECRET_PREFIX}{FOLDER}");
-    let settings = changed(user::settings(&users.join(SETTINGS)).unwrap_or_default(), spec, place, user);
-    let mut file = WorkFile::plain(&format!("{folder}/{OWN}/{SETTINGS}"), settings.to_string());
-    file.variables = mcp_config::variables(spec);
-    drive.files.push(file);
-    for (name, target) in shared(&users) {
+    let text = Value::Object(settings).to_string();
+    drive.files.push(WorkFile { variables, ..WorkFile::plain(&format!("{folder}/{OWN}/{SETTINGS}"), text) });
+    for (name, target) in shared(&home.join(OWN)) {
         drive.files.push(WorkFile::link(&format!("{folder}/{OWN}/{name}"), target));
     }
+    // Variables that are its user's own.
+    let own = home.join(".env");
+    if own.is_file() {
+        drive.files.push(WorkFile::link(&format!("{folder}/.env"), own));
+    }
     drive.set.push((VARIABLE.to_owned(), Setting::Plain(place.file(&folder))));
-    Ok(())
 }
 
 /// The project's settings beat the user's, and so ours: what they would take back is refused.
@@ -68,8 +124,12 @@ fn check_project(spec: &RunSpec) -> Result<(), String> {
 }
 
 /// Returns the user's settings with the servers of the run instead of theirs.
-fn changed(settings: Value, spec: &RunSpec, place: &Place<'_>, user: &User<'_>) -> Value {
-    let mut settings = settings.as_object().cloned().unwrap_or_default();
+fn changed(
+    mut settings: Map<String, Value>,
+    spec: &RunSpec,
+    place: &Place<'_>,
+    user: &User<'_>,
+) -> Map<String, Value> {
     settings.remove("mcp");
     let mut servers: Map<String, Value> =
         spec.setup.mcp_servers.iter().map(|server| (server.name.clone(), entry(server))).collect();
@@ -84,7 +144,7 @@ fn changed(settings: Value, spec: &RunSpec, place: &Place<'_>, user: &User<'_>) 
     if let Some(turns) = spec.setup.max_turns {
         section(&mut settings, "model").insert("maxSessionTurns".to_owned(), json!(turns));
     }
-    Value::Object(settings)
+    settings
 }
 
 fn section<'a>(settings: &'a mut Map<String, Value>, name: &str) -> &'a mut Map<String, Value> {

@@ -24,6 +24,7 @@ use crate::program::Program;
 use crate::project_settings::{Keys, ProjectSettings};
 use crate::user::User;
 use crate::worded_schema;
+use home::PlainVariables;
 use policy::Wanted;
 
 const KIND: &str = "gemini";
@@ -109,7 +110,7 @@ pub(crate) static PROJECT: ProjectSettings = ProjectSettings {
     program: "gemini",
     files: &[".gemini/settings.json"],
     keys: Keys::Only(HARMLESS_SETTINGS),
-    variables: &[".gemini/.env", ".env"],
+    variables: &[".gemini/.env"],
 };
 
 /// Gemini CLI.
@@ -174,10 +175,11 @@ impl Backend for Gemini {
         let wrong = |reason: String| PrepareError { kind: KIND, reason };
         loosened::check(spec, user, |_, _| policy::of_the_machine(Path::new(MACHINE_POLICIES)))
             .map_err(wrong)?;
-        if !home::is_needed(spec) {
+        let variables = home::plain_variables(spec, user).map_err(wrong)?;
+        if !home::is_needed(spec) && variables == PlainVariables::Read {
             return Ok(());
         }
-        home::furnish(spec, drive, place, user).map_err(wrong)
+        home::furnish(spec, drive, place, user, variables).map_err(wrong)
     }
 
     fn prepare(&self, spec: &RunSpec, place: &Place<'_>) -> Result<Drive, PrepareError> {
@@ -243,13 +245,17 @@ pub(crate) fn beside(
     user: &User<'_>,
 ) -> Result<(), String> {
     drive.argv.extend(mcp_config::only_these(spec));
+    let variables = home::plain_variables(spec, user)?;
     if spec.setup.max_turns.is_none() {
-        return Ok(());
+        return match variables {
+            PlainVariables::Read => Ok(()),
+            PlainVariables::LeftOut => home::furnish_alike(drive, place, user),
+        };
     }
     let mut without_servers = spec.clone();
     without_servers.setup.mcp_servers.clear();
     without_servers.delegates = Delegates::Nobody;
-    home::furnish(&without_servers, drive, place, user)
+    home::furnish(&without_servers, drive, place, user, variables)
 }
 
 /// Returns a policy that only takes away what the agent's list of tools does not have.

@@ -261,6 +261,39 @@ fn settings_of_a_project_need_trust_unless_they_are_known_to_be_harmless() {
     assert_eq!(named(sly), expected);
 }
 
+/// Returns the user's settings that a run in a directory is given, if those are its own.
+fn settings_of_run(directory: &Path) -> Result<Option<Value>, PrepareError> {
+    let mut spec = sample::spec("gemini");
+    spec.directory = directory.display().to_string();
+    spec.project = spec.directory.clone();
+    let found = sample::found(&["gemini"]);
+    let place = sample::place(Some(&found));
+    let mut drive = sample::drive_in(&Gemini, &place, &spec)?;
+    let user = User { home: directory.parent(), value: &|_| None };
+    Gemini.adapt(&spec, &mut drive, &place, &user)?;
+    let file = drive.files.iter().find(|file| file.name.ends_with("settings.json"));
+    Ok(file.map(|file| serde_json::from_slice(&file.content).unwrap()))
+}
+
+#[test]
+fn variables_of_a_project_are_left_out_if_they_are_more_than_keys_and_models() {
+    let place = tempfile::tempdir().unwrap();
+    let home = place.path().canonicalize().unwrap().join("home");
+    let project = home.join("work");
+    std::fs::create_dir_all(&project).unwrap();
+    std::fs::write(home.join(".env"), "HTTPS_PROXY=http://users-own\n").unwrap();
+    std::fs::write(project.join(".env"), "GEMINI_API_KEY=k\n").unwrap();
+    assert_eq!(settings_of_run(&project), Ok(None));
+    std::fs::write(project.join(".env"), "HTTPS_PROXY: http://x\n").unwrap();
+    let settings = settings_of_run(&project).unwrap().unwrap();
+    assert_eq!(settings["advanced"], json!({"ignoreLocalEnv": true}));
+    let above = place.path().join(".gemini");
+    std::fs::create_dir(&above).unwrap();
+    std::fs::write(above.join(".env"), "GEMINI_CLI_IDE_SERVER_STDIO_COMMAND=touch\n").unwrap();
+    let refused = settings_of_run(&project).unwrap_err();
+    assert!(refused.reason.contains("GEMINI_CLI_IDE_SERVER_STDIO_COMMAND"), "{refused:?}");
+}
+
 #[test]
 fn a_policy_of_the_machine_is_found() {
     let folder = tempfile::tempdir().unwrap();

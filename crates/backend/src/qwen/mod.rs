@@ -20,7 +20,7 @@ use crate::contract::{
 use crate::mcp_config::{self, OWN_SERVER};
 use crate::plain_words::plain_words;
 use crate::program::Program;
-use crate::project_settings::{Keys, ProjectSettings};
+use crate::project_settings::{self, Keys, ProjectSettings};
 use crate::user::{self, User};
 
 const KIND: &str = "qwen";
@@ -85,7 +85,7 @@ pub(crate) static PROJECT: ProjectSettings = ProjectSettings {
         ("mcp.serverCommand", false),
         ("telemetry", false),
     ]),
-    variables: &[".qwen/.env", ".env"],
+    variables: &[".qwen/.env"],
 };
 
 /// Qwen Code.
@@ -141,24 +141,14 @@ impl Backend for Qwen {
         PROJECT.programs(folders)
     }
 
-    /// Hooks of a project that is not trusted are turned off where nothing but the machine's settings counts more.
     fn adapt(
         &self,
-        _spec: &RunSpec,
+        spec: &RunSpec,
         drive: &mut ProcessDrive,
         place: &Place<'_>,
         user: &User<'_>,
     ) -> Result<(), PrepareError> {
-        if place.project_programs == ProjectPrograms::On {
-            return Ok(());
-        }
-        let named = (user.value)(MACHINE_SETTINGS).map(PathBuf::from);
-        let path = named.unwrap_or_else(|| PathBuf::from(OF_THE_MACHINE));
-        let mut settings = user::settings(&path).filter(Value::is_object).unwrap_or_else(|| json!({}));
-        settings["disableAllHooks"] = json!(true);
-        drive.files.push(WorkFile::plain(MACHINE_FILE, settings.to_string()));
-        drive.set.push((MACHINE_SETTINGS.to_owned(), Setting::Plain(place.file(MACHINE_FILE))));
-        Ok(())
+        restrict(spec, drive, place, user).map_err(|reason| PrepareError { kind: KIND, reason })
     }
 
     fn prepare(&self, spec: &RunSpec, place: &Place<'_>) -> Result<Drive, PrepareError> {
@@ -237,6 +227,50 @@ impl Backend for Qwen {
 pub(crate) fn without_tools(spec: &RunSpec) -> Vec<String> {
     let excluded = rules::excluded(&Permission::default(), spec.setup.tools.as_deref());
     excluded.into_iter().map(|tool| format!("--exclude-tools={tool}")).collect()
+}
+
+/// Keeps servers beside those of a session away, and variables of strangers.
+pub(crate) fn without_others(
+    spec: &RunSpec,
+    drive: &mut ProcessDrive,
+    place: &Place<'_>,
+    user: &User<'_>,
+) -> Result<(), String> {
+    drive.argv.extend(mcp_config::only_these(spec));
+    restrict(spec, drive, place, user)
+}
+
+/// Turns off hooks of a project that is not trusted, and variables in files `.env` other than keys and models, where
+/// nothing but the machine's settings counts more.
+fn restrict(
+    spec: &RunSpec,
+    drive: &mut ProcessDrive,
+    place: &Place<'_>,
+    user: &User<'_>,
+) -> Result<(), String> {
+    PROJECT.check_above(spec, user.home)?;
+    let variables = project_settings::plain_variables(&spec.directory, user.home)?;
+    if place.project_programs == ProjectPrograms::On && variables.is_empty() {
+        return Ok(());
+    }
+    let named = (user.value)(MACHINE_SETTINGS).map(PathBuf::from);
+    let path = named.unwrap_or_else(|| PathBuf::from(OF_THE_MACHINE));
+    let mut settings = user::settings(&path).filter(Value::is_object).unwrap_or_else(|| json!({}));
+    if place.project_programs == ProjectPrograms::Off {
+        settings["disableAllHooks"] = json!(true);
+    }
+    if !variables.is_empty() {
+        if !settings["advanced"].is_object() {
+            settings["advanced"] = json!({});
+        }
+        let known = settings["advanced"]["excludedEnvVars"].as_array().cloned().unwrap_or_default();
+        let usual = versions::EXCLUDED_VARIABLES.map(Value::from);
+        let all = known.into_iter().chain(usual).chain(variables.into_iter().map(Value::from));
+        settings["advanced"]["excludedEnvVars"] = all.collect();
+    }
+    drive.files.push(WorkFile::plain(MACHINE_FILE, settings.to_string()));
+    drive.set.push((MACHINE_SETTINGS.to_owned(), Setting::Plain(place.file(MACHINE_FILE))));
+    Ok(())
 }
 
 /// Returns the options that follow from single wishes.

@@ -315,3 +315,39 @@ fn with_a_level_nothing_plans_runs_or_makes_work_trees_unasked() {
     }
     assert!(!excluded(Some(Level::Yolo), &[]).contains(&"enter_worktree".to_owned()));
 }
+
+/// Returns the machine's settings that a run in a directory is given.
+fn machine_settings(directory: &Path, programs: ProjectPrograms) -> Result<Option<Value>, PrepareError> {
+    let mut spec = sample::spec("qwen");
+    spec.directory = directory.display().to_string();
+    spec.project = spec.directory.clone();
+    let found = sample::found(&["qwen"]);
+    let place = Place { project_programs: programs, ..sample::place(Some(&found)) };
+    let mut drive = sample::drive_in(&Qwen, &place, &spec)?;
+    let user = User { home: directory.parent(), value: &|_| None };
+    Qwen.adapt(&spec, &mut drive, &place, &user)?;
+    let file = drive.files.iter().find(|file| file.name == MACHINE_FILE);
+    let is_named = drive.set.iter().any(|(name, _)| name == MACHINE_SETTINGS);
+    assert_eq!(file.is_some(), is_named);
+    Ok(file.map(|file| serde_json::from_slice(&file.content).unwrap()))
+}
+
+#[test]
+fn variables_of_a_project_are_left_out_except_for_keys_and_models() {
+    let place = tempfile::tempdir().unwrap();
+    let project = place.path().canonicalize().unwrap().join("home/work");
+    std::fs::create_dir_all(&project).unwrap();
+    std::fs::write(project.join(".env"), "OPENAI_API_KEY=k\n").unwrap();
+    assert_eq!(machine_settings(&project, ProjectPrograms::On), Ok(None));
+    std::fs::write(project.join(".env"), "OPENAI_API_KEY=k\nHTTPS_PROXY=http://x\n").unwrap();
+    let excluded = json!({"excludedEnvVars": ["DEBUG", "DEBUG_MODE", "HTTPS_PROXY"]});
+    let settings = machine_settings(&project, ProjectPrograms::On).unwrap();
+    assert_eq!(settings, Some(json!({"advanced": excluded})));
+    let settings = machine_settings(&project, ProjectPrograms::Off).unwrap();
+    assert_eq!(settings, Some(json!({"disableAllHooks": true, "advanced": excluded})));
+    let above = place.path().join(".qwen");
+    std::fs::create_dir(&above).unwrap();
+    std::fs::write(above.join(".env"), "QWEN_CODE_IDE_SERVER_STDIO_COMMAND=touch\n").unwrap();
+    let refused = machine_settings(&project, ProjectPrograms::On).unwrap_err();
+    assert!(refused.reason.contains("QWEN_CODE_IDE_SERVER_STDIO_COMMAND"), "{refused:?}");
+}

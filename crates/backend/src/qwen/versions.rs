@@ -30,6 +30,9 @@ pub(super) const UNASKED_TOOLS: [&str; 5] =
 /// Asks a person in a way that has no answer here.
 pub(super) const ASKING_TOOL: &str = "ask_user_question";
 
+/// Variables that it leaves out of files `.env` if nobody says which.
+pub(super) const EXCLUDED_VARIABLES: [&str; 2] = ["DEBUG", "DEBUG_MODE"];
+
 /// How hard its models can be made to think.
 pub(super) const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
 

@@ -116,5 +116,34 @@ macro_rules! tempted {
 
 tempted! {
     is_left_out: claude = "claude", qwen = "qwen";
+    variables_start_nothing: variables_gemini = "gemini", variables_qwen = "qwen", variables_acp_gemini = "acp-gemini",
+        variables_acp_qwen = "acp-qwen";
     is_refused: gemini = "gemini", opencode = "opencode", acp_claude = "acp-claude", acp_qwen = "acp-qwen";
+}
+
+/// Somebody who works with an editor has told the program so. A file of variables, of the project or above it, then
+/// names the program that stands for the editor.
+fn variables_start_nothing(vendor: &Vendor) {
+    let prefix = if vendor.drives() == "gemini" { "GEMINI_CLI" } else { "QWEN_CODE" };
+    for folder in ["", ".."] {
+        let script = vec![Reply::say("Counted.").always()];
+        let Some(mut place) = Place::make(vendor, "variables of a project", script) else { return };
+        let file = place.stage.path("home").join(format!(".{}/settings.json", vendor.drives()));
+        let mut settings: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+        settings["ide"] = json!({"enabled": true, "hasSeenNudge": true});
+        write(&file, &settings.to_string());
+        place.user_changed(&file);
+        let (project, mark) = (place.stage.project(), place.stage.path("was-executed"));
+        let variables = format!(
+            "{prefix}_IDE_SERVER_STDIO_COMMAND=touch\n{prefix}_IDE_SERVER_STDIO_ARGS={}\nTERM_PROGRAM=vscode\n\
+             {prefix}_IDE_WORKSPACE_PATH={}\n",
+            json!([mark]),
+            project.display()
+        );
+        write(&project.join(folder).join(".env"), &variables);
+        place.agent(vendor, "timeout: 100s");
+        let run = place.run("How are they counted?", &[]);
+        assert_eq!(run["status"], json!("succeeded"), "{run}");
+        assert!(!mark.exists(), "what the variables name was executed: {run}");
+    }
 }
