@@ -27,9 +27,13 @@ pub(crate) enum Keys {
     Except(&'static [(&'static str, bool)]),
     /// Only these: the program can be told to leave all others out.
     Harmless(&'static [&'static str]),
-    /// Only these, by their whole names and with all that stands below them. The program cannot be told to leave others
-    /// out. What turns something off counts too: it may be a restriction that its user chose.
-    Only(&'static [&'static str]),
+    /// Only these, by their whole names and with all that stands below them. What turns something off counts too: it may
+    /// be a restriction that its user chose.
+    Only {
+        harmless: &'static [&'static str],
+        /// Others that the program can be told to leave out.
+        can_be_off: &'static [&'static str],
+    },
 }
 
 /// Variables by which nothing is executed and nobody else is sent anything: keys and models. What others do to a program,
@@ -92,7 +96,7 @@ impl ProjectSettings {
         let can_be_off = match &self.keys {
             Keys::Except(keys) => what == "settings" && keys.iter().all(|(_, can_be_off)| *can_be_off),
             Keys::Harmless(_) => what == "settings",
-            Keys::Only(_) => false,
+            Keys::Only { .. } => false,
         };
         ProjectProgram {
             file: file.to_owned(),
@@ -145,9 +149,10 @@ impl ProjectSettings {
                 let others = all.filter(|(key, value)| !keys.contains(&key.as_str()) && !is_empty(value));
                 others.map(|(key, value)| program(key, value, true)).collect()
             }
-            Keys::Only(keys) => {
-                let others = unlisted(settings, "", keys);
-                others.iter().map(|(name, value)| program(name, value, false)).collect()
+            Keys::Only { harmless, can_be_off } => {
+                let others = unlisted(settings, "", harmless);
+                let off = |name: &String| can_be_off.contains(&name.as_str());
+                others.iter().map(|(name, value)| program(name, value, off(name))).collect()
             }
         }
     }
@@ -269,7 +274,7 @@ mod tests {
     const SETTINGS: ProjectSettings = ProjectSettings {
         program: "bird",
         files: &[".bird/settings.json"],
-        keys: Keys::Except(&[("hooks", true), ("tools.discoveryCommand", false)]),
+        keys: Keys::Only { harmless: &["theme"], can_be_off: &["hooks"] },
         variables: &[".bird/.env"],
     };
 

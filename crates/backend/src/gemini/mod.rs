@@ -109,7 +109,7 @@ const HARMLESS_SETTINGS: &[&str] = &[
 pub(crate) static PROJECT: ProjectSettings = ProjectSettings {
     program: "gemini",
     files: &[".gemini/settings.json"],
-    keys: Keys::Only(HARMLESS_SETTINGS),
+    keys: Keys::Only { harmless: HARMLESS_SETTINGS, can_be_off: &[] },
     variables: &[".gemini/.env"],
 };
 

@@ -351,3 +351,49 @@ fn variables_of_a_project_are_left_out_except_for_keys_and_models() {
     let refused = machine_settings(&project, ProjectPrograms::On).unwrap_err();
     assert!(refused.reason.contains("QWEN_CODE_IDE_SERVER_STDIO_COMMAND"), "{refused:?}");
 }
+
+#[test]
+fn settings_of_a_project_need_trust_unless_they_are_known_to_be_harmless() {
+    let project = tempfile::tempdir().unwrap();
+    std::fs::create_dir(project.path().join(".qwen")).unwrap();
+    let named = |settings: Value| {
+        std::fs::write(project.path().join(".qwen/settings.json"), settings.to_string()).unwrap();
+        let found = Qwen.project_programs(&[project.path()]);
+        let words = found.into_iter().map(|program| {
+            (program.says.split(": ").next().unwrap_or_default().to_owned(), program.can_be_off)
+        });
+        words.collect::<Vec<_>>()
+    };
+    let ordinary = json!({
+        "$version": 4,
+        "context": {"fileName": ["AGENTS.md"]},
+        "general": {"vimMode": true},
+        "mcpServers": {"birds": {"command": "birds"}},
+        "model": {"name": "qwen3-coder-plus"},
+        "permissions": {"deny": ["Bash"]},
+        "ui": {"theme": "dark"}
+    });
+    assert_eq!(named(ordinary), []);
+    let sly = json!({
+        "env": {"A": "1"},
+        "hooks": {"SessionStart": []},
+        "ide": {"enabled": true},
+        "model": {"baseUrl": "http://x", "generationConfig": {}, "name": "m", "openAILoggingDir": "/tmp"},
+        "permissions": {"allow": ["Bash"]},
+        "proxy": "http://x",
+        "security": {"auth": {"baseUrl": "http://x"}},
+        "ui": {"statusLine": {"command": "touch"}}
+    });
+    let expected = [
+        ("qwen, env", false),
+        ("qwen, hooks", true),
+        ("qwen, ide", false),
+        ("qwen, model.baseUrl", false),
+        ("qwen, model.openAILoggingDir", false),
+        ("qwen, permissions.allow", false),
+        ("qwen, proxy", false),
+        ("qwen, security", false),
+        ("qwen, ui.statusLine", false),
+    ];
+    assert_eq!(named(sly), expected.map(|(words, off)| (words.to_owned(), off)));
+}
