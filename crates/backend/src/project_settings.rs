@@ -203,7 +203,7 @@ pub(crate) fn plain_variables(directory: &str, home: Option<&Path>) -> Result<Ve
 }
 
 /// Returns a directory and all above it, by its name and by where it really is: programs differ in which they follow.
-fn ancestors(directory: &str) -> Vec<PathBuf> {
+pub(crate) fn ancestors(directory: &str) -> Vec<PathBuf> {
     let named = Path::new(directory);
     let real = std::fs::canonicalize(named).unwrap_or_else(|_| named.to_owned());
     let mut all: Vec<PathBuf> = named.ancestors().chain(real.ancestors()).map(Path::to_owned).collect();

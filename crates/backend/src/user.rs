@@ -73,17 +73,37 @@ pub fn names(settings: &Value, key: &str) -> Vec<String> {
     settings[key].as_object().map(|entries| entries.keys().cloned().collect()).unwrap_or_default()
 }
 
-/// Returns the directory and those above it, to the one that bounds the project.
+/// Returns the directory and those above it, to the root of its git work tree, since programs know no other bounds. Without
+/// one, to the one that bounds the project.
 pub fn upward<'a>(directory: &'a str, project: &str) -> Vec<&'a Path> {
-    let all = Path::new(directory).ancestors();
-    let mut folders = Vec::new();
-    for folder in all {
-        folders.push(folder);
-        if folder == Path::new(project) || folder.join(".git").exists() {
-            break;
-        }
-    }
-    folders
+    let mut all: Vec<&Path> = Path::new(directory).ancestors().collect();
+    let root = all.iter().position(|folder| is_work_tree(folder));
+    let bound = root.or_else(|| all.iter().position(|folder| *folder == Path::new(project)));
+    all.truncate(bound.map_or(all.len(), |bound| bound + 1));
+    all
+}
+
+/// Tells whether a directory is in a git work tree.
+pub fn is_in_work_tree(directory: &str) -> bool {
+    Path::new(directory).ancestors().any(is_work_tree)
+}
+
+/// Tells whether git takes a folder for the root of a work tree. What only looks like one it passes over, and so do
+/// programs that ask it.
+fn is_work_tree(folder: &Path) -> bool {
+    let named = folder.join(".git");
+    let repository = match text(&named) {
+        Some(text) => match text.strip_prefix("gitdir:") {
+            Some(path) => folder.join(path.trim()),
+            None => return false,
+        },
+        None => named,
+    };
+    let head = text(&repository.join("HEAD")).unwrap_or_default();
+    let head = head.trim();
+    let is_commit = head.len() >= 40 && head.bytes().all(|letter| letter.is_ascii_hexdigit());
+    let is_whole = ["objects", "refs"].iter().all(|part| repository.join(part).is_dir());
+    (head.starts_with("ref: refs/") || is_commit) && (is_whole || repository.join("commondir").is_file())
 }
 
 /// Returns JSON without comments and without commas before a closing bracket.
@@ -166,6 +186,38 @@ mod tests {
     fn folders_are_looked_at_up_to_the_project() {
         let found = upward("/p/a/b", "/p/a");
         assert_eq!(found, [Path::new("/p/a/b"), Path::new("/p/a")]);
+    }
+
+    fn make_repository(folder: &Path) {
+        for part in ["objects", "refs"] {
+            std::fs::create_dir_all(folder.join(part)).unwrap();
+        }
+        std::fs::write(folder.join("HEAD"), "ref: refs/heads/main\n").unwrap();
+    }
+
+    #[test]
+    fn folders_are_looked_at_up_to_the_work_tree_if_there_is_one() {
+        let place = tempfile::tempdir().unwrap();
+        let root = place.path();
+        let inner = root.join("a/b");
+        std::fs::create_dir_all(&inner).unwrap();
+        make_repository(&root.join(".git"));
+        let directory = inner.display().to_string();
+        let reaches =
+            || upward(&directory, &directory).last().unwrap().strip_prefix(root).unwrap().to_owned();
+        assert_eq!(reaches(), Path::new(""));
+        assert!(is_in_work_tree(&directory));
+        std::fs::create_dir(root.join("a/.git")).unwrap();
+        std::fs::write(inner.join(".git"), "gitdir: ../nowhere\n").unwrap();
+        assert_eq!(reaches(), Path::new(""), "what git passes over is no work tree");
+        make_repository(&root.join("a/.git"));
+        assert_eq!(reaches(), Path::new("a"));
+        let linked = root.join("linked");
+        std::fs::create_dir(&linked).unwrap();
+        std::fs::write(linked.join("HEAD"), format!("{}\n", "0a".repeat(20))).unwrap();
+        std::fs::write(linked.join("commondir"), "..\n").unwrap();
+        std::fs::write(inner.join(".git"), "gitdir: ../../linked\n").unwrap();
+        assert_eq!(reaches(), Path::new("a/b"));
     }
 
     proptest! {

@@ -223,6 +223,7 @@ pub(crate) fn without_others(
     _place: &Place<'_>,
     user: &User<'_>,
 ) -> Result<(), String> {
+    check_above(spec, user)?;
     for (name, setting) in &mut drive.set {
         if let (CONFIG, Setting::Plain(config)) = (name.as_str(), setting) {
             // Servers that come with a session are not in there, and one of the same name must not start before.
@@ -233,6 +234,30 @@ pub(crate) fn without_others(
         }
     }
     Ok(())
+}
+
+/// Refuses what stands above the project and is not its user's, where the program looks for it: no trust covers that.
+fn check_above(spec: &RunSpec, user: &User<'_>) -> Result<(), String> {
+    let within = user::upward(&spec.directory, &spec.project);
+    let above = folders_of(spec).into_iter().filter(|folder| !within.contains(&folder.as_path()));
+    for folder in above.filter(|folder| Some(folder.as_path()) != user.home) {
+        if let Some(program) = programs_of_project(&[&folder]).first() {
+            return Err(format!(
+                "opencode would follow {}, which belongs neither to the project nor to you: {}",
+                program.file.display(),
+                program.says
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the folders in which the program looks for settings of a project: outside of a git work tree all above.
+fn folders_of(spec: &RunSpec) -> Vec<PathBuf> {
+    if !user::is_in_work_tree(&spec.directory) {
+        return project_settings::ancestors(&spec.directory);
+    }
+    user::upward(&spec.directory, &spec.project).into_iter().map(Path::to_owned).collect()
 }
 
 /// Returns a configuration in which these servers are turned off.
@@ -251,8 +276,8 @@ fn others(spec: &RunSpec, user: &User<'_>) -> Vec<String> {
     let mut folders: Vec<PathBuf> = Vec::new();
     folders.extend(user.folder("XDG_CONFIG_HOME", ".config").map(|folder| folder.join("opencode")));
     folders.extend(user.folder("OPENCODE_CONFIG_DIR", ".opencode"));
-    for folder in user::upward(&spec.directory, &spec.project) {
-        folders.extend([folder.to_owned(), folder.join(".opencode")]);
+    for folder in folders_of(spec) {
+        folders.extend([folder.join(".opencode"), folder]);
     }
     let files = folders.iter().flat_map(|folder| FILES.map(|file| folder.join(file)));
     let named = (user.value)("OPENCODE_CONFIG").map(PathBuf::from);
@@ -276,7 +301,8 @@ fn settings(spec: &RunSpec, place: &Place<'_>, outward: &[String]) -> (String, V
     if !spec.system_prompt.trim().is_empty() {
         files.push(WorkFile::plain(SYSTEM_FILE, spec.system_prompt.as_str()));
     }
-    let folder = spec.directory.strip_prefix(&spec.project).unwrap_or_default().trim_matches('/');
+    let root = user::upward(&spec.directory, &spec.project).last().copied().unwrap_or(Path::new(""));
+    let folder = Path::new(&spec.directory).strip_prefix(root).unwrap_or(Path::new("")).display().to_string();
     let folder = if folder.is_empty() { String::new() } else { format!("{folder}/") };
     let mut decisions = permission::translate(&setup.permission, &folder, &setup.mcp_servers);
     if let Some(tools) = &setup.tools {

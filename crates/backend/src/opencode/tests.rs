@@ -330,3 +330,28 @@ fn edits_through_links_that_lead_out_of_the_work_tree_are_denied() {
     spec.setup.permission = permission(r#"{"level": "yolo"}"#);
     assert_eq!(edits(&spec), json!("allow"));
 }
+
+#[test]
+fn outside_of_a_work_tree_what_stands_above_the_project_is_looked_at_too() {
+    let place = tempfile::tempdir().unwrap();
+    let above = place.path().canonicalize().unwrap();
+    let project = above.join("home/bird");
+    std::fs::create_dir_all(&project).unwrap();
+    let mut spec = sample::spec("opencode");
+    spec.directory = project.display().to_string();
+    spec.project = spec.directory.clone();
+    let home = above.join("home");
+    let user = User { home: Some(&home), value: &|_| None };
+    let servers = r#"{"mcp": {"strange": {}}}"#;
+    std::fs::write(above.join("opencode.json"), servers).unwrap();
+    std::fs::write(home.join("opencode.json"), r#"{"plugin": ["users-own"]}"#).unwrap();
+    assert_eq!(check_above(&spec, &user), Ok(()));
+    assert!(others(&spec, &user).contains(&"strange".to_owned()));
+    std::fs::write(above.join("opencode.json"), r#"{"plugin": ["bird"]}"#).unwrap();
+    assert!(check_above(&spec, &user).unwrap_err().contains("bird"));
+    for part in ["objects", "refs"] {
+        std::fs::create_dir_all(project.join(".git").join(part)).unwrap();
+    }
+    std::fs::write(project.join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
+    assert_eq!(check_above(&spec, &user), Ok(()));
+}

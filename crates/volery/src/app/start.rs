@@ -160,7 +160,7 @@ impl Engine {
     ) -> Result<Vec<String>, AppError> {
         let folders = backend::user::upward(&spec.directory, &spec.project);
         let found = programs_of_projects::found(&folders);
-        // Trust is given to what stands at the top of the project.
+        // Trust is given to what stands at the top of the project or above it in its work tree.
         if self.trust().is_trusted(catalogue)
             && found.iter().all(|program| catalogue.programs.contains(program))
         {

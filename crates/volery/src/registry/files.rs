@@ -27,7 +27,8 @@ pub struct Catalogue {
     pub broken: BTreeMap<AgentName, Diagnostic>,
     pub config: Config,
     pub config_files: Vec<ConfigFound>,
-    /// What vendors' programs would execute because files at the top of the project say so.
+    /// What vendors' programs would execute because files at the top of the project, or above it in its work tree,
+    /// say so.
     pub programs: Vec<ProjectProgram>,
     pub diagnostics: Vec<Diagnostic>,
 }
@@ -66,7 +67,7 @@ pub fn load(project: &str) -> Catalogue {
     }
     let config = definition::config::merge(layers);
     let Agents { sound: agents, broken } = agents::read(Path::new(project), &mut diagnostics);
-    let programs = programs_of_projects::found(&[Path::new(project)]);
+    let programs = programs_of_projects::found(&backend::user::upward(project, project));
     diagnostics.extend(unread(&programs));
     Catalogue { project: project.to_owned(), agents, broken, config, config_files, programs, diagnostics }
 }

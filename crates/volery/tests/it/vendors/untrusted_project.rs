@@ -180,3 +180,34 @@ fn keys_stay(vendor: &Vendor) {
     let told = seen.iter().any(|seen| seen.body.to_string().contains("Herons are always counted"));
     assert!(told, "the settings are left out: {run}");
 }
+
+/// A project may be a part of a work tree, whose files the program follows as well.
+#[test]
+fn what_stands_above_a_project_in_its_work_tree_needs_trust() {
+    let vendor = Vendor::named("opencode");
+    let Some(tempted) = tempted(&vendor) else { return };
+    let Tempted { place, mark } = &tempted;
+    let (root, part) = (place.stage.project(), place.stage.project().join("part"));
+    let made = std::process::Command::new("git").args(["init", "-q"]).arg(&root).status().unwrap();
+    assert!(made.success());
+    write(
+        &part.join(".volery/agents/worker.md"),
+        &fs::read_to_string(root.join(".volery/agents/worker.md")).unwrap(),
+    );
+    fs::remove_dir_all(root.join(".volery")).unwrap();
+    let ask = |words: &[&str]| {
+        let output =
+            place.command(words).current_dir(&part).stdin(std::process::Stdio::null()).output().unwrap();
+        crate::stage::said(output)
+    };
+    let refused = ask(&["run", "worker", "How are they counted?"]).exits(3);
+    assert!(
+        refused.stderr.contains("volery trust") && refused.stderr.contains("opencode.json"),
+        "{refused:?}"
+    );
+    assert!(!mark.exists(), "{refused:?}");
+    assert_eq!(ask(&["trust", "--yes"]).code, 0);
+    let run = ask(&["run", "worker", "How are they counted?", "--json"]).json();
+    assert_eq!(run["status"], json!("succeeded"), "{run}");
+    assert!(mark.exists(), "what is trusted is not executed: {run}");
+}
