@@ -386,11 +386,12 @@ fn codex_gets_its_servers_by_settings_that_turn_all_others_off() {
 
 #[test]
 fn a_session_that_would_be_given_a_title_by_a_model_has_one_before() {
-    let begun = |session: Option<&str>| {
+    let begun = |session: Option<&str>, fork: bool| {
         let mut spec = spec("acp-codex");
         spec.session = session.map(|session| session.parse().unwrap());
+        spec.fork = fork;
         let mut talk = Talk::of(&spec);
-        talk.hear(&hello(&json!({"sessionCapabilities": {"resume": {}}})));
+        talk.hear(&hello(&json!({"sessionCapabilities": {"fork": {}, "resume": {}}})));
         let modes = json!({"currentModeId": "workspace-write"});
         talk.hear(&json!({"jsonrpc": "2.0", "id": 2, "result": {"sessionId": "s-1", "modes": modes}}));
         talk
@@ -399,12 +400,22 @@ fn a_session_that_would_be_given_a_title_by_a_model_has_one_before() {
         let names = talk.written.iter().map(|message| message["method"].as_str().unwrap().to_owned());
         names.collect::<Vec<_>>()
     };
-    let mut talk = begun(None);
+    let mut talk = begun(None, false);
     assert_eq!(methods(&talk), ["session/new", "session/set_title", "session/prompt"]);
     let refused = json!({"jsonrpc": "2.0", "id": 6, "error": {"code": -32603, "message": "not now"}});
     let reports = talk.hear(&refused);
     assert!(matches!(&reports[..], [Report::Warned(told)] if told.contains("not now")), "{reports:?}");
-    assert_eq!(methods(&begun(Some("s-1"))), ["session/resume", "session/prompt"]);
+    assert_eq!(methods(&begun(Some("s-1"), false)), ["session/resume", "session/prompt"]);
+    let copied = methods(&begun(Some("s-0"), true));
+    assert_eq!(copied, ["session/fork", "session/set_title", "session/prompt"]);
+}
+
+#[test]
+fn which_agents_copy_a_session_is_a_capability() {
+    let forks = |kind: &str| crate::registry::by_kind(kind).unwrap().capabilities(&Value::Null).forks;
+    let known = ["acp-claude", "acp-codex", "acp-copilot", "acp-goose", "acp-kimi", "acp-opencode"];
+    let copying: Vec<&str> = known.into_iter().filter(|kind| forks(kind)).collect();
+    assert_eq!(copying, ["acp-claude", "acp-codex", "acp-kimi", "acp-opencode"]);
 }
 
 #[test]

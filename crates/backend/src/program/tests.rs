@@ -96,9 +96,28 @@ fn the_native_program_is_found_where_a_global_installation_nests_it() {
 fn a_package_that_a_program_only_stands_beneath_is_not_its_own() {
     let place = tempfile::tempdir().unwrap();
     write(&place.path().join("package.json"), "{\"version\": \"7.0.0\"}");
-    write(&place.path().join("bin/codex"), "\x7fELF");
-    let found = CODEX.find(place.path().join("bin").as_os_str()).unwrap();
-    assert_eq!(found.version, None);
+    for folder in ["bin", "node_modules/.bin"] {
+        write(&place.path().join(folder).join("codex"), "\x7fELF");
+        let found = CODEX.find(place.path().join(folder).as_os_str()).unwrap();
+        assert_eq!(found.version, None, "{folder}");
+    }
+}
+
+#[test]
+fn a_program_that_its_user_names_is_missing_where_it_is_not_there_whatever_the_path_has() {
+    let place = tempfile::tempdir().unwrap();
+    let root = place.path().canonicalize().unwrap();
+    write(&root.join("bin/codex"), "\x7fELF");
+    write(&root.join("own/codex"), "\x7fELF");
+    let program = Program { variable: Some("CODEX_BIN"), ..CODEX };
+    let find = |named: Option<PathBuf>| {
+        let value = |name: &str| named.clone().map(OsString::from).filter(|_| name == "CODEX_BIN");
+        program.find_for(root.join("bin").as_os_str(), &value).map(|found| found.argv)
+    };
+    let at = |folder: &str| Some(vec![root.join(folder).join("codex").display().to_string()]);
+    assert_eq!(find(None), at("bin"));
+    assert_eq!(find(Some(root.join("own/codex"))), at("own"));
+    assert_eq!(find(Some(root.join("nowhere/codex"))), None);
 }
 
 /// Asks a script for its version.
