@@ -274,7 +274,7 @@ mod tests {
     const SETTINGS: ProjectSettings = ProjectSettings {
         program: "bird",
         files: &[".bird/settings.json"],
-        keys: Keys::Only { harmless: &["theme"], can_be_off: &["hooks"] },
+        keys: Keys::Only { harmless: &["theme", "tools.exclude"], can_be_off: &["hooks"] },
         variables: &[".bird/.env"],
     };
 

@@ -10,7 +10,7 @@ use crate::user;
 static SETTINGS: ProjectSettings = ProjectSettings {
     program: "copilot",
     files: &[".github/copilot/settings.json", ".github/copilot/settings.local.json"],
-    keys: Keys::Harmless(&["$schema", "companyAnnouncements", "model"]),
+    keys: Keys::Harmless(&["$schema", "companyAnnouncements", "model", "version"]),
     variables: &[],
 };
 static OF_CLAUDE: ProjectSettings = ProjectSettings {
