@@ -11,7 +11,7 @@ use crate::stage::{PATIENCE, Said, Stage, said};
 const REASON: &str = "it is no regular file";
 
 /// Agents and settings of the project, with what must stand beside them.
-const IN_PROJECT: [&str; 21] = [
+const IN_PROJECT: [&str; 22] = [
     ".volery/agents/p.md",
     ".claude/agents/p.md",
     ".claude/agents/below/p.md",
@@ -32,7 +32,8 @@ const IN_PROJECT: [&str; 21] = [
     ".gemini/settings.json",
     ".qwen/settings.json",
     "opencode.json",
-    ".env",
+    ".gemini/.env",
+    ".qwen/.env",
 ];
 
 fn make_pipe(path: &Path) {
