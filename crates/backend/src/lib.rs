@@ -36,6 +36,7 @@ mod project_settings;
 pub mod qwen;
 pub mod registry;
 pub mod rehearsal;
+mod server_tools;
 mod stream_json;
 mod told_error;
 pub mod user;

@@ -22,7 +22,7 @@ use crate::digest::digest;
 use crate::mcp_config::{self, OWN_SERVER};
 use crate::plain_words::no_command;
 use crate::program::Program;
-use tools::Of;
+use crate::server_tools::{self, Of};
 
 const KIND: &str = "goose";
 const RECIPE_FILE: &str = "recipe.json";
@@ -201,7 +201,7 @@ fn extensions(spec: &RunSpec, place: &Place<'_>) -> Result<Extensions, String> {
         all.entries.push(json!({"type": "builtin", "name": "developer", "available_tools": own}));
     }
     for server in &setup.mcp_servers {
-        let tools = match tools::of_server(&setup.permission, server) {
+        let tools = match server_tools::of_server(&setup.permission, server) {
             Of::Nothing => {
                 all.left_out.push(server.name.clone());
                 continue;

@@ -1,6 +1,6 @@
 //! Kimi Code, headless, with its lines of JSON. It asks nobody, so what an agent may not do is taken away with the tool. All
 //! else that it must know goes by an agent file, also a prompt that is too long for an argument, and it works in a home of
-//! the run's own without its user's MCP servers. Servers of an agent's own are for `acp-kimi`.
+//! the run's own without its user's MCP servers. Those of the agent are named in there.
 //!
 //! An agent file is for a new session only: one that goes on has the tools and the system prompt that it began with. So the
 //! name of a session tells what that was, and one that began otherwise is told again instead.
@@ -73,6 +73,8 @@ impl Backend for Kimi {
             process: true,
             replaces_prompt: true,
             tools: true,
+            mcp_servers: true,
+            server_tools: true,
             output_schema: true,
             extra_args: EXTRA_ARGS,
             extra_directories: true,
@@ -100,7 +102,8 @@ impl Backend for Kimi {
         place: &Place<'_>,
         user: &User<'_>,
     ) -> Result<(), PrepareError> {
-        home::furnish(spec, drive, place, user).map_err(|reason| PrepareError { kind: KIND, reason })
+        home::furnish_with_servers(spec, drive, place, user)
+            .map_err(|reason| PrepareError { kind: KIND, reason })
     }
 
     fn prepare(&self, spec: &RunSpec, place: &Place<'_>) -> Result<Drive, PrepareError> {
@@ -171,10 +174,12 @@ fn plain(text: &str) -> String {
     text.replace("${", &format!("${NOTHING}{{"))
 }
 
-/// Returns the agent: the only tools, and the system prompt. The list hides the tools of the user's MCP servers.
+/// Returns the agent: the only tools, and the system prompt. What is not in the list is not there.
 fn agent(spec: &RunSpec) -> String {
     let setup = &spec.setup;
-    let tools = tools::allowed(&setup.permission, setup.tools.as_deref());
+    let own = tools::allowed(&setup.permission, setup.tools.as_deref()).into_iter().map(ToOwned::to_owned);
+    let of_servers = setup.mcp_servers.iter().flat_map(|server| tools::of_server(&setup.permission, server));
+    let tools: Vec<String> = own.chain(of_servers).collect();
     let system = plain(spec.system_prompt.trim());
     let body = match setup.prompt_mode {
         PromptMode::Replace if !system.is_empty() => format!("{system}\n\n{INSTRUCTIONS}"),

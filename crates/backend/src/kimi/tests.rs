@@ -9,6 +9,7 @@ use super::reader::Stream;
 use super::{Kimi, agent, began_with, tools};
 use crate::contract::{Answer, Backend, Drive, PrepareError, ProcessDrive, Reader, Report};
 use crate::program::Found;
+use crate::user::User;
 use crate::{recorded, sample};
 
 fn reader() -> Stream {
@@ -156,4 +157,30 @@ fn an_agent_that_replaces_the_prompt_keeps_the_instructions_of_its_directory() {
     spec.system_prompt = "Be brief.".to_owned();
     spec.setup.prompt_mode = PromptMode::Replace;
     assert!(agent(&spec).ends_with("---\nBe brief.\n\n${agents_md}\n"), "{}", agent(&spec));
+}
+
+#[test]
+fn servers_stand_in_the_home_of_the_run_and_their_tools_in_the_list() {
+    let mut spec = sample::spec("kimi");
+    let server = json!({"name": "birds",
+        "transport": {"stdio": {"command": "aviary", "env": {"KEY": "${BIRD_KEY}"}}}});
+    spec.setup.mcp_servers = vec![serde_json::from_value(server).unwrap()];
+    let tools = |spec: &RunSpec| tools::of_server(&spec.setup.permission, &spec.setup.mcp_servers[0]);
+    assert!(agent(&spec).contains("\"mcp__birds__*\""), "{}", agent(&spec));
+    let mut level = spec.clone();
+    level.setup.permission.level = Some(Level::ReadOnly);
+    assert_eq!(tools(&level), Vec::<String>::new());
+    level.setup.permission.allow = vec!["mcp__birds__count".parse().unwrap()];
+    assert_eq!(tools(&level), ["mcp__birds__count"]);
+    let mut drive = prepare(&spec).unwrap();
+    let home = tempfile::tempdir().unwrap();
+    let user = User { home: Some(home.path()), value: &|_| None };
+    Kimi.adapt(&spec, &mut drive, &sample::place(None), &user).unwrap();
+    let file = drive.files.iter().find(|file| file.name == "secret-kimi-home/mcp.json").unwrap();
+    assert_eq!(file.variables, ["BIRD_KEY"]);
+    let content: serde_json::Value = serde_json::from_slice(&file.content).unwrap();
+    assert_eq!(content["mcpServers"]["birds"]["command"], "aviary");
+    let deny = vec!["mcp__birds__eat".parse().unwrap()];
+    let denied = Permission { deny, ..Permission::default() };
+    assert_eq!(Kimi.unenforceable(&denied, &json!(null)), ["the rule deny mcp__birds__eat"]);
 }

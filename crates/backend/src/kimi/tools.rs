@@ -1,8 +1,10 @@
 //! A permission in the words of Kimi Code: which tools there are. Nothing can be said about what they are used on.
 
+use domain::mcp_server::McpServer;
 use domain::permission::{Level, Permission, Rule, ToolKind};
 
 use super::versions::TOOLS;
+use crate::server_tools::{self, Of};
 
 /// Tells whether a kind of tool may be there: a rule that denies some of its uses takes all of it away.
 fn may(permission: &Permission, kind: ToolKind<'_>) -> bool {
@@ -29,6 +31,16 @@ pub(super) fn allowed(permission: &Permission, wanted: Option<&[String]>) -> Vec
     tools.map(|(tool, _)| *tool).collect()
 }
 
+/// Returns the tools that the agent has of a server, as they are called there.
+pub(super) fn of_server(permission: &Permission, server: &McpServer) -> Vec<String> {
+    let named = |tool: &str| format!("mcp__{}__{tool}", server.name);
+    match server_tools::of_server(permission, server) {
+        Of::Everything => vec![named("*")],
+        Of::Only(tools) => tools.iter().map(|tool| named(tool)).collect(),
+        Of::Nothing => Vec::new(),
+    }
+}
+
 /// Names what a permission allows and Kimi Code has no words for, so that it is not there.
 pub(super) fn ungranted(permission: &Permission) -> Vec<String> {
     let missing = |rule: &&Rule| rule.pattern().is_some() && !may(permission, rule.kind());
@@ -47,9 +59,11 @@ pub(super) fn unenforceable(permission: &Permission) -> Vec<String> {
     let lists = [("ask", &permission.ask), ("deny", &permission.deny)];
     for (word, rule) in lists.into_iter().flat_map(|(word, rules)| rules.iter().map(move |rule| (word, rule)))
     {
-        // What the shell can do, a rule about another tool does not prevent.
+        // What the shell can do, a rule about another tool does not prevent; and of a server that is whole, one tool
+        // cannot be taken away.
         let said = match rule.kind() {
-            ToolKind::Shell | ToolKind::Everything | ToolKind::Delegate | ToolKind::Mcp { .. } => true,
+            ToolKind::Shell | ToolKind::Everything | ToolKind::Delegate => true,
+            ToolKind::Mcp { tool, .. } => tool.is_none(),
             ToolKind::Read | ToolKind::Edit | ToolKind::Search | ToolKind::Fetch | ToolKind::WebSearch => {
                 !shell
             }
