@@ -43,6 +43,21 @@ fn check(found: &std::fs::Metadata) -> io::Result<()> {
     }
 }
 
+/// Tells whether a path leads through a link that leads each process elsewhere, as `/proc/self/cwd` does.
+#[cfg(target_os = "linux")]
+pub fn differs_by_process(path: &Path) -> bool {
+    use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let opened = openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS);
+    opened.is_err_and(|error| error == rustix::io::Errno::LOOP)
+}
+
+/// No such links are known.
+#[cfg(not(target_os = "linux"))]
+pub fn differs_by_process(_path: &Path) -> bool {
+    false
+}
+
 #[cfg(test)]
 mod tests {
     use rustix::fs::{CWD, FileType, Mode};

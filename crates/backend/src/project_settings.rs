@@ -80,6 +80,20 @@ impl ProjectSettings {
         found
     }
 
+    /// Returns what settings in these folders would do, as somebody else understands them.
+    pub(crate) fn each(
+        &self,
+        folders: &[&Path],
+        does: impl Fn(&Value) -> Option<String>,
+    ) -> Vec<ProjectProgram> {
+        let files = folders.iter().flat_map(|folder| self.files.iter().map(|file| folder.join(file)));
+        let found = files.filter_map(|file| {
+            let says = format!("{}, {}", self.program, does(&user::settings(&file)?)?);
+            Some(ProjectProgram { file, says, is_program: true, can_be_off: false, unread: None })
+        });
+        found.collect()
+    }
+
     fn in_variables(&self, names: &[String], file: &Path) -> Vec<ProjectProgram> {
         let found = names.iter().map(|name| ProjectProgram {
             file: file.to_owned(),
@@ -113,7 +127,7 @@ impl ProjectSettings {
         let within = user::upward(&spec.directory, &spec.project);
         let above =
             ancestors(&spec.directory).into_iter().filter(|folder| !within.contains(&folder.as_path()));
-        for folder in above.filter(|folder| Some(folder.as_path()) != home) {
+        for folder in above.filter(|folder| !is_home(folder, home)) {
             for file in self.variables.iter().map(|file| folder.join(file)) {
                 let names = strange_variables(&file)?;
                 if !names.is_empty() {
@@ -158,6 +172,22 @@ impl ProjectSettings {
     }
 }
 
+/// A home may be named by a link.
+pub(crate) fn is_home(folder: &Path, home: Option<&Path>) -> bool {
+    let Some(home) = home else { return false };
+    folder == home
+        || home.canonicalize().is_ok_and(|home| folder.canonicalize().is_ok_and(|real| real == home))
+}
+
+/// Settings that send or write something, unless they are false.
+const HARMLESS_IF_OFF: [&str; 5] = [
+    "general.checkpointing.enabled",
+    "memory.enableManagedAutoMemory",
+    "privacy.usageStatisticsEnabled",
+    "telemetry.enabled",
+    "telemetry.logPrompts",
+];
+
 /// Returns the settings that a list has neither by their own name nor by that of what they stand below.
 fn unlisted<'a>(settings: &'a Value, above: &str, listed: &[&str]) -> Vec<(String, &'a Value)> {
     let mut found = Vec::new();
@@ -169,8 +199,11 @@ fn unlisted<'a>(settings: &'a Value, above: &str, listed: &[&str]) -> Vec<(Strin
         match value {
             _ if is_listed => {}
             Value::Null => {}
+            Value::Bool(false) if !key.contains('.') && HARMLESS_IF_OFF.contains(&name.as_str()) => {}
             Value::Object(members) if members.is_empty() => {}
-            Value::Object(_) if listed.iter().any(|known| known.starts_with(&below)) => {
+            Value::Object(_)
+                if listed.iter().chain(&HARMLESS_IF_OFF).any(|known| known.starts_with(&below)) =>
+            {
                 found.extend(unlisted(value, &below, listed));
             }
             _ => found.push((name, value)),
@@ -192,7 +225,7 @@ fn is_empty(value: &Value) -> bool {
 /// Returns the names of the variables, other than harmless ones, that a program would find in the file `.env` of the
 /// directory or of any above it. What stands in its user's home is its user's own.
 pub(crate) fn plain_variables(directory: &str, home: Option<&Path>) -> Result<Vec<String>, String> {
-    let folders = ancestors(directory).into_iter().filter(|folder| Some(folder.as_path()) != home);
+    let folders = ancestors(directory).into_iter().filter(|folder| !is_home(folder, home));
     let mut names = Vec::new();
     for folder in folders {
         names.extend(strange_variables(&folder.join(PLAIN_VARIABLES))?);
@@ -301,6 +334,20 @@ mod tests {
         std::fs::write(&file, r#"{"hooks": {}, "theme": "dark"}"#).unwrap();
         std::fs::remove_file(place.path().join(".bird/.env")).unwrap();
         assert_eq!(SETTINGS.programs(&[place.path()]), []);
+    }
+
+    #[test]
+    fn what_is_only_turned_off_needs_no_trust() {
+        let said = |settings: Value| {
+            let found = unlisted(&settings, "", &["theme"]);
+            found.into_iter().map(|(name, _)| name).collect::<Vec<_>>()
+        };
+        let off = serde_json::json!({"telemetry": {"enabled": false}, "privacy": {"usageStatisticsEnabled": false}});
+        assert_eq!(said(off), Vec::<String>::new());
+        let on =
+            serde_json::json!({"telemetry": {"enabled": true, "target": "x"}, "telemetry.enabled": false});
+        assert_eq!(said(on), ["telemetry.enabled", "telemetry.target", "telemetry.enabled"]);
+        assert_eq!(said(serde_json::json!({"tools": {"sandbox": false}})), ["tools"]);
     }
 
     #[test]

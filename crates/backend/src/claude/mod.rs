@@ -71,6 +71,9 @@ const CHANGING_TOOLS: [(ToolKind<'static>, &str); 4] = [
     (ToolKind::Edit, "NotebookEdit"),
 ];
 
+/// The option with rules for what it shall not do.
+const DENIES: &str = "--disallowedTools";
+
 /// The variable by which it reads the instructions in folders that are named.
 const NAMED_INSTRUCTIONS: &str = "CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD";
 
@@ -159,9 +162,12 @@ impl Backend for Claude {
         &self,
         spec: &RunSpec,
         drive: &mut ProcessDrive,
-        _place: &Place<'_>,
+        place: &Place<'_>,
         _user: &User<'_>,
     ) -> Result<(), PrepareError> {
+        if place.project_programs == ProjectPrograms::Off {
+            deny_more(&mut drive.argv, &project::denials(spec));
+        }
         let mixed = drive.files.iter_mut().find(|file| file.name == MIXED_SETTINGS_FILE);
         let (Some(path), Some(file)) = (&spec.setup.vendor_settings, mixed) else { return Ok(()) };
         let wrong = |reason: String| PrepareError { kind: self.name, reason };
@@ -200,7 +206,7 @@ impl Backend for Claude {
         option("--model", spec.model.clone());
         option("--effort", setup.effort.clone());
         option("--tools", offered(setup).map(|tools| tools.join(",")));
-        option("--disallowedTools", denied(&setup.permission));
+        option(DENIES, denied(&setup.permission));
         option("--max-turns", setup.max_turns.map(|turns| turns.to_string()));
         option("--json-schema", setup.output_schema.as_ref().map(Value::to_string));
         option("--resume", spec.session.as_ref().map(|session| session.as_str().to_owned()));
@@ -250,6 +256,18 @@ impl Backend for Claude {
             files,
             reader: Box::new(reader::Stream::new(told, setup.output_schema.is_some())),
         }))
+    }
+}
+
+/// Adds rules to those that are denied.
+fn deny_more(argv: &mut Vec<String>, rules: &[String]) {
+    if rules.is_empty() {
+        return;
+    }
+    let rules = rules.join(",");
+    match argv.iter_mut().find(|word| word.strip_prefix(DENIES).is_some_and(|rest| rest.starts_with('='))) {
+        Some(known) => *known = format!("{known},{rules}"),
+        None => argv.push(format!("{DENIES}={rules}")),
     }
 }
 

@@ -2,8 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use domain::run::RunSpec;
+
 use crate::contract::ProjectProgram;
+use crate::frontmatter;
 use crate::project_settings::{Keys, ProjectSettings};
+use crate::user;
 
 /// A project's settings name hooks and commands for keys, and variables that lead elsewhere, also where Claude Code
 /// itself does not trust the folder.
@@ -29,27 +33,65 @@ static SETTINGS: ProjectSettings = ProjectSettings {
     variables: &[],
 };
 
-/// Commands and skills have programs executed while they are put into a prompt, bring hooks with them, and say which
-/// tools need no question. The model can choose them too.
-const PROMPTS: [&str; 2] = [".claude/commands", ".claude/skills"];
+/// Commands, skills and agents: what of a head of theirs grants and executes nothing. All else may: they can have programs
+/// executed while they are put into a prompt, bring hooks and servers with them, and say which tools need no question.
+/// The model can choose them too.
+const PROMPTS: [(&str, &str, &[&str]); 3] = [
+    (
+        ".claude/commands",
+        "command",
+        &["argument-hint", "description", "disable-model-invocation", "model", "name"],
+    ),
+    (".claude/skills", "skill", &["description", "license", "metadata", "name", "version"]),
+    (
+        ".claude/agents",
+        "agent",
+        &["color", "description", "disallowedTools", "model", "name", "skills", "tools"],
+    ),
+];
+/// How a program stands in a text that is executed.
+const EXECUTED: [&str; 2] = ["!`", "```!"];
 const DEPTH_MAX: usize = 4;
 const FILES_MAX: usize = 1_000;
 
 /// Returns what the files in these folders would execute. Claude Code can be told to leave all of it out.
 pub(crate) fn programs(folders: &[&Path]) -> Vec<ProjectProgram> {
     let mut found = SETTINGS.programs(folders);
-    for prompts in folders.iter().flat_map(|folder| PROMPTS.map(|prompts| folder.join(prompts))) {
-        let mut files = Vec::new();
-        collect(&prompts, DEPTH_MAX, &mut files);
-        files.sort();
-        found.extend(files.into_iter().map(|file| {
-            let name = file.strip_prefix(&prompts).unwrap_or(&file).display().to_string();
-            let kind = if prompts.ends_with("skills") { "skill" } else { "command" };
-            let says = format!("claude, {kind}: {name}");
-            ProjectProgram { file, says, is_program: true, can_be_off: true, unread: None }
-        }));
+    for folder in folders {
+        for (within, kind, keys) in PROMPTS {
+            let prompts = folder.join(within);
+            let mut files = Vec::new();
+            collect(&prompts, DEPTH_MAX, &mut files);
+            files.retain(|file| !is_harmless(file, keys));
+            files.sort();
+            found.extend(files.into_iter().map(|file| {
+                let name = file.strip_prefix(&prompts).unwrap_or(&file).display().to_string();
+                let says = format!("claude, {kind}: {name}");
+                ProjectProgram { file, says, is_program: true, can_be_off: true, unread: None }
+            }));
+        }
     }
     found
+}
+
+/// Returns what the settings of a project deny. They hold also where all else of them is left out.
+pub(super) fn denials(spec: &RunSpec) -> Vec<String> {
+    let folders = user::upward(&spec.directory, &spec.project);
+    let files = folders.iter().flat_map(|folder| SETTINGS.files.iter().map(|file| folder.join(file)));
+    let settings = files.filter_map(|file| user::settings(&file));
+    let denials = settings.flat_map(|settings| {
+        let rules = settings["permissions"]["deny"].as_array().cloned().unwrap_or_default();
+        rules.into_iter().filter_map(|rule| rule.as_str().map(ToOwned::to_owned))
+    });
+    denials.collect()
+}
+
+/// What cannot be read may say anything.
+fn is_harmless(file: &Path, keys: &[&str]) -> bool {
+    let text = user::look_text(file).ok().flatten();
+    text.is_some_and(|text| {
+        frontmatter::is_plain(&text, keys) && !EXECUTED.iter().any(|mark| text.contains(mark))
+    })
 }
 
 fn collect(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) {
@@ -73,18 +115,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_and_skills_count_as_programs_wherever_they_are() {
+    fn commands_skills_and_agents_count_if_they_may_execute_or_allow_something() {
         let place = tempfile::tempdir().unwrap();
-        for file in
-            [".claude/commands/git/push.md", ".claude/skills/fly/SKILL.md", ".claude/skills/fly/wing.png"]
-        {
+        for (file, text) in [
+            (".claude/commands/git/push.md", "Result: !`date`\n"),
+            (".claude/commands/commit.md", "---\ndescription: d\n---\nWrite a message.\n"),
+            (".claude/commands/free.md", "---\nallowed-tools: Bash\n---\nWrite.\n"),
+            (".claude/skills/fly/SKILL.md", "---\nname: fly\nhooks: {}\n---\nFly.\n"),
+            (".claude/skills/fly/wing.png", "!`date`"),
+            (".claude/agents/plain.md", "---\nname: plain\ntools: Read, mcp__a__b\n---\nRead.\n"),
+            (".claude/agents/eager.md", "---\nname: eager\nmcpServers: [{a: {command: b}}]\n---\n"),
+        ] {
             let file = place.path().join(file);
             std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-            std::fs::write(file, "Result: !`date`\n").unwrap();
+            std::fs::write(file, text).unwrap();
         }
         let found = programs(&[place.path()]);
         let said: Vec<&str> = found.iter().map(|program| program.says.as_str()).collect();
-        assert_eq!(said, ["claude, command: git/push.md", "claude, skill: fly/SKILL.md"]);
+        let expected = [
+            "claude, command: free.md",
+            "claude, command: git/push.md",
+            "claude, skill: fly/SKILL.md",
+            "claude, agent: eager.md",
+        ];
+        assert_eq!(said, expected);
+        let rules = r#"{"permissions": {"deny": ["Read(./.env)", 1]}}"#;
+        std::fs::write(place.path().join(".claude/settings.json"), rules).unwrap();
+        let mut spec = crate::sample::spec("claude");
+        spec.directory = place.path().display().to_string();
+        spec.project = spec.directory.clone();
+        assert_eq!(denials(&spec), ["Read(./.env)"]);
         assert!(found.iter().all(|program| program.is_program && program.can_be_off));
     }
 }

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::contract::ProjectProgram;
+use crate::frontmatter;
 use crate::project_settings::{Keys, ProjectSettings};
 use crate::user;
 
@@ -22,6 +23,19 @@ static OF_CLAUDE: ProjectSettings = ProjectSettings {
 const HOOKS: &str = ".github/hooks";
 /// Custom agents, which can be called by the model and bring servers with them.
 const AGENTS: [&str; 2] = [".github/agents", ".claude/agents"];
+/// What their heads may say without bringing any.
+const HARMLESS: [&str; 10] = [
+    "argument-hint",
+    "color",
+    "description",
+    "disable-model-invocation",
+    "infer",
+    "model",
+    "name",
+    "skills",
+    "target",
+    "tools",
+];
 const FILES_MAX: usize = 1_000;
 
 /// Returns what the files in these folders would execute.
@@ -44,10 +58,10 @@ fn program(file: PathBuf, what: &str) -> ProjectProgram {
     ProjectProgram { file, says, is_program: true, can_be_off: false, unread: None }
 }
 
-/// Tells whether an agent's file may name servers. A key can be written with escapes.
+/// Tells whether an agent's file may name servers, which is not so if it says only what is known here.
 fn brings_servers(file: &Path) -> bool {
-    let text = user::text(file).map(|text| text.to_lowercase());
-    text.is_none_or(|text| text.contains("mcp") || text.contains("\\x") || text.contains("\\u"))
+    let text = user::look_text(file).ok().flatten();
+    text.is_none_or(|text| !frontmatter::is_plain(&text, &HARMLESS))
 }
 
 fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
@@ -70,7 +84,7 @@ mod tests {
             std::fs::create_dir_all(file.parent().unwrap()).unwrap();
             std::fs::write(file, text).unwrap();
         };
-        write(".github/agents/plain.agent.md", "---\nname: plain\n---\nRead.\n");
+        write(".github/agents/plain.agent.md", "---\nname: plain\n---\nUse MCP if you can.\n");
         write(".claude/settings.json", r#"{"model": "opus"}"#);
         assert_eq!(programs(&[place.path()]), []);
         write(".github/agents/eager.agent.md", "---\nmcp-servers: {a: {command: b}}\n---\n");

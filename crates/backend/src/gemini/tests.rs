@@ -256,7 +256,7 @@ fn settings_of_a_project_need_trust_unless_they_are_known_to_be_harmless() {
         "gemini, modelConfigs",
         "gemini, tools.allowed",
         "gemini, tools.sandbox",
-        "gemini, telemetry",
+        "gemini, telemetry.enabled",
     ];
     assert_eq!(named(sly), expected);
 }

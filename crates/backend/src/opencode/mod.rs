@@ -105,8 +105,27 @@ pub(crate) fn programs_of_project(folders: &[&Path]) -> Vec<ProjectProgram> {
     const ENDINGS: [&str; 8] = ["js", "ts", "mjs", "cjs", "mts", "cts", "jsx", "tsx"];
     let mut found = PROJECT.programs(folders);
     found.extend(project_settings::loaded("opencode", folders, &WITHIN, &ENDINGS));
+    found.extend(PROJECT.each(folders, sends));
     // What it offers to turn them off does so in some runs and in others not.
     found.into_iter().map(|program| ProjectProgram { can_be_off: false, ..program }).collect()
+}
+
+/// Returns what settings that are harmless by their names would send somewhere: variables and files are put into any
+/// text of theirs, and instructions may be addresses.
+fn sends(settings: &Value) -> Option<String> {
+    fn any(value: &Value, is: fn(&str) -> bool) -> bool {
+        match value {
+            Value::String(text) => is(text),
+            Value::Array(items) => items.iter().any(|item| any(item, is)),
+            Value::Object(members) => members.iter().any(|(key, value)| is(key) || any(value, is)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => false,
+        }
+    }
+    if any(settings, |text| text.contains("{env:") || text.contains("{file:")) {
+        return Some("values of variables or files".to_owned());
+    }
+    let instructions = &settings["instructions"];
+    any(instructions, |text| text.contains("://")).then(|| format!("instructions: {instructions}"))
 }
 
 pub struct Opencode;
@@ -240,7 +259,7 @@ pub(crate) fn without_others(
 fn check_above(spec: &RunSpec, user: &User<'_>) -> Result<(), String> {
     let within = user::upward(&spec.directory, &spec.project);
     let above = folders_of(spec).into_iter().filter(|folder| !within.contains(&folder.as_path()));
-    for folder in above.filter(|folder| Some(folder.as_path()) != user.home) {
+    for folder in above.filter(|folder| !project_settings::is_home(folder, user.home)) {
         if let Some(program) = programs_of_project(&[&folder]).first() {
             return Err(format!(
                 "opencode would follow {}, which belongs neither to the project nor to you: {}",

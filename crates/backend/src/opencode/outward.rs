@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use domain::run::RunSpec;
 
 use crate::loosened::is_demanded;
-use crate::user;
+use crate::{plain_file, user};
 
 /// How many files and folders are looked at.
 const ENTRIES_MAX: usize = 200_000;
@@ -44,6 +44,7 @@ fn links(root: &Path) -> Option<Vec<PathBuf>> {
                 folders.push(path);
             } else if kind.is_symlink() {
                 match path.canonicalize() {
+                    _ if plain_file::differs_by_process(&path) => outward.push(path),
                     Ok(target) if target.starts_with(root) => inward.push((path, target)),
                     Ok(_) | Err(_) => outward.push(path),
                 }

@@ -172,7 +172,8 @@ impl Engine {
             std::iter::once(&spec.backend).chain(spec.alternatives.iter().map(|other| &other.backend));
         for backend in backends {
             let driven = backend::registry::by_kind(&backend.kind);
-            let programs = driven.map(|driven| driven.project_programs(&folders)).unwrap_or_default();
+            let own = programs_of_projects::without_home(&folders);
+            let programs = driven.map(|driven| driven.project_programs(&own)).unwrap_or_default();
             let hint = format!("look at it, then: volery trust {}", spec.project);
             if let Some(program) = programs.iter().find(|program| !program.can_be_off) {
                 let (file, says) = (program.file.display(), &program.says);

@@ -2,7 +2,7 @@
 //! and hashed as what else a project would execute.
 
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use backend::contract::ProjectProgram;
 use backend::plain_file;
@@ -10,8 +10,9 @@ use sha2::{Digest, Sha256};
 
 /// Returns what any program would execute in the first of these folders, by the files of all of them.
 pub fn found(folders: &[&Path]) -> Vec<ProjectProgram> {
+    let folders = without_home(folders);
     let mut all: Vec<ProjectProgram> =
-        backend::registry::all().flat_map(|backend| backend.project_programs(folders)).collect();
+        backend::registry::all().flat_map(|backend| backend.project_programs(&folders)).collect();
     for program in all.iter_mut().filter(|program| program.is_program) {
         let digest = digest(&program.file).map_err(|error| error.to_string());
         program.unread = digest.as_ref().err().cloned();
@@ -21,6 +22,16 @@ pub fn found(folders: &[&Path]) -> Vec<ProjectProgram> {
     all.sort();
     all.dedup_by(|one, two| (&one.file, &one.says) == (&two.file, &two.says));
     all
+}
+
+/// Leaves out the home of the user, whose settings are theirs, also where it is a work tree of git.
+pub fn without_home<'a>(folders: &[&'a Path]) -> Vec<&'a Path> {
+    let home = crate::env::home().map(PathBuf::from);
+    let real = home.as_ref().and_then(|home| home.canonicalize().ok());
+    let is_home = |folder: &Path| {
+        home.as_deref() == Some(folder) || (real.is_some() && folder.canonicalize().ok() == real)
+    };
+    folders.iter().copied().filter(|folder| !is_home(folder)).collect()
 }
 
 /// Returns the digest of the same, wherever the project stands; nothing if there is nothing.

@@ -27,6 +27,9 @@ fn real(path: &Path) -> Option<String> {
         absent.push(name);
         existing = existing.parent()?;
     }
+    if backend::plain_file::differs_by_process(existing) {
+        return None;
+    }
     let mut real: PathBuf = existing.canonicalize().ok()?;
     real.extend(absent.iter().rev());
     real.into_os_string().into_string().ok()
@@ -51,6 +54,7 @@ mod tests {
         symlink("src", work.join("inside")).unwrap();
         symlink(out.join("absent"), work.join("dangling")).unwrap();
         symlink(&work, root.join("alias")).unwrap();
+        symlink("/proc/self/cwd", work.join("elsewhere")).unwrap();
         std::fs::write(work.join("file"), "x").unwrap();
         let directory = root.join("alias").display().to_string();
         let reached = |path: &str| of(&json!({ "file_path": path }), &directory).real_path;
@@ -58,6 +62,7 @@ mod tests {
         assert_eq!(reached("src/new/x"), at(work.join("src/new/x")));
         assert_eq!(reached("link/new/x"), at(out.join("new/x")));
         assert_eq!(reached("inside/x"), at(work.join("src/x")));
+        assert_eq!((reached("elsewhere"), reached("elsewhere/x")), (None, None), "each process is elsewhere");
         assert_eq!(reached("src/../link/x"), at(out.join("x")));
         assert_eq!(reached(&format!("{directory}/file")), at(work.join("file")));
         for unknown in ["dangling", "dangling/x", "absent/../x", "file/x"] {

@@ -1,0 +1,57 @@
+//! Whether the head of a project's file, as agents, commands and skills have one, says only what is known to be harmless.
+//! Nothing is understood of it: whatever is not plainly a key of the list counts as something else.
+
+/// Tells whether a text has no head, or one with no other keys than these.
+pub(crate) fn is_plain(text: &str, keys: &[&str]) -> bool {
+    let text = text.trim_start_matches('\u{feff}').trim_start();
+    let Some(rest) = text.strip_prefix("---") else { return true };
+    let mut below_key = false;
+    for line in rest.lines().skip(1) {
+        if line.trim_end() == "---" || line.trim_end() == "..." {
+            return true;
+        }
+        if line.trim().is_empty() || line.starts_with('#') {
+            continue;
+        }
+        if line.starts_with([' ', '\t', '-']) {
+            // Without a key above it, the whole head may be indented.
+            if !below_key {
+                return false;
+            }
+            continue;
+        }
+        let key = line.split_once(':').map(|(key, _)| key.trim_end());
+        below_key = key.is_some_and(|key| keys.contains(&key));
+        if !below_key {
+            return false;
+        }
+    }
+    // A head without an end may be one to somebody else.
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_known_keys_in_plain_writing_are_plain() {
+        let plain = |text: &str| is_plain(text, &["name", "tools"]);
+        assert!(plain("Use MCP and hooks: gladly.\n"));
+        assert!(plain("---\nname: a\ntools:\n  - Read\n- mcp__b__c\n# x\n---\nhooks: none\n"));
+        assert!(plain("\u{feff}---\r\nname: a\r\n---\r\n"));
+        for head in [
+            "hooks: {}",
+            "name: a\nhooks : {}",
+            "\"name\": a",
+            "{name: a, hooks: {}}",
+            "? \"m\\\n  cp-servers\"\n: {}",
+            "  name: a\n  hooks: {}",
+            "<<: *x",
+            "name: a",
+        ] {
+            let end = if head == "name: a" { "" } else { "\n---\n" };
+            assert!(!plain(&format!("---\n{head}{end}")), "{head}");
+        }
+    }
+}
