@@ -1,7 +1,7 @@
 //! Whether the head of a project's file, as agents, commands and skills have one, says only what is known to be harmless.
 //! Nothing is understood of it: whatever is not plainly a key of the list counts as something else.
 
-/// Tells whether a text has no head, or one with no other keys than these.
+/// Tells whether a text has no head, or one with no other keys, or whole lines, than these.
 pub(crate) fn is_plain(text: &str, keys: &[&str]) -> bool {
     let text = text.trim_start_matches('\u{feff}').trim_start();
     let Some(rest) = text.strip_prefix("---") else { return true };
@@ -21,7 +21,7 @@ pub(crate) fn is_plain(text: &str, keys: &[&str]) -> bool {
             continue;
         }
         let key = line.split_once(':').map(|(key, _)| key.trim_end());
-        below_key = key.is_some_and(|key| keys.contains(&key));
+        below_key = key.is_some_and(|key| keys.contains(&key) || keys.contains(&line.trim_end()));
         if !below_key {
             return false;
         }
@@ -36,7 +36,8 @@ mod tests {
 
     #[test]
     fn only_known_keys_in_plain_writing_are_plain() {
-        let plain = |text: &str| is_plain(text, &["name", "tools"]);
+        let plain = |text: &str| is_plain(text, &["name", "tools", "mode: plan"]);
+        assert!(plain("---\nmode: plan\n---\n") && !plain("---\nmode: free\n---\n"));
         assert!(plain("Use MCP and hooks: gladly.\n"));
         assert!(plain("---\nname: a\ntools:\n  - Read\n- mcp__b__c\n# x\n---\nhooks: none\n"));
         assert!(plain("\u{feff}---\r\nname: a\r\n---\r\n"));

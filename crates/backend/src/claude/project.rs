@@ -46,7 +46,18 @@ const PROMPTS: [(&str, &str, &[&str]); 3] = [
     (
         ".claude/agents",
         "agent",
-        &["color", "description", "disallowedTools", "model", "name", "skills", "tools"],
+        &[
+            "color",
+            "description",
+            "disallowedTools",
+            "model",
+            "name",
+            "permissionMode: default",
+            "permissionMode: dontAsk",
+            "permissionMode: plan",
+            "skills",
+            "tools",
+        ],
     ),
 ];
 /// How a program stands in a text that is executed.
