@@ -2,7 +2,7 @@
 //! and hashed as what else a project would execute.
 
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use backend::contract::ProjectProgram;
 use backend::plain_file;
@@ -26,7 +26,7 @@ pub fn found(folders: &[&Path]) -> Vec<ProjectProgram> {
 
 /// Leaves out the home of the user, whose settings are theirs, also where it is a work tree of git.
 pub fn without_home<'a>(folders: &[&'a Path]) -> Vec<&'a Path> {
-    let home = crate::env::home().map(PathBuf::from);
+    let home = crate::env::home();
     let real = home.as_ref().and_then(|home| home.canonicalize().ok());
     let is_home = |folder: &Path| {
         home.as_deref() == Some(folder) || (real.is_some() && folder.canonicalize().ok() == real)
