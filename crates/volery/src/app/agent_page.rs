@@ -54,10 +54,13 @@ impl Engine {
         let (directory, catalogue) = self.place(ask.directory.as_deref())?;
         let mut agent = find_agent(&catalogue, &ask.agent)?.clone();
         hide_secrets(&mut agent);
-        let standing = self.standing(&catalogue, &agent, &directory);
+        let programs = self.project_programs(&catalogue, &directory);
+        let standing = self.standing(&catalogue, &agent, &directory, &programs);
         let mut warnings = standing.unhonoured.clone();
         let invocation = match self.configured_backend(&catalogue, &agent) {
             Ok(backend) if agent.source.format != Format::Directive => {
+                // What refuses a run is why the agent is blocked.
+                warnings.extend(programs.weigh(&backend, &[]).unwrap_or_default());
                 let invocation = self.invocation(&catalogue, &agent, &backend, &directory);
                 invocation.unwrap_or_else(|error| {
                     let told = error.to_string();

@@ -11,6 +11,7 @@ use domain::setup::AnswersBy;
 use super::agent_page::{fitted, needs_nothing_unset};
 use super::engine::Engine;
 use super::honour::{self, Wishes};
+use super::project_programs::ProjectPrograms;
 use super::{AgentList, AgentView, AppError, FoundAgent, FoundAgents, ListAgents};
 use crate::env;
 use crate::registry::{self, Catalogue, Folder};
@@ -48,10 +49,11 @@ impl Standing {
 impl Engine {
     pub(super) fn list_agents(&self, ask: ListAgents) -> Result<AgentList, AppError> {
         let (directory, catalogue) = self.place(ask.directory.as_deref())?;
+        let programs = self.project_programs(&catalogue, &directory);
         let mut agents = Vec::new();
         let (mut findings, mut unhonoured) = (Vec::new(), Vec::new());
         for agent in catalogue.agents.values() {
-            let standing = self.standing(&catalogue, agent, &directory);
+            let standing = self.standing(&catalogue, agent, &directory, &programs);
             agents.push(agent_view(agent, &standing));
             findings.extend(standing.findings);
             let sentences = standing.unhonoured.into_iter();
@@ -64,7 +66,13 @@ impl Engine {
     }
 
     /// Weighs an agent as a start would, and starts nothing.
-    pub(super) fn standing(&self, catalogue: &Catalogue, agent: &Agent, directory: &str) -> Standing {
+    pub(super) fn standing(
+        &self,
+        catalogue: &Catalogue,
+        agent: &Agent,
+        directory: &str,
+        programs: &ProjectPrograms<'_>,
+    ) -> Standing {
         if agent.source.format == Format::Directive {
             let problem = Refusal::Directive { agent: agent.name.clone() }.to_string();
             return Standing { problem: Some(problem), ..Standing::of(agent) };
@@ -93,7 +101,11 @@ impl Engine {
         let problem = of_reader
             .or_else(|| self.backend_of(catalogue, agent).err().map(|error| in_a_list(&error)))
             .or_else(|| wrong.first().map(ToString::to_string))
-            .or_else(|| self.alternatives(catalogue, agent).err().map(|error| in_a_list(&error)))
+            .or_else(|| {
+                let others = self.alternatives(catalogue, agent);
+                let weighed = others.and_then(|(others, _)| programs.weigh(&backend, &others));
+                weighed.err().map(|error| in_a_list(&error))
+            })
             .or_else(|| {
                 let fitted = fitted(driven.ok().flatten()?);
                 fitted.and_then(|driven| needs_nothing_unset(&driven)).err().map(|error| error.to_string())

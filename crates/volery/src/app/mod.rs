@@ -18,6 +18,7 @@ mod look;
 mod machine;
 mod new_agent;
 mod owner;
+mod project_programs;
 mod relay;
 mod request;
 mod resume;

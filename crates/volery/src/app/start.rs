@@ -31,7 +31,7 @@ use crate::keeper;
 use crate::own_program;
 use crate::point;
 use crate::readable::readable;
-use crate::registry::{Catalogue, Trust, programs_of_projects};
+use crate::registry::{Catalogue, Trust};
 use crate::wire::{self, Word};
 use crate::worker;
 
@@ -136,8 +136,10 @@ impl Engine {
         check_honoured(&spec, agent.source.format)?;
         spec.warnings = honour::unhonoured(&Wishes::of_run(&spec), &spec.backend);
         spec.warnings.extend(said_of_fallbacks);
-        let said_of_programs = self.settle_project_programs(&mut spec, &catalogue)?;
-        spec.warnings.extend(said_of_programs);
+        let programs = self.project_programs(&catalogue, &spec.directory);
+        let (left_out, trusted) = (programs.weigh(&spec.backend, &spec.alternatives)?, programs.trusted());
+        spec.warnings.extend(left_out);
+        spec.trusted_programs = trusted;
         spec.warnings.extend(
             resumes
                 .map(|before| format!("goes on with the run {}, which was interrupted", before.run.short())),
@@ -149,51 +151,6 @@ impl Engine {
         let launched = self.launch(spec, &catalogue, attachment, herald);
         drop(held);
         launched
-    }
-
-    /// Decides whether vendors' programs may execute what files of the project name. What is not trusted is left out,
-    /// and the run says so; where it cannot be left out, the run is refused.
-    fn settle_project_programs(
-        &self,
-        spec: &mut RunSpec,
-        catalogue: &Catalogue,
-    ) -> Result<Vec<String>, AppError> {
-        let folders = backend::user::upward(&spec.directory, &spec.project);
-        let found = programs_of_projects::found(&folders);
-        // Trust is given to what stands at the top of the project or above it in its work tree.
-        if self.trust().is_trusted(catalogue)
-            && found.iter().all(|program| catalogue.programs.contains(program))
-        {
-            spec.trusted_programs = programs_of_projects::fingerprint(&folders);
-            return Ok(Vec::new());
-        }
-        let mut said = Vec::new();
-        let backends =
-            std::iter::once(&spec.backend).chain(spec.alternatives.iter().map(|other| &other.backend));
-        for backend in backends {
-            let driven = backend::registry::by_kind(&backend.kind);
-            let own = programs_of_projects::without_home(&folders);
-            let programs = driven.map(|driven| driven.project_programs(&own)).unwrap_or_default();
-            let hint = format!("look at it, then: volery trust {}", spec.project);
-            if let Some(program) = programs.iter().find(|program| !program.can_be_off) {
-                let (file, says) = (program.file.display(), &program.says);
-                let message =
-                    format!("{} would follow {file}, which you have not trusted:\n{says}", backend.name);
-                return Err(AppError::denied(message).hint(hint));
-            }
-            let mut files: Vec<String> =
-                programs.iter().map(|program| program.file.display().to_string()).collect();
-            files.dedup();
-            if !files.is_empty() {
-                let files = files.join(", ");
-                said.push(format!(
-                    "{} leaves out the settings of the project, since {files} would execute programs that you have not \
-                     trusted; {hint}",
-                    backend.name
-                ));
-            }
-        }
-        Ok(said)
     }
 
     /// Returns who asks. A run that goes on with another belongs to whom that one belonged to.

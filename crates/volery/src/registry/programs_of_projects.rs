@@ -4,15 +4,14 @@
 use std::io::Read;
 use std::path::Path;
 
-use backend::contract::ProjectProgram;
+use backend::contract::{Backend, ProjectProgram};
 use backend::plain_file;
 use sha2::{Digest, Sha256};
 
 /// Returns what any program would execute in the first of these folders, by the files of all of them.
 pub fn found(folders: &[&Path]) -> Vec<ProjectProgram> {
-    let folders = without_home(folders);
     let mut all: Vec<ProjectProgram> =
-        backend::registry::all().flat_map(|backend| backend.project_programs(&folders)).collect();
+        backend::registry::all().flat_map(|backend| of(backend, folders)).collect();
     for program in all.iter_mut().filter(|program| program.is_program) {
         let digest = digest(&program.file).map_err(|error| error.to_string());
         program.unread = digest.as_ref().err().cloned();
@@ -24,8 +23,13 @@ pub fn found(folders: &[&Path]) -> Vec<ProjectProgram> {
     all
 }
 
+/// Returns what the program of one backend would execute there.
+pub fn of(backend: &dyn Backend, folders: &[&Path]) -> Vec<ProjectProgram> {
+    backend.project_programs(&without_home(folders))
+}
+
 /// Leaves out the home of the user, whose settings are theirs, also where it is a work tree of git.
-pub fn without_home<'a>(folders: &[&'a Path]) -> Vec<&'a Path> {
+fn without_home<'a>(folders: &[&'a Path]) -> Vec<&'a Path> {
     let home = crate::env::home();
     let real = home.as_ref().and_then(|home| home.canonicalize().ok());
     let is_home = |folder: &Path| {

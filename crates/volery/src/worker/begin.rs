@@ -214,7 +214,7 @@ fn project_programs(
     attempt: &RunSpec,
 ) -> Result<ProjectPrograms, String> {
     let folders = backend::user::upward(&attempt.directory, &attempt.project);
-    let own = backend.project_programs(&folders);
+    let own = programs_of_projects::of(backend, &folders);
     if own.is_empty() || programs_of_projects::fingerprint(&folders) == attempt.trusted_programs {
         return Ok(ProjectPrograms::On);
     }

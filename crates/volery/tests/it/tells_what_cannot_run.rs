@@ -10,11 +10,15 @@ use crate::stage::{Said, Stage, said};
 /// Returns a stage on whose PATH a program stands for Claude Code.
 fn stage() -> Stage {
     let stage = Stage::new();
-    let program = stage.path("home/bin/claude");
-    std::fs::create_dir_all(program.parent().unwrap()).unwrap();
-    std::fs::write(&program, "#!/bin/sh\necho 2.1.197\n").unwrap();
-    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    install(&stage, "claude", "2.1.197");
     stage
+}
+
+fn install(stage: &Stage, name: &str, version: &str) {
+    let program = stage.path("home/bin").join(name);
+    std::fs::create_dir_all(program.parent().unwrap()).unwrap();
+    std::fs::write(&program, format!("#!/bin/sh\necho {version}\n")).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
 fn volery(stage: &Stage, words: &[&str]) -> Said {
@@ -99,6 +103,37 @@ fn what_a_project_would_execute_is_not_repeated_for_each_agent() {
     assert_eq!((problem(&list, "one"), problem(&list, "two")), (told.clone(), told));
     let refused = volery(&stage, &["run", "one", "x"]).exits(3).stderr;
     assert!(refused.contains("backend upper: "), "{refused}");
+}
+
+#[test]
+fn settings_of_a_vendor_that_would_have_a_run_refused_block_its_agents_before_they_are_asked_for() {
+    let stage = stage();
+    install(&stage, "gemini", "0.46.0");
+    let hooks = r#"{"hooks": {"BeforeTool": [{"hooks": [{"type": "command", "command": "touch x"}]}]}}"#;
+    in_project(&stage, ".gemini/settings.json", hooks);
+    in_project(&stage, ".claude/settings.json", hooks);
+    stage.agent("follows", "backend: gemini");
+    stage.agent("falls_back", "backend: claude\nfallback: [{backend: gemini}]");
+    stage.agent("leaves_out", "backend: claude");
+    stage.agent("untouched", "backend: rehearsal");
+    let (project, list) = (stage.project().display().to_string(), || {
+        let list = volery(&stage, &["agents", "--json"]).ok().json();
+        ["follows", "falls_back", "leaves_out", "untouched"].map(|name| problem(&list, name))
+    });
+    let told = format!(
+        "gemini would follow {project}/.gemini/settings.json, which you have not trusted\n\
+         hint: look at it, then: volery trust {project}"
+    );
+    assert_eq!(list(), [told.clone(), told, String::new(), String::new()]);
+    volery(&stage, &["run", "follows", "x"]).exits(3);
+    let shown = volery(&stage, &["agents", "show", "leaves_out", "--json"]).ok().json();
+    let warning = shown["warnings"][0].as_str().unwrap_or_default();
+    assert!(warning.starts_with("claude leaves out the settings of the project, since "), "{shown}");
+
+    volery(&stage, &["trust", "--yes"]).ok();
+    assert_eq!(list(), [const { String::new() }; 4]);
+    let shown = volery(&stage, &["agents", "show", "leaves_out", "--json"]).ok().json();
+    assert_eq!(shown["warnings"], Value::Null, "{shown}");
 }
 
 fn in_project(stage: &Stage, file: &str, text: &str) {
