@@ -8,6 +8,7 @@ use domain::mcp_server::{McpServer, Transport};
 use domain::run::RunSpec;
 use serde_json::{Map, Value, json};
 
+use super::versions;
 use crate::contract::{Place, ProcessDrive, SECRET_PREFIX, Setting, WorkFile};
 use crate::mcp_config::{self, OWN_SERVER};
 use crate::project_settings;
@@ -24,18 +25,27 @@ const SETTINGS: &str = "settings.json";
 const SESSIONS: [&str; 2] = ["tmp", "history"];
 
 /// What becomes of files `.env`, in the directory and above it, that are not the program's own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) enum PlainVariables {
     Read,
+    /// Read, except for these.
+    Without(Vec<String>),
     LeftOut,
 }
 
-/// Decides it: such a file is read only if it has nothing but keys and models. Only settings turn that off.
+/// Decides it: of such a file only keys and models are taken. Only settings turn the others off, and those count for
+/// no file that has the name of the program's folder anywhere in its path.
 pub(super) fn plain_variables(spec: &RunSpec, user: &User<'_>) -> Result<PlainVariables, String> {
     let home = user.folder(VARIABLE, "");
     super::PROJECT.check_above(spec, home.as_deref())?;
     let names = project_settings::plain_variables(&spec.directory, home.as_deref())?;
-    Ok(if names.is_empty() { PlainVariables::Read } else { PlainVariables::LeftOut })
+    let mut folders = project_settings::ancestors(&spec.directory).into_iter();
+    let looks_like_its_own = folders.any(|folder| folder.to_string_lossy().contains(OWN));
+    Ok(match names.is_empty() {
+        true => PlainVariables::Read,
+        false if looks_like_its_own => PlainVariables::LeftOut,
+        false => PlainVariables::Without(names),
+    })
 }
 
 /// Tells whether a run needs a home of its own.
@@ -50,14 +60,12 @@ pub(super) fn furnish(
     drive: &mut ProcessDrive,
     place: &Place<'_>,
     user: &User<'_>,
-    variables: PlainVariables,
+    variables: &PlainVariables,
 ) -> Result<(), String> {
     check_project(spec)?;
     let home = user.folder(VARIABLE, "").ok_or("there is no home directory")?;
     let mut settings = changed(users_settings(&home), spec, place, user);
-    if variables == PlainVariables::LeftOut {
-        leave_variables_out(&mut settings);
-    }
+    leave_out(variables, &mut settings);
     put(&home, settings, mcp_config::variables(spec), drive, place);
     Ok(())
 }
@@ -67,10 +75,11 @@ pub(super) fn furnish_alike(
     drive: &mut ProcessDrive,
     place: &Place<'_>,
     user: &User<'_>,
+    variables: &PlainVariables,
 ) -> Result<(), String> {
     let home = user.folder(VARIABLE, "").ok_or("there is no home directory")?;
     let mut settings = users_settings(&home);
-    leave_variables_out(&mut settings);
+    leave_out(variables, &mut settings);
     put(&home, settings, Vec::new(), drive, place);
     Ok(())
 }
@@ -80,8 +89,23 @@ fn users_settings(home: &Path) -> Map<String, Value> {
     settings.as_object().cloned().unwrap_or_default()
 }
 
-fn leave_variables_out(settings: &mut Map<String, Value>) {
-    section(settings, "advanced").insert("ignoreLocalEnv".to_owned(), json!(true));
+fn leave_out(variables: &PlainVariables, settings: &mut Map<String, Value>) {
+    if *variables == PlainVariables::Read {
+        return;
+    }
+    let advanced = section(settings, "advanced");
+    match variables {
+        PlainVariables::Without(names) => {
+            let known =
+                advanced.get("excludedEnvVars").and_then(Value::as_array).cloned().unwrap_or_default();
+            let usual = versions::EXCLUDED_VARIABLES.map(Value::from);
+            let all = known.into_iter().chain(usual).chain(names.iter().cloned().map(Value::from));
+            advanced.insert("excludedEnvVars".to_owned(), all.collect());
+        }
+        PlainVariables::Read | PlainVariables::LeftOut => {
+            advanced.insert("ignoreLocalEnv".to_owned(), json!(true));
+        }
+    }
 }
 
 /// Puts a home with these settings among the run's files, and links to everything else of the user's.

@@ -179,7 +179,7 @@ impl Backend for Gemini {
         if !home::is_needed(spec) && variables == PlainVariables::Read {
             return Ok(());
         }
-        home::furnish(spec, drive, place, user, variables).map_err(wrong)
+        home::furnish(spec, drive, place, user, &variables).map_err(wrong)
     }
 
     fn prepare(&self, spec: &RunSpec, place: &Place<'_>) -> Result<Drive, PrepareError> {
@@ -249,13 +249,15 @@ pub(crate) fn beside(
     if spec.setup.max_turns.is_none() {
         return match variables {
             PlainVariables::Read => Ok(()),
-            PlainVariables::LeftOut => home::furnish_alike(drive, place, user),
+            PlainVariables::Without(_) | PlainVariables::LeftOut => {
+                home::furnish_alike(drive, place, user, &variables)
+            }
         };
     }
     let mut without_servers = spec.clone();
     without_servers.setup.mcp_servers.clear();
     without_servers.delegates = Delegates::Nobody;
-    home::furnish(&without_servers, drive, place, user, variables)
+    home::furnish(&without_servers, drive, place, user, &variables)
 }
 
 /// Returns a policy that only takes away what the agent's list of tools does not have.

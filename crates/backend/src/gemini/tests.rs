@@ -276,7 +276,7 @@ fn settings_of_run(directory: &Path) -> Result<Option<Value>, PrepareError> {
 }
 
 #[test]
-fn variables_of_a_project_are_left_out_if_they_are_more_than_keys_and_models() {
+fn variables_of_a_project_are_left_out_except_for_keys_and_models() {
     let place = tempfile::tempdir().unwrap();
     let home = place.path().canonicalize().unwrap().join("home");
     let project = home.join("work");
@@ -284,8 +284,14 @@ fn variables_of_a_project_are_left_out_if_they_are_more_than_keys_and_models() {
     std::fs::write(home.join(".env"), "HTTPS_PROXY=http://users-own\n").unwrap();
     std::fs::write(project.join(".env"), "GEMINI_API_KEY=k\n").unwrap();
     assert_eq!(settings_of_run(&project), Ok(None));
-    std::fs::write(project.join(".env"), "HTTPS_PROXY: http://x\n").unwrap();
+    std::fs::write(project.join(".env"), "GEMINI_API_KEY=k\nHTTPS_PROXY: http://x\n").unwrap();
     let settings = settings_of_run(&project).unwrap().unwrap();
+    let excluded = ["DEBUG", "DEBUG_MODE", "HTTPS_PROXY"];
+    assert_eq!(settings["advanced"], json!({ "excludedEnvVars": excluded }));
+    let its_own = home.join("old.gemini");
+    std::fs::create_dir_all(&its_own).unwrap();
+    std::fs::write(its_own.join(".env"), "HTTPS_PROXY=http://x\n").unwrap();
+    let settings = settings_of_run(&its_own).unwrap().unwrap();
     assert_eq!(settings["advanced"], json!({"ignoreLocalEnv": true}));
     let above = place.path().join(".gemini");
     std::fs::create_dir(&above).unwrap();

@@ -43,6 +43,9 @@ pub(super) const WOULD_ASK: &str = "requires user confirmation";
 /// How the program begins to say that it cannot continue a session.
 pub(super) const UNKNOWN_SESSION: [&str; 2] = ["Error resuming session", "Invalid session identifier"];
 
+/// Variables that it leaves out of files `.env` if nobody says which.
+pub(super) const EXCLUDED_VARIABLES: [&str; 2] = ["DEBUG", "DEBUG_MODE"];
+
 /// Exit codes that say more than that the run failed.
 pub(super) const EXIT_AUTHENTICATION: i32 = 41;
 pub(super) const EXIT_TURNS: i32 = 53;
