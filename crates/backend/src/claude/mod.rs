@@ -148,8 +148,7 @@ impl Backend for Claude {
         }
     }
 
-    /// Every use of a tool that is not harmless is asked for, whatever settings allow, and decided by the permission
-    /// itself.
+    /// Whatever settings allow, what a permission restricts is asked for, and decided by the permission itself.
     fn unenforceable(&self, _permission: &Permission, _options: &Value) -> Vec<String> {
         Vec::new()
     }
