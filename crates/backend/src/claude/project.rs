@@ -62,8 +62,9 @@ const PROMPTS: [(&str, &str, &[&str]); 3] = [
 ];
 /// How a program stands in a text that is executed.
 const EXECUTED: [&str; 2] = ["!`", "```!"];
-const DEPTH_MAX: usize = 4;
-const FILES_MAX: usize = 1_000;
+/// How deep and how far is looked; what lies beyond may be anything.
+const DEPTH_MAX: usize = 8;
+const ENTRIES_MAX: usize = 10_000;
 
 /// Returns what the files in these folders would execute. Claude Code can be told to leave all of it out.
 pub(crate) fn programs(folders: &[&Path]) -> Vec<ProjectProgram> {
@@ -71,8 +72,8 @@ pub(crate) fn programs(folders: &[&Path]) -> Vec<ProjectProgram> {
     for folder in folders {
         for (within, kind, keys) in PROMPTS {
             let prompts = folder.join(within);
-            let mut files = Vec::new();
-            collect(&prompts, DEPTH_MAX, &mut files);
+            let (mut files, mut left) = (Vec::new(), ENTRIES_MAX);
+            let is_all = collect(&prompts, DEPTH_MAX, &mut left, &mut files);
             files.retain(|file| !is_harmless(file, keys));
             files.sort();
             found.extend(files.into_iter().map(|file| {
@@ -80,6 +81,17 @@ pub(crate) fn programs(folders: &[&Path]) -> Vec<ProjectProgram> {
                 let says = format!("claude, {kind}: {name}");
                 ProjectProgram { file, says, is_program: true, can_be_off: true, unread: None }
             }));
+            // A folder has no digest, so that nobody can trust what was not looked at.
+            let says =
+                format!("claude, {kind}: too many or too deep to look at all, so trust counts for none");
+            let beyond = || ProjectProgram {
+                file: prompts.clone(),
+                says,
+                is_program: true,
+                can_be_off: true,
+                unread: None,
+            };
+            found.extend((!is_all).then(beyond));
         }
     }
     found
@@ -105,20 +117,20 @@ fn is_harmless(file: &Path, keys: &[&str]) -> bool {
     })
 }
 
-fn collect(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) {
+/// Adds the texts in a folder and below it, and tells whether they are all. Links may go round in circles.
+fn collect(folder: &Path, depth: usize, left: &mut usize, files: &mut Vec<PathBuf>) -> bool {
+    let mut is_all = true;
     for entry in std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok) {
+        let Some(fewer) = left.checked_sub(1) else { return false };
+        *left = fewer;
         let path = entry.path();
-        if files.len() >= FILES_MAX {
-            return;
-        }
         if path.is_dir() {
-            if depth > 0 {
-                collect(&path, depth - 1, files);
-            }
+            is_all &= depth > 0 && collect(&path, depth - 1, left, files);
         } else if path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("md")) {
             files.push(path);
         }
     }
+    is_all
 }
 
 #[cfg(test)]
@@ -157,5 +169,26 @@ mod tests {
         spec.project = spec.directory.clone();
         assert_eq!(denials(&spec), ["Read(./.env)"]);
         assert!(found.iter().all(|program| program.is_program && program.can_be_off));
+    }
+
+    #[test]
+    fn what_is_hidden_among_many_or_deep_below_counts() {
+        let place = tempfile::tempdir().unwrap();
+        let commands = place.path().join(".claude/commands");
+        let said = || programs(&[place.path()]).into_iter().map(|program| program.says).collect::<Vec<_>>();
+        std::fs::create_dir_all(commands.join("1/2/3/4/5/6/7/8")).unwrap();
+        for number in 0..1_200 {
+            std::fs::write(commands.join(format!("{number}.md")), "Fly.\n").unwrap();
+        }
+        assert_eq!(said(), Vec::<String>::new());
+        std::fs::write(commands.join("1/2/3/4/5/6/7/8/deep.md"), "!`date`").unwrap();
+        assert_eq!(said(), ["claude, command: 1/2/3/4/5/6/7/8/deep.md"]);
+        for number in 0..30 {
+            std::os::unix::fs::symlink(&commands, commands.join(format!("1/round{number}"))).unwrap();
+        }
+        assert_eq!(
+            said().last().unwrap(),
+            "claude, command: too many or too deep to look at all, so trust counts for none"
+        );
     }
 }

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use backend::contract::ProjectProgram;
 use domain::run::{Alternative, BackendSpec};
 
 use super::AppError;
@@ -25,9 +26,10 @@ impl Engine {
         let project = catalogue.project.as_str();
         let folders = backend::user::upward(directory, project);
         let found = programs_of_projects::found(&folders);
-        // Trust is given to what stands at the top of the project or above it in its work tree.
-        let trusted = found.iter().all(|program| catalogue.programs.contains(program))
-            && self.trust().is_trusted(catalogue);
+        // Trust is given to what stands at the top of the project or above it in its work tree, and was looked at.
+        let looked_at =
+            |program: &ProjectProgram| catalogue.programs.contains(program) && program.unread.is_none();
+        let trusted = found.iter().all(looked_at) && self.trust().is_trusted(catalogue);
         ProjectPrograms { project, folders, trusted }
     }
 }

@@ -134,6 +134,15 @@ fn settings_of_a_vendor_that_would_have_a_run_refused_block_its_agents_before_th
     assert_eq!(list(), [const { String::new() }; 4]);
     let shown = volery(&stage, &["agents", "show", "leaves_out", "--json"]).ok().json();
     assert_eq!(shown["warnings"], Value::Null, "{shown}");
+
+    // What goes round in a circle has no end that could be looked at, so nobody can have trusted it.
+    let commands = stage.project().join(".claude/commands");
+    std::fs::create_dir_all(&commands).unwrap();
+    std::os::unix::fs::symlink(&commands, commands.join("round")).unwrap();
+    volery(&stage, &["trust", "--yes"]).ok();
+    let shown = volery(&stage, &["agents", "show", "leaves_out", "--json"]).ok().json();
+    let warning = shown["warnings"][0].as_str().unwrap_or_default();
+    assert!(warning.contains(&commands.display().to_string()), "{shown}");
 }
 
 fn in_project(stage: &Stage, file: &str, text: &str) {
