@@ -183,11 +183,12 @@ impl Wanted<'_> {
     }
 }
 
+/// A name of the program's own stands for that tool alone, any other word for all that do the same.
 fn has(named: &[String], tool: &str) -> bool {
     let kind = ToolKind::named(tool);
-    named.iter().any(|name| {
-        let wanted = ToolKind::named(name);
-        wanted == kind || wanted == ToolKind::Everything || name == tool
+    named.iter().any(|name| match ToolKind::named(name) {
+        _ if versions::all_tools().any(|known| known == name) => name == tool,
+        wanted => wanted == kind || wanted == ToolKind::Everything,
     })
 }
 

@@ -403,6 +403,16 @@ fn a_list_of_tools_narrows_what_level_and_rules_allow() {
 }
 
 #[test]
+fn a_tool_by_its_own_name_brings_no_other_that_does_the_same() {
+    let policy = policy(|spec| {
+        spec.setup.tools = Some(vec!["read_file".to_owned(), "write_file".to_owned()]);
+        spec.setup.permission.level = Some(Level::SafeEdit);
+    });
+    assert!(policy.contains("\"read_file\"") && policy.contains("\"write_file\""), "{policy}");
+    assert!(!policy.contains("read_many_files") && !policy.contains("replace"), "{policy}");
+}
+
+#[test]
 fn restrictions_keep_the_shortcut_past_all_checks_away() {
     let drive = prepared(|spec| {
         spec.setup.permission.level = Some(Level::Yolo);

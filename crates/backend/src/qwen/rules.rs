@@ -33,10 +33,9 @@ pub(super) fn excluded(permission: &Permission, tools: Option<&[String]>) -> Vec
         all.extend(unnamed.map(ToOwned::to_owned));
     }
     for (kind, named) in versions::all_tools() {
-        let unwanted = tools.is_some_and(|tools| !is_wanted(kind, named, tools));
-        if unwanted || (beyond.contains(&kind) && !speaks(kind)) {
-            all.extend(named.iter().map(|tool| (*tool).to_owned()));
-        }
+        let is_beyond = beyond.contains(&kind) && !speaks(kind);
+        let unwanted = |tool: &&str| is_beyond || tools.is_some_and(|tools| !is_wanted(kind, tool, tools));
+        all.extend(named.iter().copied().filter(unwanted).map(ToOwned::to_owned));
     }
     all.sort_unstable();
     all.dedup();
@@ -63,10 +62,13 @@ pub(super) fn mode(permission: &Permission) -> &'static str {
     }
 }
 
-fn is_wanted(kind: ToolKind<'_>, named: &[&str], tools: &[String]) -> bool {
-    tools.iter().any(|tool| {
-        let wanted = ToolKind::named(tool);
-        wanted == kind || wanted == ToolKind::Everything || named.contains(&tool.as_str())
+/// A name of the program's own stands for that tool alone, any other word for all that do the same; so does `edit`,
+/// which is both.
+fn is_wanted(kind: ToolKind<'_>, tool: &str, tools: &[String]) -> bool {
+    let is_own = |name: &str| name.contains('_') && versions::all_tools().any(|(_, own)| own.contains(&name));
+    tools.iter().any(|name| match ToolKind::named(name) {
+        _ if is_own(name) => name == tool,
+        wanted => wanted == kind || wanted == ToolKind::Everything || name == tool,
     })
 }
 

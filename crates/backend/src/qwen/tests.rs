@@ -246,6 +246,9 @@ fn what_it_would_let_pass_without_asking_is_refused_by_option() {
     let reader = prepared(|spec| spec.setup.tools = Some(vec!["Read".to_owned()])).unwrap();
     has(&reader, &["--exclude-tools=edit", "--exclude-tools=glob", "--exclude-tools=agent"]);
     assert!(!reader.argv.contains(&"--exclude-tools=read_file".to_owned()), "{:?}", reader.argv);
+    let writer = prepared(|spec| spec.setup.tools = Some(vec!["write_file".to_owned()])).unwrap();
+    has(&writer, &["--exclude-tools=edit", "--exclude-tools=notebook_edit"]);
+    assert!(!writer.argv.contains(&"--exclude-tools=write_file".to_owned()), "{:?}", writer.argv);
 }
 
 #[test]
