@@ -24,6 +24,8 @@ const KEYS: [(ToolKind<'static>, &[&str]); 10] = [
 
 /// Keys that have no tool: work outside the directory, and the same call again and again.
 const BEYOND: [&str; 2] = ["external_directory", "doom_loop"];
+/// The tool that loads a skill, by the skill's name.
+const SKILL: &str = "skill";
 
 /// Decisions in the order in which they were made: a later one counts more.
 #[derive(Debug, Default)]
@@ -196,7 +198,8 @@ impl Decisions {
                     self.make(&key, "*", "deny");
                 }
             }
-            (ToolKind::Other(name), Some(pattern)) if BEYOND.contains(&name) => {
+            (ToolKind::Delegate, Some(pattern)) => self.make("task", pattern, "deny"),
+            (ToolKind::Other(name), Some(pattern)) if BEYOND.contains(&name) || name == SKILL => {
                 self.make(name, pattern, "deny");
             }
             (_, Some(_)) => self.unsaid.push(format!("the rule {word} {rule}")),

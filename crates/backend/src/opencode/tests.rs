@@ -274,6 +274,13 @@ fn which_agents_it_may_delegate_to_is_said_by_pattern() {
     let decisions = permission::translate(&permission(r#"{"allow": ["task(bird-*)"]}"#), "", &[]);
     assert_eq!(decisions.unsaid, Vec::<String>::new());
     assert!(decisions.to_json().contains(r#""task":{"bird-*":"allow"}"#), "{}", decisions.to_json());
+    let rules =
+        r#"{"allow": ["task(bird-*)", "skill"], "ask": ["task(bird-of-prey)"], "deny": ["skill(own-*)"]}"#;
+    let decisions = permission::translate(&permission(rules), "", &[]);
+    assert_eq!(decisions.unsaid, Vec::<String>::new());
+    let json = decisions.to_json();
+    assert!(json.contains(r#""task":{"bird-*":"allow","bird-of-prey":"deny"}"#), "{json}");
+    assert!(json.contains(r#""skill":{"*":"allow","own-*":"deny"}"#), "{json}");
 }
 
 #[test]
