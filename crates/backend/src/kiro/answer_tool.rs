@@ -31,11 +31,15 @@ pub(super) struct OwnCopy {
     pub(super) variable: (String, Setting),
 }
 
+/// The key of a server for tools that it shall not offer.
+const DENIED: &str = "disabledTools";
+
 /// Returns the copy, if the agent needs one.
 pub(super) fn prepare(spec: &RunSpec, place: &Place<'_>) -> Option<OwnCopy> {
     let submit = spec.setup.submit_result.as_ref().map(|submit| &submit.vendor_file);
     let mut file = submit.or(spec.setup.vendor_file.as_ref())?.clone();
     let mut servers = mcp_config::servers(spec, place);
+    keep_denials(&file, &mut servers);
     let program = place.own_program.display().to_string();
     if submit.is_some() {
         servers.insert(SERVER.to_owned(), json!({"command": program, "args": [SUBMIT_COMMAND], "env": {}}));
@@ -59,6 +63,16 @@ pub(super) fn prepare(spec: &RunSpec, place: &Place<'_>) -> Option<OwnCopy> {
     let folder = file.name.split('/').next().unwrap_or(FOLDER);
     let variable = (HOME_VARIABLE.to_owned(), Setting::Plain(place.file(folder)));
     Some(OwnCopy { agent, answer_tool: submit.is_some(), file, variable })
+}
+
+/// Copies what the file says that servers shall not offer.
+fn keep_denials(file: &Map<String, Value>, servers: &mut Map<String, Value>) {
+    for (name, server) in servers {
+        let theirs = file.get("mcpServers").and_then(|all| all.get(name)?.get(DENIED));
+        if let Some(denied) = theirs {
+            server[DENIED] = denied.clone();
+        }
+    }
 }
 
 /// Returns the prompt of an agent that answers by the tool.

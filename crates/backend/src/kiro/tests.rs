@@ -1,7 +1,9 @@
 //! What Kiro is documented to write, and to leave out.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
+use domain::mcp_server::{McpServer, Transport};
 use domain::run::{AgentEnd, Failure, ModelError, Stream as Pipe};
 use domain::setup::ResponseFile;
 use proptest::prelude::*;
@@ -281,6 +283,26 @@ fn a_file_of_its_own_that_includes_other_servers_is_copied_without_them() {
     assert_eq!((&copy["includeMcpJson"], &copy["mcpServers"]), (&Value::Bool(false), &serde_json::json!({})));
     assert_eq!(copy["prompt"], "file:///p/.kiro/agents/p.md");
     assert_eq!(copy["tools"], serde_json::json!(["*"]));
+}
+
+#[test]
+fn a_copy_keeps_what_a_server_shall_not_offer() {
+    let drive = drive(|spec| {
+        spec.source = "/p/.kiro/agents/coder.json".to_owned();
+        let servers = serde_json::json!({"git": {"command": "git-mcp", "disabledTools": ["push"], "autoApprove": ["log"]}});
+        let file = serde_json::json!({"name": "coder", "includeMcpJson": true, "mcpServers": servers});
+        spec.setup.vendor_file = file.as_object().cloned();
+        let transport =
+            Transport::Stdio { command: "git-mcp".to_owned(), args: Vec::new(), env: BTreeMap::new() };
+        let server = McpServer { name: "git".to_owned(), transport, tools: None, timeout_ms: None };
+        spec.setup.mcp_servers = vec![server];
+    });
+    let copy: Value = serde_json::from_slice(&drive.files[0].content).unwrap();
+    let server = &copy["mcpServers"]["git"];
+    assert_eq!(
+        (&server["disabledTools"], &server["autoApprove"]),
+        (&serde_json::json!(["push"]), &Value::Null)
+    );
 }
 
 #[test]
