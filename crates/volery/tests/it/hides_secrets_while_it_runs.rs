@@ -87,5 +87,12 @@ fn nothing_that_a_server_was_handed_stays_after_the_run() {
         assert!(seen.contains(secret), "the agent had {secret}: {seen}");
         assert_eq!(files_with(secret, &dir), Vec::<PathBuf>::new());
     }
-    assert!(std::fs::read_to_string(dir.join("spec.json")).unwrap().contains("[redacted]"));
+    let spec = dir.join("spec.json");
+    let text = std::fs::read_to_string(&spec).unwrap();
+    assert!(text.contains("[redacted]"), "{text}");
+    // A worker that was killed before it came to that is followed by whoever lists runs.
+    std::fs::write(&spec, text.replace("[redacted]", "left-by-the-worker")).unwrap();
+    std::fs::write(stage.path("state/open").join(stage.only_run()), "").unwrap();
+    let _listed = stage.volery(["ps"]).ok();
+    assert_eq!(files_with("left-by-the-worker", &dir), Vec::<PathBuf>::new());
 }

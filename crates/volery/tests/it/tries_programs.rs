@@ -47,13 +47,16 @@ fn and_tells_which_is_understood() {
 #[test]
 fn and_tells_what_is_wrong_with_the_others() {
     let stage = Stage::new();
-    let told = examined(&stage, "claude", "#!/bin/sh\nread line\necho 'unknown option' >&2\nexit 0\n");
+    let script = "#!/bin/sh\n[ \"$*\" = --version ] && echo 99.0.1 && exit\nread line\necho 'unknown option' >&2\nexit 0\n";
+    let told = examined(&stage, "claude", script);
     assert_eq!(told.code, 1, "{told:?}");
     let found = check(&told.json(), "claude");
     assert_eq!(found["grade"], json!("missing"), "{found}");
     assert!(found["found"].as_str().unwrap().contains("contract broken: "), "{found}");
     assert!(found["found"].as_str().unwrap().contains("unknown option"), "{found}");
-    assert!(found["advice"].as_str().unwrap().starts_with("runs of claude would fail like this"), "{found}");
+    let advice = found["advice"].as_str().unwrap();
+    let doubt = "runs of claude would fail like this: claude 99.0.1 is newer than 2.1.325";
+    assert!(advice.starts_with(doubt), "{found}");
 }
 
 #[test]
