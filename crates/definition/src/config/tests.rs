@@ -372,9 +372,16 @@ fn several_errors_of_syntax_are_told_at_once() {
 
 #[test]
 fn what_goes_too_deep_is_told_once() {
-    let text = format!("a = {}{}\n", "[".repeat(200), "]".repeat(200));
-    let told = "c.toml:1:85: error: not valid TOML: cannot recurse further; max recursion depth met";
-    check(&text, &[told]);
+    let told = |column: u32| {
+        format!("c.toml:1:{column}: error: not valid TOML: cannot recurse further; max recursion depth met")
+    };
+    let deep = format!("a = {}{}\n", "[".repeat(200), "]".repeat(200));
+    check(&deep, &[&told(85)]);
+    // The parser goes on in the same line, where it meets its limit again.
+    let deep_again = format!("a = {}{}\n", "[[],".repeat(200), "]".repeat(200));
+    check(&deep_again, &[&told(322)]);
+    let unclosed = format!("a = {}", "[".repeat(200));
+    check(&unclosed, &[&told(85), "c.toml:1:205: error: not valid TOML: unclosed array, expected `]`"]);
 }
 
 #[test]
