@@ -84,3 +84,25 @@ fn read_within(path: &Path, folder: &Path, diagnostics: &mut Vec<Diagnostic>) ->
     }
     read_text(path, diagnostics)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_anywhere_in_a_path_leads_out() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |path: &str| place.path().join(path);
+        std::fs::create_dir_all(at("agent/own")).unwrap();
+        std::fs::create_dir(at("elsewhere")).unwrap();
+        for file in ["agent/own/skill.md", "elsewhere/skill.md"] {
+            std::fs::write(at(file), file).unwrap();
+        }
+        std::os::unix::fs::symlink(at("elsewhere"), at("agent/linked")).unwrap();
+        let mut diagnostics = Vec::new();
+        let own = read_within(&at("agent/own/skill.md"), &at("agent"), &mut diagnostics);
+        assert_eq!((own.as_deref(), diagnostics.len()), (Some("agent/own/skill.md"), 0));
+        assert_eq!(read_within(&at("agent/linked/skill.md"), &at("agent"), &mut diagnostics), None);
+        assert!(diagnostics[0].to_string().ends_with(LEAVES), "{diagnostics:?}");
+    }
+}
