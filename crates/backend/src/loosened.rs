@@ -1,7 +1,7 @@
 //! Settings of a program's user, or of a project, by which the program does without a question, or without its sandbox,
 //! what it is asked for. Where they cannot be overruled, a run that shall be held to a permission is refused.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use domain::permission::{Level, Permission, Unenforceable};
 use domain::run::RunSpec;
@@ -95,16 +95,11 @@ pub(crate) fn codex(spec: &RunSpec, user: &User<'_>) -> Option<PathBuf> {
     let projects =
         user::upward(&spec.directory, &spec.project).into_iter().map(|folder| folder.join(".codex"));
     let folders = users.into_iter().chain(projects).chain([PathBuf::from(OF_THE_MACHINE)]);
-    folders.flat_map(|folder| rule_files(&folder.join("rules"))).find(|file| {
+    let mut rules = folders.flat_map(|folder| user::files(&folder.join("rules"), |ending| ending == "rules"));
+    rules.find(|file| {
         // What cannot be read may allow something.
         user::text(file).is_none_or(|text| allows(&text))
     })
-}
-
-fn rule_files(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
-    let files = entries.map(|entry| entry.path());
-    files.filter(|path| path.extension().is_some_and(|ending| ending == "rules")).collect()
 }
 
 /// Tells whether a rule allows something, which one does that says nothing else.

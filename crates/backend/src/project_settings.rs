@@ -1,6 +1,7 @@
 //! What files of a project would make a vendor's program execute, or whom they would make it send keys to. Only looked
 //! at: whether they may is for the project's trust.
 
+use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -284,11 +285,8 @@ pub(crate) fn loaded(
     endings: &[&str],
 ) -> Vec<ProjectProgram> {
     let all = folders.iter().flat_map(|folder| within.iter().map(|within| folder.join(within)));
-    let entries =
-        all.flat_map(|folder| std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok));
-    let files = entries
-        .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|ending| endings.iter().any(|known| ending == *known)));
+    let is_known = |ending: &OsStr| endings.iter().any(|known| ending == *known);
+    let files = all.flat_map(|folder| user::files(&folder, is_known));
     let mut found: Vec<ProjectProgram> = files
         .map(|file| {
             let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();

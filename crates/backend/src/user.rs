@@ -1,7 +1,7 @@
-//! What the user of a vendor's program has that the program would find by itself: settings, servers, logins. Only looked
-//! at, never changed.
+//! What the user of a vendor's program, or a project, has that the program would find by itself: settings, servers,
+//! logins. Only looked at, never changed.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -66,6 +66,15 @@ pub fn look_text(path: &Path) -> Result<Option<String>, String> {
         }
         Err(error) => Err(error.to_string()),
     }
+}
+
+/// Returns what stands in a folder and has such an ending, in order.
+pub fn files(folder: &Path, has_ending: impl Fn(&OsStr) -> bool) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    let mut all: Vec<PathBuf> =
+        entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(&has_ending)).collect();
+    all.sort();
+    all
 }
 
 /// Returns the names of the entries of an object in settings.
@@ -186,6 +195,17 @@ mod tests {
     fn folders_are_looked_at_up_to_the_project() {
         let found = upward("/p/a/b", "/p/a");
         assert_eq!(found, [Path::new("/p/a/b"), Path::new("/p/a")]);
+    }
+
+    #[test]
+    fn files_of_an_ending_come_in_order_and_a_folder_that_is_not_there_has_none() {
+        let place = tempfile::tempdir().unwrap();
+        for name in ["b.toml", "c.TOML", "a.toml", "d.md", ".toml", "toml"] {
+            std::fs::write(place.path().join(name), "").unwrap();
+        }
+        let found = files(place.path(), |ending| ending == "toml");
+        assert_eq!(found, ["a.toml", "b.toml"].map(|name| place.path().join(name)));
+        assert_eq!(files(&place.path().join("absent"), |_| true), Vec::<PathBuf>::new());
     }
 
     fn make_repository(folder: &Path) {

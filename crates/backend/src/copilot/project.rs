@@ -65,10 +65,8 @@ fn brings_servers(file: &Path) -> bool {
 }
 
 fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
-    let of_kind = |path: &PathBuf| path.extension().is_some_and(|known| known.eq_ignore_ascii_case(ending));
-    let mut all: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(of_kind).take(FILES_MAX).collect();
-    all.sort();
+    let mut all = user::files(folder, |known| known.eq_ignore_ascii_case(ending));
+    all.truncate(FILES_MAX);
     all
 }
 

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::versions::{self, NOTES};
 use crate::mcp_config::{self, OWN_SERVER};
+use crate::user;
 
 /// Ranks of rules, the highest first. All stand above what settings can say, also where the engine takes the run's policy
 /// for the user's: those it ranks below 951.
@@ -202,9 +203,7 @@ pub(super) fn without(tools: &[String]) -> String {
 
 /// Returns a policy in the machine's folder of them. The engine asks it before the run's.
 pub(super) fn of_the_machine(folder: &Path) -> Option<PathBuf> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
-    let files = entries.map(|entry| entry.path());
-    files.filter(|path| path.extension().is_some_and(|ending| ending == "toml")).min()
+    user::files(folder, |ending| ending == "toml").into_iter().next()
 }
 
 /// Names the rules that the engine cannot express.
