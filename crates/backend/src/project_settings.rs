@@ -26,7 +26,8 @@ pub(crate) struct ProjectSettings {
 pub(crate) enum Keys {
     /// All but these, and for each whether the program can be told to leave it out.
     Except(&'static [(&'static str, bool)]),
-    /// Only these: the program can be told to leave all others out.
+    /// Only these. All others are reported as what the program can be told to leave out; where it cannot, its backend
+    /// takes that back.
     Harmless(&'static [&'static str]),
     /// Only these, by their whole names and with all that stands below them. What turns something off counts too: it may
     /// be a restriction that its user chose.
@@ -37,8 +38,9 @@ pub(crate) enum Keys {
     },
 }
 
-/// Variables by which nothing is executed and nobody else is sent anything: keys and models. What others do to a program,
-/// to the runtime it is written for and to all that it starts, nobody can list.
+/// Variables by which nothing is executed, and only services are reached that the program knows by itself: keys and models,
+/// and on whose account. Where a project names an account, that one pays, and may see what is sent. What others do to a
+/// program, to the runtime it is written for and to all that it starts, nobody can list.
 const HARMLESS_VARIABLES: [&str; 12] = [
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_MODEL",
@@ -291,7 +293,7 @@ pub(crate) fn loaded(
         .map(|file| {
             let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let says = format!("{program}, plug-in: {name}");
-            ProjectProgram { file, says, is_program: true, can_be_off: true, unread: None }
+            ProjectProgram { file, says, is_program: true, can_be_off: false, unread: None }
         })
         .collect();
     found.sort();

@@ -43,6 +43,7 @@ pub(super) const TOOLS_OF_LEVELS: [&str; 30] = [
     "WebSearch",
     "Write",
 ];
+
 /// Tells whether the cost of a resumed run includes that of the runs before; in doubt it does.
 pub(super) fn cost_is_cumulative(version: Option<&str>) -> bool {
     version.is_none_or(|version| !is_before(version, CUMULATIVE_COST))
