@@ -39,9 +39,10 @@ pub(crate) enum Keys {
 }
 
 /// Variables by which nothing is executed, and only services are reached that the program knows by itself: keys and models,
-/// and on whose account. Where a project names an account, that one pays, and may see what is sent. What others do to a
-/// program, to the runtime it is written for and to all that it starts, nobody can list.
-const HARMLESS_VARIABLES: [&str; 12] = [
+/// and on whose account. Where a project names an account, that one pays, and may see what is sent. A place in a cloud is
+/// none of them: it is put into the name of a host as it stands. What others do to a program, to the runtime it is
+/// written for and to all that it starts, nobody can list.
+const HARMLESS_VARIABLES: [&str; 11] = [
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_MODEL",
     "BAILIAN_CODING_PLAN_API_KEY",
@@ -49,7 +50,6 @@ const HARMLESS_VARIABLES: [&str; 12] = [
     "GEMINI_API_KEY",
     "GEMINI_MODEL",
     "GOOGLE_API_KEY",
-    "GOOGLE_CLOUD_LOCATION",
     "GOOGLE_CLOUD_PROJECT",
     "OPENAI_API_KEY",
     "OPENAI_MODEL",
@@ -371,6 +371,12 @@ mod tests {
         let text = "\u{feff}# A=1\nexport  B = 1\rC: x\u{2028}D=\"\nE=2\n\"\nF\n=3\nexport=4\n\
             GEMINI_API_KEY=k\nG.h-i=5\nplain words\nhttp//x?y=1\n=6\n";
         assert_eq!(strange_names(text), ["B", "C", "D", "E", "F", "export", "G.h-i"]);
+    }
+
+    #[test]
+    fn a_place_in_a_cloud_may_be_the_host_of_a_stranger() {
+        let text = "GOOGLE_CLOUD_PROJECT=birds\nGOOGLE_CLOUD_LOCATION=host.example/x\n";
+        assert_eq!(strange_names(text), ["GOOGLE_CLOUD_LOCATION"]);
     }
 
     #[test]
