@@ -9,6 +9,7 @@ use crate::user::User;
 use domain::mcp_server::VariableText;
 use domain::permission::Permission;
 use domain::run::{AgentEnd, Call, CallClass, CallKind, RunSpec, Stream, Usage};
+use domain::setup::PromptMode;
 use serde::Serialize;
 
 /// What a backend can do, as a value: nobody outside this crate asks which backend it is. By default nothing.
@@ -74,6 +75,18 @@ pub struct Capabilities {
     /// The longest system prompt that can be added to the program's own.
     #[serde(skip)]
     pub appended_bytes_max: Option<usize>,
+}
+
+impl Capabilities {
+    /// Returns why a system prompt cannot reach the agent.
+    pub fn wrong_prompt(&self, system_prompt: &str, mode: PromptMode) -> Option<String> {
+        let allowed = self.appended_bytes_max?;
+        let bytes = system_prompt.trim().len();
+        let fits = mode == PromptMode::Replace || bytes <= allowed;
+        (!fits).then(|| {
+            format!("the system prompt has {bytes} bytes, and {allowed} can be added to the program's own")
+        })
+    }
 }
 
 /// Where the price of a model is looked up.

@@ -13,6 +13,7 @@ use domain::run::{RunSpec, Usage};
 use domain::setup::{Context, PromptMode};
 use serde_json::{Map, Value, json};
 
+use crate::combined_prompt::ARGUMENT_BYTES_MAX;
 use crate::contract::{
     Backend, Capabilities, Drive, Feed, Place, PrepareError, PriceList, ProcessDrive, ProjectProgram,
     ProjectPrograms, Setting, WorkFile, permitted_args,
@@ -32,8 +33,6 @@ pub(crate) const WITHOUT_CONTEXT: &str = "--bare";
 
 /// How long a call of our own server may be silent; the run's own limits end it before.
 const OWN_SERVER_TIMEOUT_MS: u64 = 24 * 60 * 60 * 1_000;
-/// The longest system prompt that fits into an argument, where no file is taken.
-const ARGUMENT_BYTES_MAX: usize = 120_000;
 
 /// Variables that Qwen Code needs to know its user, its service and its place.
 pub(crate) const VARIABLES: &[&str] = &[
@@ -216,6 +215,10 @@ impl Backend for Qwen {
         let wrong = |reason: String| PrepareError { kind: KIND, reason };
         let found = place.found.ok_or_else(|| wrong("qwen was not found on the PATH".to_owned()))?;
         let setup = &spec.setup;
+        let capabilities = self.capabilities(&spec.backend.options);
+        if let Some(reason) = capabilities.wrong_prompt(&spec.system_prompt, setup.prompt_mode) {
+            return Err(wrong(reason));
+        }
         let asks = setup.output_schema.is_none();
         let servers = servers(spec, place);
         let mut files = vec![mcp_config::written(MCP_FILE, &json!({ "mcpServers": servers }), spec)];
@@ -259,10 +262,6 @@ impl Backend for Qwen {
             PromptMode::Replace => {
                 files.push(WorkFile::plain(SYSTEM_FILE, system));
                 set.push(("QWEN_SYSTEM_MD".to_owned(), Setting::Plain(place.file(SYSTEM_FILE))));
-            }
-            PromptMode::Append if system.len() > ARGUMENT_BYTES_MAX => {
-                let reason = "a system prompt of more than 120,000 bytes can only replace the program's own";
-                return Err(wrong(reason.to_owned()));
             }
             PromptMode::Append => option("--append-system-prompt", system),
         }

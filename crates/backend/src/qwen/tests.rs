@@ -294,7 +294,11 @@ fn what_cannot_be_had_is_refused_or_named() {
         let reason = refused.err().map(|refused| refused.reason).unwrap_or_default();
         assert!(reason.contains("may not be given by an agent"), "{sly}: {reason}");
     }
-    assert!(prepared(|spec| spec.system_prompt = "x".repeat(130_000)).is_err());
+    let long = prepared(|spec| spec.system_prompt = "x".repeat(130_000)).err().unwrap();
+    assert_eq!(
+        long.reason,
+        "the system prompt has 130000 bytes, and 122880 can be added to the program's own"
+    );
     let rules = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
     let permission = Permission {
         ask: rules(&["Read(.env)", "Bash(git push:*)"]),

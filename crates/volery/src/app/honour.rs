@@ -179,14 +179,8 @@ fn edits_by_default(permission: &Permission) -> bool {
 
 /// Returns why the system prompt cannot reach the agent.
 fn wrong_prompt(system_prompt: &str, setup: &Setup, spec: &BackendSpec) -> Option<String> {
-    let allowed = capabilities(spec).appended_bytes_max?;
-    let bytes = system_prompt.trim().len();
-    (setup.prompt_mode == PromptMode::Append && bytes > allowed).then(|| {
-        format!(
-            "the system prompt has {bytes} bytes, and with {} {allowed} can be added to its own",
-            spec.name
-        )
-    })
+    let problem = capabilities(spec).wrong_prompt(system_prompt, setup.prompt_mode)?;
+    Some(format!("with {}, {problem}", spec.name))
 }
 
 /// Tells whether the backend's program can run in a container.
