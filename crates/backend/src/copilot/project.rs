@@ -36,7 +36,6 @@ const HARMLESS: [&str; 10] = [
     "target",
     "tools",
 ];
-const FILES_MAX: usize = 1_000;
 
 /// Returns what the files in these folders would execute.
 pub(crate) fn programs(folders: &[&Path]) -> Vec<ProjectProgram> {
@@ -64,10 +63,9 @@ fn brings_servers(file: &Path) -> bool {
     text.is_none_or(|text| !frontmatter::is_plain(&text, &HARMLESS))
 }
 
+/// No file is left out for there being many: it may be the one that brings something.
 fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
-    let mut all = user::files(folder, |known| known.eq_ignore_ascii_case(ending));
-    all.truncate(FILES_MAX);
-    all
+    user::files(folder, |known| known.eq_ignore_ascii_case(ending))
 }
 
 #[cfg(test)]
@@ -103,5 +101,18 @@ mod tests {
             ]
         );
         assert!(found.iter().all(|program| !program.can_be_off));
+    }
+
+    #[test]
+    fn many_plain_agents_hide_none_that_brings_servers() {
+        let place = tempfile::tempdir().unwrap();
+        let agents = place.path().join(".github/agents");
+        std::fs::create_dir_all(&agents).unwrap();
+        for number in 0..1_200 {
+            std::fs::write(agents.join(format!("{number}.md")), "Fly.\n").unwrap();
+        }
+        std::fs::write(agents.join("z.md"), "---\nmcp-servers: {a: {command: b}}\n---\n").unwrap();
+        let found = programs(&[place.path()]);
+        assert_eq!((found.len(), found[0].says.as_str()), (1, "copilot, servers of an agent: z.md"));
     }
 }
