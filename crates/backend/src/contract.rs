@@ -210,6 +210,11 @@ pub struct Place<'a> {
 }
 
 impl Place<'_> {
+    /// Returns the backend's program, which people know by this name.
+    pub fn program(&self, name: &str) -> Result<&Found, String> {
+        self.found.ok_or_else(|| format!("{name} was not found on the PATH"))
+    }
+
     /// Returns the path of a work file, as an argument.
     pub fn file(&self, name: &str) -> String {
         self.work.join(name).display().to_string()

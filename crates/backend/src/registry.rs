@@ -88,3 +88,27 @@ pub fn built_in() -> Vec<&'static str> {
     let configured = [Command.kind(), Acp.kind(), ANY_API.kind()];
     all().map(|backend| backend.kind()).filter(|kind| !configured.contains(kind)).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn a_program_that_is_not_there_is_named() {
+        let mut named = 0;
+        for backend in all().filter(|backend| backend.program().is_some()) {
+            let refused = backend.prepare(&sample::spec(backend.kind()), &sample::place(None)).err();
+            let reason = refused.map(|refused| refused.reason).unwrap_or_default();
+            let program = reason.strip_suffix(" was not found on the PATH");
+            let names = backend.program().map(|program| program.names).unwrap_or_default();
+            assert!(
+                program.is_some_and(|program| names.iter().any(|name| program.contains(name))),
+                "{}: {reason:?}",
+                backend.kind()
+            );
+            named += 1;
+        }
+        assert!(named > 10, "{named}");
+    }
+}

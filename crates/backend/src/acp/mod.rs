@@ -131,9 +131,7 @@ impl Backend for Known {
 
     fn prepare(&self, spec: &RunSpec, place: &Place<'_>) -> Result<Drive, PrepareError> {
         let wanted = self.program.names.join(" or ");
-        let missing =
-            || PrepareError { kind: self.name, reason: format!("{wanted} was not found on the PATH") };
-        let found = place.found.ok_or_else(missing)?;
+        let found = place.program(&wanted).map_err(|reason| PrepareError { kind: self.name, reason })?;
         let mut argv = found.argv.clone();
         argv.extend(self.arguments.iter().map(|word| (*word).to_owned()));
         let mut files = Vec::new();

@@ -134,7 +134,7 @@ impl Backend for Codex {
 
     fn prepare(&self, spec: &RunSpec, place: &Place<'_>) -> Result<Drive, PrepareError> {
         let wrong = |reason: String| PrepareError { kind: self.kind(), reason };
-        let found = place.found.ok_or_else(|| wrong("codex was not found on the PATH".to_owned()))?;
+        let found = place.program("codex").map_err(wrong)?;
         let servers = Servers::of(spec, place).map_err(wrong)?;
         let mut argv = found.argv.clone();
         argv.push("app-server".to_owned());

@@ -124,7 +124,7 @@ impl Backend for Copilot {
 
     fn prepare(&self, spec: &RunSpec, place: &Place<'_>) -> Result<Drive, PrepareError> {
         let wrong = |reason: String| PrepareError { kind: KIND, reason };
-        let found = place.found.ok_or_else(|| wrong("copilot was not found on the PATH".to_owned()))?;
+        let found = place.program("copilot").map_err(wrong)?;
         let setup = &spec.setup;
         let translated = permission::translate(&setup.permission, &spec.directory);
         let mut argv = found.argv.clone();

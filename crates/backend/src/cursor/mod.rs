@@ -89,7 +89,7 @@ impl Backend for Cursor {
 
     fn prepare(&self, spec: &RunSpec, place: &Place<'_>) -> Result<Drive, PrepareError> {
         let wrong = |reason: String| PrepareError { kind: KIND, reason };
-        let found = place.found.ok_or_else(|| wrong("cursor-agent was not found on the PATH".to_owned()))?;
+        let found = place.program("cursor-agent").map_err(wrong)?;
         let setup = &spec.setup;
         let prompt = combined_prompt::combined(spec);
         let mut argv = found.argv.clone();

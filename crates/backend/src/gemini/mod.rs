@@ -184,7 +184,7 @@ impl Backend for Gemini {
 
     fn prepare(&self, spec: &RunSpec, place: &Place<'_>) -> Result<Drive, PrepareError> {
         let wrong = |reason: String| PrepareError { kind: KIND, reason };
-        let found = place.found.ok_or_else(|| wrong("gemini was not found on the PATH".to_owned()))?;
+        let found = place.program("gemini").map_err(wrong)?;
         let setup = &spec.setup;
         let wanted = Wanted {
             permission: &setup.permission,

@@ -114,7 +114,7 @@ impl Backend for Goose {
 
     fn prepare(&self, spec: &RunSpec, place: &Place<'_>) -> Result<Drive, PrepareError> {
         let wrong = |reason: String| PrepareError { kind: KIND, reason };
-        let found = place.found.ok_or_else(|| wrong("goose was not found on the PATH".to_owned()))?;
+        let found = place.program("goose").map_err(wrong)?;
         let setup = &spec.setup;
         let extensions = extensions(spec, place).map_err(wrong)?;
         let session = session(spec, &began_with(spec, &extensions)).map_err(wrong)?;

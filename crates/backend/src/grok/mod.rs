@@ -70,8 +70,7 @@ impl Backend for Grok {
     }
 
     fn prepare(&self, spec: &RunSpec, place: &Place<'_>) -> Result<Drive, PrepareError> {
-        let wrong = |reason: &str| PrepareError { kind: KIND, reason: reason.to_owned() };
-        let found = place.found.ok_or_else(|| wrong("grok was not found on the PATH"))?;
+        let found = place.program("grok").map_err(|reason| PrepareError { kind: KIND, reason })?;
         let setup = &spec.setup;
         let mut argv = found.argv.clone();
         let mut option = |flag: &str, value: &str| argv.extend([flag.to_owned(), value.to_owned()]);

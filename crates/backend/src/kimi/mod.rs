@@ -108,7 +108,7 @@ impl Backend for Kimi {
 
     fn prepare(&self, spec: &RunSpec, place: &Place<'_>) -> Result<Drive, PrepareError> {
         let wrong = |reason: String| PrepareError { kind: KIND, reason };
-        let found = place.found.ok_or_else(|| wrong("kimi was not found on the PATH".to_owned()))?;
+        let found = place.program("kimi").map_err(wrong)?;
         let setup = &spec.setup;
         let mut argv = found.argv.clone();
         argv.push("--output-format=stream-json".to_owned());

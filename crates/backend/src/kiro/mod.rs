@@ -137,7 +137,7 @@ impl Backend for Kiro {
 
     fn prepare(&self, spec: &RunSpec, place: &Place<'_>) -> Result<Drive, PrepareError> {
         let wrong = |reason: String| PrepareError { kind: KIND, reason };
-        let found = place.found.ok_or_else(|| wrong("kiro-cli was not found on the PATH".to_owned()))?;
+        let found = place.program("kiro-cli").map_err(wrong)?;
         let setup = &spec.setup;
         let launch = Launch::of(&spec.backend.options);
         let given = Given::to(spec, place, &launch);

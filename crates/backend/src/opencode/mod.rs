@@ -198,7 +198,7 @@ impl Backend for Opencode {
 
     fn prepare(&self, spec: &RunSpec, place: &Place<'_>) -> Result<Drive, PrepareError> {
         let wrong = |reason: String| PrepareError { kind: KIND, reason };
-        let found = place.found.ok_or_else(|| wrong("opencode was not found on the PATH".to_owned()))?;
+        let found = place.program("opencode").map_err(wrong)?;
         let setup = &spec.setup;
         let mut argv = found.argv.clone();
         argv.extend(["run", "--format=json", "--title=volery"].map(ToOwned::to_owned));

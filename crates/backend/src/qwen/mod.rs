@@ -213,7 +213,7 @@ impl Backend for Qwen {
 
     fn prepare(&self, spec: &RunSpec, place: &Place<'_>) -> Result<Drive, PrepareError> {
         let wrong = |reason: String| PrepareError { kind: KIND, reason };
-        let found = place.found.ok_or_else(|| wrong("qwen was not found on the PATH".to_owned()))?;
+        let found = place.program("qwen").map_err(wrong)?;
         let setup = &spec.setup;
         let capabilities = self.capabilities(&spec.backend.options);
         if let Some(reason) = capabilities.wrong_prompt(&spec.system_prompt, setup.prompt_mode) {
