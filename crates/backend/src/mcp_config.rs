@@ -41,6 +41,17 @@ pub fn only_these(spec: &RunSpec) -> Vec<String> {
     names.into_iter().map(|name| format!("--allowed-mcp-server-names={name}")).collect()
 }
 
+/// Adds to a server's entry which of its tools there are and how long a call may take, as programs of the same family read it.
+pub fn bounded(mut entry: Value, server: &McpServer) -> Value {
+    if let Some(tools) = &server.tools {
+        entry["includeTools"] = json!(tools);
+    }
+    if let Some(timeout_ms) = server.timeout_ms {
+        entry["timeout"] = json!(timeout_ms);
+    }
+    entry
+}
+
 /// Tells whether an agent may use a server of its own without a rule that says so, where nobody can be asked: who gave it
 /// to the agent meant it to be used, unless a level or rules about single tools of it say how far.
 pub fn is_meant(permission: &Permission, server: &str) -> bool {

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use domain::run::RunSpec;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::contract::ProjectProgram;
 use crate::plain_file;
@@ -238,6 +238,15 @@ pub(crate) fn plain_variables(directory: &str, home: Option<&Path>) -> Result<Ve
     Ok(names)
 }
 
+/// Has a program of Gemini's family leave variables out of files `.env`, beside those that its settings name already. Where
+/// they name any, those that it leaves out by itself no longer count, so they are named too.
+pub(crate) fn exclude_variables(settings: &mut Map<String, Value>, usual: &[&str], names: &[String]) {
+    let advanced = user::section(settings, "advanced");
+    let known = advanced.get("excludedEnvVars").and_then(Value::as_array).cloned().unwrap_or_default();
+    let added = usual.iter().copied().chain(names.iter().map(String::as_str)).map(Value::from);
+    advanced.insert("excludedEnvVars".to_owned(), known.into_iter().chain(added).collect());
+}
+
 /// Returns a directory and all above it, by its name and by where it really is: programs differ in which they follow.
 pub(crate) fn ancestors(directory: &str) -> Vec<PathBuf> {
     let named = Path::new(directory);
@@ -377,6 +386,25 @@ mod tests {
     fn a_place_in_a_cloud_may_be_the_host_of_a_stranger() {
         let text = "GOOGLE_CLOUD_PROJECT=birds\nGOOGLE_CLOUD_LOCATION=host.example/x\n";
         assert_eq!(strange_names(text), ["GOOGLE_CLOUD_LOCATION"]);
+    }
+
+    #[test]
+    fn variables_are_left_out_beside_those_that_are_already() {
+        let excluded = |settings: Value| {
+            let mut settings = settings.as_object().cloned().unwrap();
+            exclude_variables(&mut settings, &["USUAL"], &["STRANGE".to_owned()]);
+            Value::Object(settings)
+        };
+        let advanced = serde_json::json!({"advanced": {"excludedEnvVars": ["KNOWN"], "other": 1}});
+        assert_eq!(
+            excluded(advanced),
+            serde_json::json!({"advanced": {"excludedEnvVars": ["KNOWN", "USUAL", "STRANGE"], "other": 1}})
+        );
+        let wrong = serde_json::json!({"advanced": "all", "theme": "dark"});
+        assert_eq!(
+            excluded(wrong),
+            serde_json::json!({"advanced": {"excludedEnvVars": ["USUAL", "STRANGE"]}, "theme": "dark"})
+        );
     }
 
     #[test]

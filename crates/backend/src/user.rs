@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::plain_file;
 
@@ -75,6 +75,15 @@ pub fn files(folder: &Path, has_ending: impl Fn(&OsStr) -> bool) -> Vec<PathBuf>
         entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(&has_ending)).collect();
     all.sort();
     all
+}
+
+/// Returns a section of settings; an empty one takes the place of what is none.
+pub(crate) fn section<'a>(settings: &'a mut Map<String, Value>, name: &str) -> &'a mut Map<String, Value> {
+    let section = settings.entry(name).or_insert_with(|| Value::Object(Map::new()));
+    if !section.is_object() {
+        *section = Value::Object(Map::new());
+    }
+    section.as_object_mut().expect("it was made an object")
 }
 
 /// Returns the names of the entries of an object in settings.

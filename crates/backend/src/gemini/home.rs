@@ -90,20 +90,13 @@ fn users_settings(home: &Path) -> Map<String, Value> {
 }
 
 fn leave_out(variables: &PlainVariables, settings: &mut Map<String, Value>) {
-    if *variables == PlainVariables::Read {
-        return;
-    }
-    let advanced = section(settings, "advanced");
     match variables {
+        PlainVariables::Read => {}
         PlainVariables::Without(names) => {
-            let known =
-                advanced.get("excludedEnvVars").and_then(Value::as_array).cloned().unwrap_or_default();
-            let usual = versions::EXCLUDED_VARIABLES.map(Value::from);
-            let all = known.into_iter().chain(usual).chain(names.iter().cloned().map(Value::from));
-            advanced.insert("excludedEnvVars".to_owned(), all.collect());
+            project_settings::exclude_variables(settings, &versions::EXCLUDED_VARIABLES, names);
         }
-        PlainVariables::Read | PlainVariables::LeftOut => {
-            advanced.insert("ignoreLocalEnv".to_owned(), json!(true));
+        PlainVariables::LeftOut => {
+            user::section(settings, "advanced").insert("ignoreLocalEnv".to_owned(), json!(true));
         }
     }
 }
@@ -166,32 +159,18 @@ fn changed(
     }
     settings.insert("mcpServers".to_owned(), Value::Object(servers));
     if let Some(turns) = spec.setup.max_turns {
-        section(&mut settings, "model").insert("maxSessionTurns".to_owned(), json!(turns));
+        user::section(&mut settings, "model").insert("maxSessionTurns".to_owned(), json!(turns));
     }
     settings
 }
 
-fn section<'a>(settings: &'a mut Map<String, Value>, name: &str) -> &'a mut Map<String, Value> {
-    let section = settings.entry(name).or_insert_with(|| json!({}));
-    if !section.is_object() {
-        *section = json!({});
-    }
-    section.as_object_mut().expect("it was made an object")
-}
-
 fn entry(server: &McpServer) -> Value {
-    let mut entry = match &server.transport {
+    let entry = match &server.transport {
         Transport::Stdio { command, args, env } => json!({"command": command, "args": args, "env": env}),
         Transport::Http { url, headers } => json!({"httpUrl": url, "headers": headers}),
         Transport::Sse { url, headers } => json!({"url": url, "headers": headers}),
     };
-    if let Some(tools) = &server.tools {
-        entry["includeTools"] = json!(tools);
-    }
-    if let Some(timeout_ms) = server.timeout_ms {
-        entry["timeout"] = json!(timeout_ms);
-    }
-    entry
+    mcp_config::bounded(entry, server)
 }
 
 /// Returns what of the user's folder the run shares: everything but the settings.

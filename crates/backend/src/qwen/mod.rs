@@ -315,20 +315,15 @@ fn restrict(
     }
     let named = (user.value)(MACHINE_SETTINGS).map(PathBuf::from);
     let path = named.unwrap_or_else(|| PathBuf::from(OF_THE_MACHINE));
-    let mut settings = user::settings(&path).filter(Value::is_object).unwrap_or_else(|| json!({}));
+    let settings = user::settings(&path).unwrap_or_default();
+    let mut settings = settings.as_object().cloned().unwrap_or_default();
     if place.project_programs == ProjectPrograms::Off {
-        settings["disableAllHooks"] = json!(true);
+        settings.insert("disableAllHooks".to_owned(), json!(true));
     }
     if !variables.is_empty() {
-        if !settings["advanced"].is_object() {
-            settings["advanced"] = json!({});
-        }
-        let known = settings["advanced"]["excludedEnvVars"].as_array().cloned().unwrap_or_default();
-        let usual = versions::EXCLUDED_VARIABLES.map(Value::from);
-        let all = known.into_iter().chain(usual).chain(variables.into_iter().map(Value::from));
-        settings["advanced"]["excludedEnvVars"] = all.collect();
+        project_settings::exclude_variables(&mut settings, &versions::EXCLUDED_VARIABLES, &variables);
     }
-    drive.files.push(WorkFile::plain(MACHINE_FILE, settings.to_string()));
+    drive.files.push(WorkFile::plain(MACHINE_FILE, Value::Object(settings).to_string()));
     drive.set.push((MACHINE_SETTINGS.to_owned(), Setting::Plain(place.file(MACHINE_FILE))));
     Ok(())
 }
@@ -356,12 +351,7 @@ fn servers(spec: &RunSpec, place: &Place<'_>) -> Map<String, Value> {
     let mut all = mcp_config::servers(spec, place);
     for server in &spec.setup.mcp_servers {
         let entry = &mut all[&server.name];
-        if let Some(tools) = &server.tools {
-            entry["includeTools"] = json!(tools);
-        }
-        if let Some(timeout_ms) = server.timeout_ms {
-            entry["timeout"] = json!(timeout_ms);
-        }
+        *entry = mcp_config::bounded(entry.take(), server);
     }
     all
 }
