@@ -180,7 +180,7 @@ impl Backend for Claude {
 
     fn prepare(&self, spec: &RunSpec, place: &Place<'_>) -> Result<Drive, PrepareError> {
         let wrong = |reason: String| PrepareError { kind: self.name, reason };
-        let found = place.found.ok_or_else(|| wrong("claude was not found on the PATH".to_owned()))?;
+        let found = place.program("claude").map_err(wrong)?;
         let setup = &spec.setup;
         let mut argv = found.argv.clone();
         let fixed = ["-p", "--output-format=stream-json", "--input-format=stream-json", "--verbose"];

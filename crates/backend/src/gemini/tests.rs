@@ -286,8 +286,9 @@ fn variables_of_a_project_are_left_out_except_for_keys_and_models() {
     assert_eq!(settings_of_run(&project), Ok(None));
     std::fs::write(project.join(".env"), "GEMINI_API_KEY=k\nHTTPS_PROXY: http://x\n").unwrap();
     let settings = settings_of_run(&project).unwrap().unwrap();
-    let excluded = ["DEBUG", "DEBUG_MODE", "HTTPS_PROXY"];
-    assert_eq!(settings["advanced"], json!({ "excludedEnvVars": excluded }));
+    let excluded = settings["advanced"]["excludedEnvVars"].as_array().unwrap();
+    assert_eq!((excluded.first(), excluded.last()), (Some(&json!("DEBUG")), Some(&json!("HTTPS_PROXY"))));
+    assert_eq!(settings["advanced"]["ignoreLocalEnv"], Value::Null);
     let its_own = home.join("old.gemini");
     std::fs::create_dir_all(&its_own).unwrap();
     std::fs::write(its_own.join(".env"), "HTTPS_PROXY=http://x\n").unwrap();

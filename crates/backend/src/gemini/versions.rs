@@ -44,7 +44,8 @@ pub(super) const WOULD_ASK: &str = "requires user confirmation";
 pub(super) const UNKNOWN_SESSION: [&str; 2] = ["Error resuming session", "Invalid session identifier"];
 
 /// Variables that it leaves out of files `.env` if nobody says which.
-pub(super) const EXCLUDED_VARIABLES: [&str; 2] = ["DEBUG", "DEBUG_MODE"];
+pub(super) const EXCLUDED_VARIABLES: [&str; 4] =
+    ["DEBUG", "DEBUG_MODE", "GEMINI_CLI_IDE_SERVER_STDIO_ARGS", "GEMINI_CLI_IDE_SERVER_STDIO_COMMAND"];
 
 /// Exit codes that say more than that the run failed.
 pub(super) const EXIT_AUTHENTICATION: i32 = 41;
