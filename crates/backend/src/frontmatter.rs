@@ -1,14 +1,25 @@
 //! Whether the head of a project's file, as agents, commands and skills have one, says only what is known to be harmless.
 //! Nothing is understood of it: whatever is not plainly a key of the list counts as something else.
 
+/// What ends a line for some readers of YAML.
+const OTHER_BREAKS: [char; 4] = ['\r', '\u{85}', '\u{2028}', '\u{2029}'];
+
 /// Tells whether a text has no head, or one with no other keys, or whole lines, than these.
 pub(crate) fn is_plain(text: &str, keys: &[&str]) -> bool {
     let text = text.trim_start_matches('\u{feff}').trim_start();
     let Some(rest) = text.strip_prefix("---") else { return true };
+    let mut lines = rest.lines();
+    // What stands beside the opening belongs to the head for some.
+    if lines.next().is_some_and(|opening| !opening.trim().is_empty()) {
+        return false;
+    }
     let mut below_key = false;
-    for line in rest.lines().skip(1) {
+    for line in lines {
         if line.trim_end() == "---" || line.trim_end() == "..." {
             return true;
+        }
+        if line.contains(OTHER_BREAKS) {
+            return false;
         }
         if line.trim().is_empty() || line.starts_with('#') {
             continue;
@@ -44,6 +55,8 @@ mod tests {
         for head in [
             "hooks: {}",
             "name: a\nhooks : {}",
+            "name: a\rhooks: {}",
+            "# x\u{2028}hooks: {}",
             "\"name\": a",
             "{name: a, hooks: {}}",
             "? \"m\\\n  cp-servers\"\n: {}",
@@ -53,6 +66,11 @@ mod tests {
         ] {
             let end = if head == "name: a" { "" } else { "\n---\n" };
             assert!(!plain(&format!("---\n{head}{end}")), "{head}");
+        }
+        assert!(plain("--- \t\r\nname: a\n---\n"));
+        for opening in ["--- {hooks: {}}", "---hooks: {}", "----", "--- # hooks", "---\u{2028}hooks: {}"] {
+            assert!(!plain(&format!("{opening}\nname: a\n---\n")), "{opening}");
+            assert!(!plain(opening), "{opening}");
         }
     }
 }
