@@ -12,6 +12,11 @@ use crate::contract::Report;
 
 /// How many uses of tools are remembered while they go on.
 const CALLS_MAX: usize = 512;
+/// How much of them is kept, in bytes of memory: twice what one line can say.
+const BYTES_MAX: usize = 16 << 20;
+/// The longest id of one, and the longest name that outlives the rest of it.
+const ID_BYTES_MAX: usize = 1_000;
+const NAME_BYTES_MAX: usize = 200;
 /// How many files one use may touch for each to be asked about.
 const FILES_MAX: usize = 32;
 /// Where agents put the path of a file in what they give a tool.
@@ -21,6 +26,8 @@ const PATHS: [&str; 6] = ["file_path", "path", "filePath", "absolute_path", "abs
 #[derive(Debug)]
 pub(super) struct Calls {
     known: BTreeMap<String, Call>,
+    /// How many there were.
+    begun: u64,
     /// The MCP servers of the session, by which their tools are recognised.
     servers: Vec<String>,
     /// Some tool was used.
@@ -30,10 +37,15 @@ pub(super) struct Calls {
 /// One use of a tool, as far as it is known.
 #[derive(Debug, Clone, Default)]
 struct Call {
+    /// Its place in the order in which they began.
+    number: u64,
+    /// Not all that was told of it is known any more, so that nobody can judge it.
+    is_forgotten: bool,
     name: Option<String>,
     kind: Option<ToolKind>,
     title: String,
     input: Option<Value>,
+    input_bytes: usize,
     paths: Vec<String>,
     output: String,
     told: bool,
@@ -41,7 +53,7 @@ struct Call {
 
 impl Calls {
     pub(super) fn new(servers: Vec<String>) -> Self {
-        Self { known: BTreeMap::new(), servers, seen: false }
+        Self { known: BTreeMap::new(), begun: 0, servers, seen: false }
     }
 
     /// Takes what is told of a use: that it begins, what came of it.
@@ -49,10 +61,13 @@ impl Calls {
         self.seen = true;
         let id = update.tool_call_id.0.to_string();
         let status = update.fields.status;
-        if !self.known.contains_key(&id) && self.known.len() >= CALLS_MAX {
+        let is_new = !self.known.contains_key(&id);
+        if is_new && (self.known.len() >= CALLS_MAX || id.len() > ID_BYTES_MAX) {
             return Vec::new();
         }
-        let call = self.known.entry(id.clone()).or_default();
+        self.begun += u64::from(is_new);
+        let number = self.begun;
+        let call = self.known.entry(id.clone()).or_insert_with(|| Call { number, ..Call::default() });
         call.learn(update);
         let ended = matches!(status, Some(ToolCallStatus::Completed | ToolCallStatus::Failed));
         let mut reports = Vec::new();
@@ -62,7 +77,10 @@ impl Calls {
         if let Some(call) = ended.then(|| self.known.remove(&id)).flatten() {
             let ok = status == Some(ToolCallStatus::Completed);
             reports.push(Report::ToolReturned { id, ok, output: call.output });
+        } else if let Some(call) = self.known.get_mut(&id).filter(|call| call.is_forgotten) {
+            call.forget();
         }
+        self.make_room();
         reports
     }
 
@@ -70,9 +88,24 @@ impl Calls {
     pub(super) fn wanted(&mut self, update: ToolCallUpdate) -> (Vec<Report>, Vec<(String, Value)>) {
         let id = update.tool_call_id.0.to_string();
         let mut reports = self.take(update);
-        let Some(call) = self.known.get(&id).cloned() else { return (reports, Vec::new()) };
+        let known = self.known.get(&id).filter(|call| !call.is_forgotten);
+        let Some(call) = known.cloned() else { return (reports, Vec::new()) };
         reports.extend(self.tell(&id));
         (reports, call.parts(&self.servers))
+    }
+
+    /// Returns how much memory is taken by what is kept.
+    pub(super) fn bytes(&self) -> usize {
+        self.known.iter().map(|(id, call)| id.len() + call.bytes()).sum()
+    }
+
+    /// Forgets the oldest uses until what is kept has room.
+    fn make_room(&mut self) {
+        while self.bytes() > BYTES_MAX {
+            let kept = self.known.values_mut().filter(|call| !call.is_forgotten);
+            let Some(oldest) = kept.min_by_key(|call| call.number) else { return };
+            oldest.forget();
+        }
     }
 
     /// Reports a use once.
@@ -97,7 +130,7 @@ impl Call {
         }
         let whole = |input: &Value| input.as_object().is_some_and(|object| !object.is_empty());
         if let Some(input) = fields.raw_input.filter(whole) {
-            self.input = Some(input);
+            self.put_in(input);
         }
         for location in fields.locations.into_iter().flatten() {
             self.touch(location.path.display().to_string());
@@ -121,8 +154,26 @@ impl Call {
             self.output = if text.is_empty() { raw.unwrap_or_default() } else { text };
         } else if self.input.is_none() {
             // Some show the input as a text before they tell it.
-            self.input = serde_json::from_str(&text).ok().filter(whole);
+            serde_json::from_str(&text).ok().filter(whole).into_iter().for_each(|input| self.put_in(input));
         }
+    }
+
+    fn put_in(&mut self, input: Value) {
+        self.input_bytes = weight(&input);
+        self.input = Some(input);
+    }
+
+    /// Returns how much memory is taken by what was told.
+    fn bytes(&self) -> usize {
+        let texts = self.name.iter().chain([&self.title]).chain(&self.paths);
+        texts.map(String::len).sum::<usize>() + self.input_bytes
+    }
+
+    /// Keeps only what it takes to tell the end.
+    fn forget(&mut self) {
+        let name = self.name.take().filter(|name| name.len() <= NAME_BYTES_MAX);
+        let Self { number, kind, told, .. } = *self;
+        *self = Self { number, kind, told, name, is_forgotten: true, ..Self::default() };
     }
 
     fn touch(&mut self, path: String) {
@@ -171,6 +222,19 @@ impl Call {
             .map(|path| (tool.clone(), json!({"file_path": path, "title": self.title})))
             .collect()
     }
+}
+
+/// Returns how much memory a value takes: one of many small parts takes far more than its text.
+fn weight(value: &Value) -> usize {
+    let inner = match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(weight).sum(),
+        Value::Object(members) => {
+            members.iter().map(|(key, value)| size_of::<String>() + key.len() + weight(value)).sum()
+        }
+    };
+    size_of::<Value>() + inner
 }
 
 /// Tells whether one use touches more files than people can be asked about.

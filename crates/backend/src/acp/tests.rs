@@ -10,6 +10,7 @@ use domain::setup::{Context, PromptMode};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use super::calls::Calls;
 use super::{Acp, KNOWN};
 use crate::contract::{
     Answer, Ask, Backend, Conclusion, Decision, Drive, Exit, Feed, Place, ProcessDrive, Reader, Report,
@@ -606,6 +607,50 @@ fn a_tool_is_told_when_its_input_is_known_and_once() {
     let done = json!({"sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "failed", "rawOutput": "no"});
     let returned = Report::ToolReturned { id: "c".to_owned(), ok: false, output: "no".to_owned() };
     assert_eq!(talk.hear(&update(&done)), [returned]);
+}
+
+#[test]
+fn uses_of_tools_that_are_too_large_to_be_kept_are_denied_and_not_judged_by_half() {
+    let mut talk = Talk::begun(&spec("acp-kimi"));
+    let begins = |id: &str, bytes: usize| {
+        let input = json!({"command": "x".repeat(bytes)});
+        update(&json!({"sessionUpdate": "tool_call", "toolCallId": id, "title": "Bash", "kind": "execute",
+            "rawInput": input}))
+    };
+    for id in ["a", "b", "c"] {
+        assert_eq!(talk.hear(&begins(id, 7 << 20)).len(), 1);
+    }
+    let reports = talk.hear(&asks(7, &json!({"toolCallId": "a"})));
+    assert_eq!(asked(&reports), []);
+    assert_eq!(talk.written.last().unwrap()["result"]["outcome"]["optionId"], "no");
+    let reports = talk.hear(&asks(8, &json!({"toolCallId": "c"})));
+    assert_eq!(asked(&reports)[0].input["command"].as_str().unwrap().len(), 7 << 20);
+    assert_eq!(talk.hear(&begins("a", 1)), [], "what is forgotten is not told again");
+    assert_eq!(asked(&talk.hear(&asks(9, &json!({"toolCallId": "a"})))), []);
+    let done = json!({"sessionUpdate": "tool_call_update", "toolCallId": "a", "status": "completed", "rawOutput": "yes"});
+    let returned = Report::ToolReturned { id: "a".to_owned(), ok: true, output: "yes".to_owned() };
+    assert_eq!(talk.hear(&update(&done)), [returned]);
+}
+
+#[test]
+fn what_is_kept_of_the_uses_of_tools_is_bounded_in_bytes() {
+    let mut calls = Calls::new(Vec::new());
+    let long = "x".repeat(1 << 20);
+    let zeros = vec![0; 100_000];
+    for number in 0..40 {
+        let call = match number % 4 {
+            0 => json!({"toolCallId": format!("{number}"), "rawInput": {"a": long}}),
+            1 => json!({"toolCallId": format!("{number}"), "title": long}),
+            2 => json!({"toolCallId": format!("{number}"), "locations": [{"path": long}]}),
+            _ => json!({"toolCallId": format!("{number}"), "rawInput": {"a": zeros}}),
+        };
+        calls.take(serde_json::from_value(call).unwrap());
+        assert!(calls.bytes() <= 16 << 20, "{number}: {}", calls.bytes());
+    }
+    assert!(calls.bytes() > 8 << 20, "{}", calls.bytes());
+    let named = json!({"toolCallId": long, "rawInput": {"a": 1}});
+    let (_, parts) = calls.wanted(serde_json::from_value(named).unwrap());
+    assert_eq!(parts, []);
 }
 
 #[test]
