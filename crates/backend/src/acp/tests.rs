@@ -269,6 +269,18 @@ fn servers_of_the_settings_are_kept_away_as_the_vendor_can() {
     assert!(extensions.as_object().unwrap().values().all(|extension| extension["type"] == "platform"));
 }
 
+#[test]
+fn opencode_shares_nothing_whatever_its_user_or_a_project_says() {
+    let home = tempfile::tempdir().unwrap();
+    for tools in [None, Some(Vec::new()), Some(vec!["read".to_owned()])] {
+        let mut spec = spec("acp-opencode");
+        spec.setup.tools = tools.clone();
+        let drive = adapted(&spec, home.path()).unwrap();
+        let config: Value = serde_json::from_str(set(&drive, "OPENCODE_CONFIG_CONTENT")).unwrap();
+        assert_eq!(config["share"], "disabled", "{tools:?}");
+    }
+}
+
 /// Returns what an agent is told beside the protocol: arguments, variables, files, and what its session carries.
 fn told_beside(kind: &str) -> Value {
     let home = tempfile::tempdir().unwrap();

@@ -30,8 +30,10 @@ const KIND: &str = "opencode";
 const SYSTEM_FILE: &str = "system.md";
 /// The variable with the last layer of settings.
 pub(crate) const CONFIG: &str = "OPENCODE_CONFIG_CONTENT";
-/// The settings of a process that speaks ACP, since it asks about nothing by itself.
-pub(crate) const ASKING: &str = r#"{"mcp":{},"permission":{"edit":"ask","bash":"ask","webfetch":"ask"}}"#;
+/// The settings of a process that speaks ACP, since it asks about nothing by itself. Nothing is published, whatever its user
+/// or a project says.
+pub(crate) const ASKING: &str =
+    r#"{"share":"disabled","mcp":{},"permission":{"edit":"ask","bash":"ask","webfetch":"ask"}}"#;
 /// Variables that leave the directory's own instructions out.
 pub(crate) const WITHOUT_CONTEXT: [(&str, &str); 2] =
     [("OPENCODE_DISABLE_PROJECT_CONFIG", "1"), ("OPENCODE_DISABLE_CLAUDE_CODE_PROMPT", "1")];
@@ -232,7 +234,10 @@ pub(crate) fn asking_with_only(tools: &[String]) -> String {
     let mut denied = permission::Decisions::default();
     denied.keep_only(tools);
     let (all, denied) = (permission::asking_with_only(tools).to_json(), denied.to_json());
-    format!("{{\"mcp\":{{}},\"permission\":{all},\"agent\":{{\"build\":{{\"permission\":{denied}}}}}}}")
+    format!(
+        "{{\"share\":\"disabled\",\"mcp\":{{}},\"permission\":{all},\
+         \"agent\":{{\"build\":{{\"permission\":{denied}}}}}}}"
+    )
 }
 
 /// Turns off every server that the program would find by itself: it reads several layers of settings and mixes them, and ours are the last.

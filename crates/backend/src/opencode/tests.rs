@@ -204,6 +204,7 @@ fn the_system_prompt_is_added_or_takes_the_place_of_its_own() {
     assert_eq!(appended.feed, Feed::Whole(b"do it".to_vec()));
     let value = config(&appended);
     assert_eq!(value["instructions"], json!(["/w/system.md"]));
+    assert_eq!(value["share"], "disabled");
     let replaced = drive(|spec| {
         spec.setup.prompt_mode = PromptMode::Replace;
         spec.setup.context = Context::None;
