@@ -145,6 +145,13 @@ pub trait Backend: Sync {
         Ok(())
     }
 
+    /// Looks through the work tree of a process that is about to start, or is shown as if it were, for what the program must
+    /// be told of it, and returns a sentence for each thing that it cannot be told. May take seconds, so a list does
+    /// without.
+    fn look_through(&self, _spec: &RunSpec, _drive: &mut ProcessDrive) -> Result<Vec<String>, PrepareError> {
+        Ok(Vec::new())
+    }
+
     /// Names what the program would execute, or whom it would send its user's keys to, because files in these folders of a
     /// project say so.
     fn project_programs(&self, _folders: &[&Path]) -> Vec<ProjectProgram> {

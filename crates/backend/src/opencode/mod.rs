@@ -24,7 +24,7 @@ use crate::program::Program;
 use crate::project_settings::{self, Keys, ProjectSettings};
 use crate::user::{self, User};
 use crate::worded_schema;
-use permission::mcp_key;
+use permission::{Decisions, mcp_key};
 
 const KIND: &str = "opencode";
 const SYSTEM_FILE: &str = "system.md";
@@ -189,13 +189,18 @@ impl Backend for Opencode {
         user: &User<'_>,
     ) -> Result<(), PrepareError> {
         let wrong = |reason| PrepareError { kind: KIND, reason };
-        if permission::may_edit(&spec.setup.permission) {
-            let outward = outward::denied(spec).map_err(wrong)?;
-            for (_, setting) in drive.set.iter_mut().filter(|(name, _)| name == CONFIG) {
-                *setting = Setting::Plain(settings(spec, place, &outward).0);
-            }
-        }
         without_others(spec, drive, place, user).map_err(wrong)
+    }
+
+    fn look_through(&self, spec: &RunSpec, drive: &mut ProcessDrive) -> Result<Vec<String>, PrepareError> {
+        if !permission::may_edit(&spec.setup.permission) {
+            return Ok(Vec::new());
+        }
+        let denied = outward::look(spec, outward::BOUNDS);
+        let outward::Denied { patterns, gap } =
+            denied.map_err(|reason| PrepareError { kind: KIND, reason })?;
+        deny_edits(spec, drive, &patterns);
+        Ok(gap.into_iter().map(|gap| format!("permission: {gap}: what they lead to may be edited")).collect())
     }
 
     fn prepare(&self, spec: &RunSpec, place: &Place<'_>) -> Result<Drive, PrepareError> {
@@ -210,7 +215,7 @@ impl Backend for Opencode {
         argv.extend(spec.session.iter().map(|session| format!("--session={}", session.as_str())));
         argv.extend(spec.fork.then(|| "--fork".to_owned()));
         argv.extend(permitted_args(&setup.extra_args, EXTRA_ARGS).map_err(wrong)?);
-        let (config, files) = settings(spec, place, &[]);
+        let (config, files) = settings(spec, place);
         let plain = |name: &str, value: &str| (name.to_owned(), Setting::Plain(value.to_owned()));
         let mut set = vec![plain(CONFIG, &config), plain("OPENCODE_DISABLE_AUTOUPDATE", "1")];
         if setup.context == Context::None {
@@ -317,14 +322,9 @@ fn agent_name(spec: &RunSpec) -> String {
     format!("volery-{}", spec.id)
 }
 
-/// Returns the configuration of a run, in which edits of what leads outward are denied, and its files: values that must
-/// not stand in the environment stand there.
-fn settings(spec: &RunSpec, place: &Place<'_>, outward: &[String]) -> (String, Vec<WorkFile>) {
+/// Returns what a run may do.
+fn decisions(spec: &RunSpec) -> Decisions {
     let setup = &spec.setup;
-    let mut files = Vec::new();
-    if !spec.system_prompt.trim().is_empty() {
-        files.push(WorkFile::plain(SYSTEM_FILE, spec.system_prompt.as_str()));
-    }
     let root = user::upward(&spec.directory, &spec.project).last().copied().unwrap_or(Path::new(""));
     let folder = Path::new(&spec.directory).strip_prefix(root).unwrap_or(Path::new("")).display().to_string();
     let folder = if folder.is_empty() { String::new() } else { format!("{folder}/") };
@@ -335,8 +335,30 @@ fn settings(spec: &RunSpec, place: &Place<'_>, outward: &[String]) -> (String, V
     if spec.delegates != Delegates::Nobody {
         decisions.make(&mcp_key(OWN_SERVER, None), "*", "allow");
     }
-    outward.iter().for_each(|pattern| decisions.make("edit", pattern, "deny"));
-    let decisions = decisions.to_json();
+    decisions
+}
+
+/// Denies edits in settings that are made, by putting other decisions in the place of all that stand there.
+fn deny_edits(spec: &RunSpec, drive: &mut ProcessDrive, patterns: &[String]) {
+    let made = decisions(spec);
+    let mut fewer = decisions(spec);
+    patterns.iter().for_each(|pattern| fewer.make("edit", pattern, "deny"));
+    let said = |decisions: &Decisions| format!("\"permission\":{}", decisions.to_json());
+    for (name, setting) in &mut drive.set {
+        if let (CONFIG, Setting::Plain(config)) = (name.as_str(), setting) {
+            *config = config.replace(&said(&made), &said(&fewer));
+        }
+    }
+}
+
+/// Returns the configuration of a run, and its files: values that must not stand in the environment stand there.
+fn settings(spec: &RunSpec, place: &Place<'_>) -> (String, Vec<WorkFile>) {
+    let setup = &spec.setup;
+    let mut files = Vec::new();
+    if !spec.system_prompt.trim().is_empty() {
+        files.push(WorkFile::plain(SYSTEM_FILE, spec.system_prompt.as_str()));
+    }
+    let decisions = decisions(spec).to_json();
     let system = format!("{{file:{}}}", place.file(SYSTEM_FILE));
     let has_system = !spec.system_prompt.trim().is_empty();
     let (prompt, instructions) = match setup.prompt_mode {

@@ -1,5 +1,6 @@
 //! Streams as opencode writes them, whole, cut and wrong, and permissions in its words.
 
+use domain::permission::Unenforceable;
 use domain::run::{AgentEnd, Cost, CostBasis, Failure, ModelError, Stream as Pipe, Usage};
 use serde_json::{Value, json};
 
@@ -323,12 +324,17 @@ fn edits_through_links_that_lead_out_of_the_work_tree_are_denied() {
         let place = sample::place(Some(&found));
         let mut drive = sample::drive_in(&Opencode, &place, spec).unwrap();
         Opencode.adapt(spec, &mut drive, &place, &user).unwrap();
+        let listed = config(&drive);
+        assert_eq!(listed["permission"]["edit"], "allow", "a list does not look through the tree");
+        assert_eq!(Opencode.look_through(spec, &mut drive).unwrap(), [""; 0]);
         let value = config(&drive);
+        assert_eq!(value["mcp"], listed["mcp"]);
         assert_eq!(value["agent"][format!("volery-{}", spec.id)]["permission"], value["permission"]);
         value["permission"]["edit"].clone()
     };
     let bare = project.strip_prefix("/").unwrap().display().to_string();
     let mut expected = serde_json::Map::from_iter([("*".to_owned(), json!("allow"))]);
+    expected.extend([".git", "*/.git", ".git/*", "*/.git/*"].map(|name| (name.to_owned(), json!("deny"))));
     for link in ["deep/er/link", "dangling", "inside", "alias"] {
         for name in [link.to_owned(), format!("{bare}/{link}")] {
             expected.extend([(format!("{name}/*"), json!("deny")), (name, json!("deny"))]);
@@ -337,6 +343,86 @@ fn edits_through_links_that_lead_out_of_the_work_tree_are_denied() {
     assert_eq!(edits(&spec), Value::Object(expected));
     spec.setup.permission = permission(r#"{"level": "yolo"}"#);
     assert_eq!(edits(&spec), json!("allow"));
+}
+
+/// Returns a run in a folder of its own, in which `count` links lead out and stand beside each other.
+fn run_with_links(place: &Path, count: usize) -> RunSpec {
+    let project = place.canonicalize().unwrap().join("project");
+    std::fs::create_dir(&project).unwrap();
+    (0..count)
+        .for_each(|number| std::os::unix::fs::symlink("/", project.join(format!("link-{number}"))).unwrap());
+    let mut spec = sample::spec("opencode");
+    (spec.directory, spec.project) = (project.display().to_string(), project.display().to_string());
+    spec.setup.permission = permission(r#"{"level": "safe-edit"}"#);
+    spec
+}
+
+#[test]
+fn what_git_keeps_for_itself_is_denied_and_not_looked_through() {
+    let place = tempfile::tempdir().unwrap();
+    let spec = run_with_links(place.path(), 0);
+    let project = Path::new(&spec.directory);
+    std::fs::create_dir_all(project.join("deep/.git/objects/aa")).unwrap();
+    std::fs::write(project.join("deep/.git/objects/aa/bird"), "").unwrap();
+    for (target, name) in [
+        ("/", "deep/.git/objects/out"),
+        ("deep/.git/objects/aa/bird", "annexed"),
+        ("deep/.git/objects", "objects"),
+        ("deep", "by-name"),
+    ] {
+        std::os::unix::fs::symlink(target, project.join(name)).unwrap();
+    }
+    // Seen are deep, what is within it, and the three links of the project.
+    let bounds = outward::Bounds { entries: 5, ..outward::BOUNDS };
+    let denied = outward::look(&spec, bounds).unwrap().patterns;
+    let bare = project.strip_prefix("/").unwrap().display();
+    let objects = format!("{bare}/objects");
+    let names = [".git", "*/.git", ".git/*", "*/.git/*", "objects/*", "objects"];
+    let names = names.into_iter().map(ToOwned::to_owned).chain([format!("{objects}/*"), objects.clone()]);
+    assert_eq!(denied, names.collect::<Vec<_>>());
+}
+
+#[test]
+fn too_many_links_and_too_many_files_are_refused_with_what_can_be_done() {
+    let place = tempfile::tempdir().unwrap();
+    let mut spec = run_with_links(place.path(), 20);
+    let few = outward::Bounds { entries: 20, bytes: 56 << 10 };
+    assert_eq!(outward::look(&spec, few).unwrap().patterns.len(), 4 + 20 * 4);
+    let cases = [
+        (outward::Bounds { entries: 19, ..few }, "has more than 19 files and folders"),
+        (outward::Bounds { bytes: 1_000, ..few }, "20 symbolic links lead out of"),
+    ];
+    for (bounds, reason) in cases {
+        spec.setup.unenforceable = Unenforceable::Refuse;
+        let refused = outward::look(&spec, bounds).unwrap_err();
+        for part in [reason, "permission: read-only", "isolation: worktree", "unenforceable: warn"] {
+            assert!(refused.contains(part), "{part}: {refused}");
+        }
+        spec.setup.unenforceable = Unenforceable::Warn;
+        let denied = outward::look(&spec, bounds).unwrap();
+        assert!(denied.gap.unwrap().contains(reason));
+        assert!(denied.patterns.len() < 4 + 20 * 4, "{reason}");
+    }
+    spec.setup.permission = Permission::default();
+    spec.setup.unenforceable = Unenforceable::Refuse;
+    assert!(outward::look(&spec, cases[0].0).is_ok(), "who demands nothing is not refused");
+}
+
+#[test]
+fn as_many_links_as_are_denied_fit_into_a_variable() {
+    // One with its value, as Linux takes it.
+    const VARIABLE_BYTES_MAX: usize = 128 << 10;
+    let place = tempfile::tempdir().unwrap();
+    let mut spec = run_with_links(place.path(), 2_000);
+    spec.setup.unenforceable = Unenforceable::Warn;
+    let found = sample::found(&["/bin/opencode"]);
+    let mut drive = sample::drive_in(&Opencode, &sample::place(Some(&found)), &spec).unwrap();
+    let told = Opencode.look_through(&spec, &mut drive).unwrap();
+    assert!(told[0].starts_with("permission: 2000 symbolic links lead out of"), "{told:?}");
+    let denied = config(&drive)["permission"]["edit"].as_object().unwrap().len();
+    assert!(denied > 4 * 300, "{denied}");
+    let Some((name, Setting::Plain(value))) = drive.set.first() else { panic!("{:?}", drive.set) };
+    assert!(name.len() + value.len() < VARIABLE_BYTES_MAX - (8 << 10), "{}", value.len());
 }
 
 #[test]

@@ -62,12 +62,14 @@ impl Engine {
                 // What refuses a run is why the agent is blocked.
                 warnings.extend(programs.weigh(&backend, &[]).unwrap_or_default());
                 let invocation = self.invocation(&catalogue, &agent, &backend, &directory);
-                invocation.unwrap_or_else(|error| {
-                    let told = error.to_string();
-                    // It may be why the agent is blocked.
-                    warnings.extend((standing.problem.as_ref() != Some(&told)).then_some(told));
-                    None
-                })
+                let (view, told) = match invocation {
+                    Ok(Some((view, told))) => (Some(view), told),
+                    Ok(None) => (None, Vec::new()),
+                    Err(error) => (None, vec![error.to_string()]),
+                };
+                // It may be why the agent is blocked.
+                warnings.extend(told.into_iter().filter(|told| standing.problem.as_ref() != Some(told)));
+                view
             }
             Ok(_) | Err(_) => None,
         };
@@ -104,17 +106,21 @@ impl Engine {
         Ok(Some(Driven { driver, spec, found, drive }))
     }
 
+    /// Returns how a run would be started, and what it would warn about.
     fn invocation(
         &self,
         catalogue: &Catalogue,
         agent: &Agent,
         backend: &BackendSpec,
         directory: &str,
-    ) -> Result<Option<InvocationView>, AppError> {
+    ) -> Result<Option<(InvocationView, Vec<String>)>, AppError> {
         let Some(driven) = self.drive(catalogue, agent, backend, directory)? else { return Ok(None) };
-        let Driven { spec, drive, .. } = fitted(driven)?;
+        let Driven { driver, spec, drive, .. } = fitted(driven)?;
+        let mut told = Vec::new();
         let view = match drive {
-            Drive::Process(process) => {
+            Drive::Process(mut process) => {
+                let looked = driver.look_through(&spec, &mut process);
+                told = looked.map_err(|error| AppError::usage(error.to_string()))?;
                 let set = process.set.into_iter().map(|(name, setting)| match setting {
                     Setting::Plain(value) => format!("{name}={value}"),
                     Setting::From(other) => format!("{name}=${{{other}}}"),
@@ -137,7 +143,7 @@ impl Engine {
             }
             Drive::Loop(_) => InvocationView::Loop,
         };
-        Ok(Some(view))
+        Ok(Some((view, told)))
     }
 
     /// Plans a run that is never started.

@@ -43,7 +43,15 @@ impl Desk {
         }
     }
 
-    async fn begin_process(&mut self, drive: ProcessDrive) -> Result<(), StoreError> {
+    async fn begin_process(&mut self, mut drive: ProcessDrive) -> Result<(), StoreError> {
+        match look_through(&self.attempt, &mut drive) {
+            Err(reason) => return self.give_up(reason).await,
+            Ok(sentences) => {
+                for message in sentences {
+                    self.append(Event::Warned { message })?;
+                }
+            }
+        }
         self.secrets.extend(agent::secrets(&self.attempt, Some(&drive)));
         self.log.redact_with(Redactor::new(self.secrets.clone()));
         let directory = self.works_in();
@@ -197,6 +205,11 @@ pub(super) fn prepare(dir: &RunDir, attempt: &RunSpec, session_used: Option<Usag
         backend.adapt(attempt, drive, &place, &user).map_err(|error| error.to_string())?;
     }
     Ok(prepared)
+}
+
+/// Has the backend of an attempt look through its work tree.
+fn look_through(attempt: &RunSpec, drive: &mut ProcessDrive) -> Result<Vec<String>, String> {
+    backend_of(attempt)?.look_through(attempt, drive).map_err(|error| error.to_string())
 }
 
 /// Returns a text about a run as others may read it: what the run has of keys is masked.
