@@ -222,7 +222,7 @@ fn others(spec: &RunSpec, user: &User<'_>) -> Vec<String> {
     let mut folders: Vec<PathBuf> = Vec::new();
     folders.extend(user.folder("XDG_CONFIG_HOME", ".config").map(|folder| folder.join("opencode")));
     folders.extend(user.folder("OPENCODE_CONFIG_DIR", ".opencode"));
-    for folder in folders_of(spec) {
+    for folder in folders_of(spec, user) {
         folders.extend([folder.join(".opencode"), folder]);
     }
     let files = folders.iter().flat_map(|folder| FILES.map(|file| folder.join(file)));

@@ -1,5 +1,6 @@
 //! What opencode finds in a project: settings, plug-ins and tools, and how far up it looks for them.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use domain::run::RunSpec;
@@ -73,7 +74,7 @@ fn sends(settings: &Value) -> Option<String> {
 /// Refuses what stands above the project and is not its user's, where the program looks for it: no trust covers that.
 pub(super) fn check_above(spec: &RunSpec, user: &User<'_>) -> Result<(), String> {
     let within = user::upward(&spec.directory, &spec.project);
-    let above = folders_of(spec).into_iter().filter(|folder| !within.contains(&folder.as_path()));
+    let above = folders_of(spec, user).into_iter().filter(|folder| !within.contains(&folder.as_path()));
     for folder in above.filter(|folder| !project_settings::is_home(folder, user.home)) {
         if let Some(program) = programs_of_project(&[&folder]).first() {
             return Err(format!(
@@ -86,10 +87,44 @@ pub(super) fn check_above(spec: &RunSpec, user: &User<'_>) -> Result<(), String>
     Ok(())
 }
 
-/// Returns the folders in which the program looks for settings of a project: outside of a git work tree all above.
-pub(super) fn folders_of(spec: &RunSpec) -> Vec<PathBuf> {
-    if !user::is_in_work_tree(&spec.directory) {
+/// Returns the folders in which the program may look for settings of a project: to the root of the work tree, which it asks
+/// git for. Where git gives no answer it looks at all above.
+pub(super) fn folders_of(spec: &RunSpec, user: &User<'_>) -> Vec<PathBuf> {
+    if !is_bounded(&spec.directory, user) {
         return project_settings::ancestors(&spec.directory);
     }
     user::upward(&spec.directory, &spec.project).into_iter().map(Path::to_owned).collect()
+}
+
+/// Tells whether git surely takes the nearest folder with a `.git` for the root. It is not asked: it may be told otherwise
+/// by an environment that is not the program's.
+fn is_bounded(directory: &str, user: &User<'_>) -> bool {
+    let has_some = |folder: &&Path| folder.join(".git").symlink_metadata().is_ok();
+    let Some(root) = Path::new(directory).ancestors().find(has_some) else { return false };
+    user::repository(root)
+        .is_some_and(|repository| is_own(root, &repository) && names_no_root(&repository) && has_git(user))
+}
+
+/// Git refuses what belongs to somebody else.
+fn is_own(root: &Path, repository: &Path) -> bool {
+    let own = rustix::process::geteuid().as_raw();
+    let is_own = |path: &Path| path.symlink_metadata().is_ok_and(|found| found.uid() == own);
+    is_own(root) && is_own(&root.join(".git")) && is_own(repository)
+}
+
+/// Tells whether the settings of a repository leave it at that: they may name another root, or other settings that do.
+fn names_no_root(repository: &Path) -> bool {
+    let common = user::text(&repository.join("commondir"));
+    let common = common.map_or_else(|| repository.to_owned(), |path| repository.join(path.trim()));
+    let Ok(settings) = user::look_text(&common.join("config")) else { return false };
+    let settings = settings.unwrap_or_default().to_ascii_lowercase();
+    // A submodule names its own place.
+    let is_submodule = common.components().any(|part| part.as_os_str() == "modules");
+    let names = settings.contains("worktree") && !is_submodule;
+    !names && !settings.contains("[include") && !settings.contains("worktreeconfig")
+}
+
+fn has_git(user: &User<'_>) -> bool {
+    let path = (user.value)("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join("git").is_file())
 }

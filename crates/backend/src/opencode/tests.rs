@@ -425,6 +425,14 @@ fn as_many_links_as_are_denied_fit_into_a_variable() {
     assert!(name.len() + value.len() < VARIABLE_BYTES_MAX - (8 << 10), "{}", value.len());
 }
 
+/// Makes a repository of a folder.
+fn make_repository(folder: &Path) {
+    for part in ["objects", "refs"] {
+        std::fs::create_dir_all(folder.join(part)).unwrap();
+    }
+    std::fs::write(folder.join("HEAD"), "ref: refs/heads/main\n").unwrap();
+}
+
 #[test]
 fn outside_of_a_work_tree_what_stands_above_the_project_is_looked_at_too() {
     let place = tempfile::tempdir().unwrap();
@@ -435,7 +443,9 @@ fn outside_of_a_work_tree_what_stands_above_the_project_is_looked_at_too() {
     spec.directory = project.display().to_string();
     spec.project = spec.directory.clone();
     let home = above.join("home");
-    let user = User { home: Some(&home), value: &|_| None };
+    std::fs::write(home.join("git"), "").unwrap();
+    let path = |name: &str| (name == "PATH").then(|| home.clone().into_os_string());
+    let user = User { home: Some(&home), value: &path };
     let servers = r#"{"mcp": {"strange": {}}}"#;
     std::fs::write(above.join("opencode.json"), servers).unwrap();
     std::fs::write(home.join("opencode.json"), r#"{"plugin": ["users-own"]}"#).unwrap();
@@ -443,9 +453,47 @@ fn outside_of_a_work_tree_what_stands_above_the_project_is_looked_at_too() {
     assert!(others(&spec, &user).contains(&"strange".to_owned()));
     std::fs::write(above.join("opencode.json"), r#"{"plugin": ["bird"]}"#).unwrap();
     assert!(check_above(&spec, &user).unwrap_err().contains("bird"));
-    for part in ["objects", "refs"] {
-        std::fs::create_dir_all(project.join(".git").join(part)).unwrap();
-    }
-    std::fs::write(project.join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
+    make_repository(&project.join(".git"));
     assert_eq!(check_above(&spec, &user), Ok(()));
+}
+
+#[test]
+fn where_git_may_not_say_what_the_work_tree_is_all_above_it_is_looked_at() {
+    let place = tempfile::tempdir().unwrap();
+    let above = place.path().canonicalize().unwrap();
+    let project = above.join("bird");
+    let inner = project.join("inner");
+    std::fs::create_dir_all(&inner).unwrap();
+    std::fs::write(above.join("git"), "").unwrap();
+    std::fs::write(above.join("opencode.json"), r#"{"plugin": ["strange"]}"#).unwrap();
+    make_repository(&project.join(".git"));
+    let path = |name: &str| (name == "PATH").then(|| above.clone().into_os_string());
+    let refused = |value: &dyn Fn(&str) -> Option<std::ffi::OsString>| {
+        let mut spec = sample::spec("opencode");
+        (spec.directory, spec.project) = (inner.display().to_string(), project.display().to_string());
+        check_above(&spec, &User { home: None, value }).is_err()
+    };
+    assert!(!refused(&path));
+    assert!(refused(&|_| None), "without git nobody tells");
+    let config = project.join(".git/config");
+    for (settings, expected) in [
+        ("[core]\n\tbare = false\n", false),
+        ("[core]\n\tworktree = /elsewhere\n", true),
+        ("[Include]\n\tpath = more\n", true),
+    ] {
+        std::fs::write(&config, settings).unwrap();
+        assert_eq!(refused(&path), expected, "{settings}");
+    }
+    std::fs::remove_file(&config).unwrap();
+    std::fs::write(inner.join(".git"), "gitdir: ../nowhere\n").unwrap();
+    assert!(refused(&path), "git gives up at what leads nowhere");
+    let module = project.join(".git/modules/inner");
+    make_repository(&module);
+    std::fs::write(module.join("config"), "[core]\n\tworktree = ../../../inner\n").unwrap();
+    std::fs::write(inner.join(".git"), "gitdir: ../.git/modules/inner\n").unwrap();
+    assert!(!refused(&path), "a submodule is its own work tree");
+    if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::chown(&module, Some(12_345), None).unwrap();
+        assert!(refused(&path), "git refuses what belongs to somebody else");
+    }
 }
