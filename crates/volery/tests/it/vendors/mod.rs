@@ -25,6 +25,7 @@ mod seat;
 mod set_up;
 mod stand_ins;
 mod untrusted_project;
+mod within_the_tree;
 
 macro_rules! vendors {
     ($($vendor:ident: $name:literal),+ $(,)?) => {
