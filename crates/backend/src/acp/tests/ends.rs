@@ -1,0 +1,276 @@
+//! How a turn ends, and what it used.
+
+use domain::run::{AgentEnd, Cost, CostBasis, Failure, LimitName, ModelError, Stream, Usage};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::{Talk, asks, ends, hello, says, spec, update};
+use crate::acp::KNOWN;
+use crate::contract::{Answer, Conclusion, Decision, Report};
+
+#[test]
+fn turns_that_are_used_up_are_told_in_an_error_or_in_a_message() {
+    let over = AgentEnd::OverBudget(LimitName::Turns);
+    let mut talk = Talk::begun(&spec("acp-claude"));
+    talk.hear(&says("Half of it."));
+    let error = json!({"code": -32603, "message": "Internal error: Reached maximum number of turns (3)"});
+    talk.hear(&json!({"jsonrpc": "2.0", "id": 4, "error": error}));
+    let Conclusion { end, answer, .. } = talk.end();
+    assert_eq!((end, answer), (over.clone(), Answer::Text("Half of it.\n".to_owned())));
+    let mut talk = Talk::of(&spec("acp-goose"));
+    talk.hear(&hello(&json!({})));
+    talk.hear(&json!({"jsonrpc": "2.0", "id": 2, "result": {"sessionId": "s-1", "modes": {
+        "currentModeId": "approve", "availableModes": [{"id": "approve", "name": "Approve"}]}}}));
+    talk.hear(&says("Half of it."));
+    talk.hear(&says("I've reached the maximum number of actions I can do without user input."));
+    talk.hear(&ends("end_turn"));
+    let Conclusion { end, answer, .. } = talk.end();
+    assert_eq!((end, answer), (over, Answer::Text("Half of it.\n".to_owned())));
+}
+
+#[test]
+fn the_reason_of_the_end_decides() {
+    let model =
+        |error, message: &str| AgentEnd::Failed(Failure::Model { error, message: message.to_owned() });
+    let cases = [
+        ("end_turn", AgentEnd::Done),
+        ("max_tokens", AgentEnd::OverBudget(LimitName::Tokens)),
+        ("max_turn_requests", AgentEnd::OverBudget(LimitName::Turns)),
+        ("refusal", model(ModelError::Refusal, "the agent refuses to go on")),
+        ("cancelled", AgentEnd::Failed(Failure::Agent { message: "the turn was cancelled".to_owned() })),
+        ("bored", AgentEnd::Failed(Failure::Output { reason: "the turn ended with \"bored\"".to_owned() })),
+    ];
+    for (reason, end) in cases {
+        let mut talk = Talk::begun(&spec("acp-kimi"));
+        talk.hear(&says("So far."));
+        talk.hear(&ends(reason));
+        let conclusion = talk.end();
+        assert_eq!(conclusion.end, end);
+        let Answer::Text(text) = conclusion.answer else { panic!("{reason}") };
+        assert_eq!(text.trim(), "So far.");
+    }
+}
+
+#[test]
+fn an_agent_that_gives_up_at_a_denial_has_not_succeeded() {
+    let copilot = says("Info: Operation cancelled by user");
+    for (kind, last) in [
+        ("acp-copilot", vec![copilot, ends("end_turn")]),
+        ("acp-codex", vec![ends("cancelled")]),
+        ("acp-opencode", vec![ends("end_turn")]),
+    ] {
+        let mut talk = Talk::of(&spec(kind));
+        talk.hear(&hello(&json!({})));
+        let mode = KNOWN.iter().find(|known| known.name == kind).and_then(|known| known.habits.modes);
+        let mode = mode.map(|modes| modes.safe_edit);
+        talk.hear(&json!({"jsonrpc": "2.0", "id": 2, "result": {"sessionId": "s-1", "modes": {"currentModeId": mode}}}));
+        talk.hear(&asks(7, &json!({"toolCallId": "c", "kind": "execute"})));
+        talk.decide("7#0", &Decision::Deny("no".to_owned()));
+        for message in last {
+            talk.hear(&message);
+        }
+        let message = format!("{kind} gave up when it was denied a tool");
+        assert_eq!(talk.end().end, AgentEnd::Failed(Failure::Agent { message }));
+    }
+}
+
+#[test]
+fn errors_that_agents_hide_in_a_good_end_are_found() {
+    let said = |kind: &str, text: &str| {
+        let mut talk = Talk::of(&spec(kind));
+        talk.hear(&hello(&json!({})));
+        let mode = KNOWN.iter().find(|known| known.name == kind).and_then(|known| known.habits.modes);
+        let mode = mode.map(|modes| modes.safe_edit);
+        talk.hear(&json!({"jsonrpc": "2.0", "id": 2, "result": {"sessionId": "s-1", "modes": {"currentModeId": mode}}}));
+        talk.hear(&says("Info: Request failed due to a transient API error. Retrying..."));
+        if kind == "acp-codex" {
+            let status = json!({"codex": {"threadStatus": {"type": "systemError"}}});
+            talk.hear(&update(&json!({"sessionUpdate": "session_info_update", "_meta": status})));
+        }
+        talk.hear(&says(text));
+        talk.hear(&ends("end_turn"));
+        match talk.end().end {
+            AgentEnd::Failed(Failure::Model { error, .. }) => error,
+            end => panic!("{kind}: {end:?}"),
+        }
+    };
+    assert_eq!(said("acp-copilot", "Error: Authentication failed (HTTP 401)."), ModelError::Denied);
+    assert_eq!(said("acp-goose", "Ran into this error: Rate limit exceeded"), ModelError::RateLimit);
+    assert_eq!(said("acp-codex", "unexpected status 503"), ModelError::Overloaded);
+    let mut silent = Talk::begun(&spec("acp-kimi"));
+    silent.hear(&ends("end_turn"));
+    assert!(matches!(silent.end().end, AgentEnd::Failed(Failure::Model { error: ModelError::Other, .. })));
+    let mut mute = Talk::begun(&spec("acp"));
+    mute.hear(&ends("end_turn"));
+    assert!(matches!(mute.end().end, AgentEnd::Failed(Failure::Output { .. })));
+}
+
+#[test]
+fn errors_in_answer_to_the_prompt_have_a_meaning() {
+    let cases = [
+        (json!({"code": 429, "message": "slow down"}), Some(ModelError::RateLimit)),
+        (
+            json!({"code": -32603, "message": "Internal error", "data": {"details": "401 wrong key"}}),
+            Some(ModelError::Denied),
+        ),
+        (
+            json!({"code": -32603, "message": "Internal error", "data": {"errorName": "APIError"}}),
+            Some(ModelError::Other),
+        ),
+        (json!({"code": -32000, "message": "Authentication required"}), Some(ModelError::Denied)),
+        (json!({"code": -32603, "message": "out of nuts"}), None),
+    ];
+    for (error, expected) in cases {
+        let mut talk = Talk::begun(&spec("acp-kimi"));
+        talk.hear(&json!({"jsonrpc": "2.0", "id": 4, "error": error}));
+        let got = match talk.end().end {
+            AgentEnd::Failed(Failure::Model { error, .. }) => Some(error),
+            AgentEnd::Failed(Failure::Agent { .. }) => None,
+            end => panic!("{end:?}"),
+        };
+        assert_eq!(got, expected, "{error}");
+    }
+}
+
+#[test]
+fn whoever_has_to_log_in_is_told_how() {
+    let mut talk = Talk::of(&spec("acp-copilot"));
+    let mut hello = hello(&json!({}));
+    hello["result"]["authMethods"] =
+        json!([{"id": "x", "name": "Log in", "description": "Run `copilot login`"}]);
+    talk.hear(&hello);
+    talk.hear(
+        &json!({"jsonrpc": "2.0", "id": 2, "error": {"code": -32000, "message": "Authentication required"}}),
+    );
+    let message = "acp-copilot wants its user to log in first: Run `copilot login` (Authentication required)"
+        .to_owned();
+    assert_eq!(talk.end().end, AgentEnd::Failed(Failure::Model { error: ModelError::Denied, message }));
+}
+
+#[test]
+fn another_version_of_the_protocol_is_not_spoken() {
+    let mut talk = Talk::of(&spec("acp"));
+    talk.hear(&json!({"jsonrpc": "2.0", "id": 1, "result": {"protocolVersion": 2}}));
+    assert_eq!(talk.written, Vec::<Value>::new());
+    assert!(matches!(talk.end().end, AgentEnd::Failed(Failure::Output { .. })));
+}
+
+#[test]
+fn tokens_are_told_as_far_as_they_are_the_runs_own() {
+    let usage = json!({"totalTokens": 165, "inputTokens": 100, "outputTokens": 15, "cachedReadTokens": 50});
+    let told = |kind: &str, tools: bool| {
+        let mut spec = spec(kind);
+        spec.setup.permission.level = None;
+        let mut talk = Talk::of(&spec);
+        talk.hear(&hello(&json!({})));
+        let mode = KNOWN.iter().find(|known| known.name == kind).and_then(|known| known.habits.modes);
+        let mode = mode.map(|modes| modes.safe_edit);
+        talk.hear(&json!({"jsonrpc": "2.0", "id": 2, "result": {"sessionId": "s-1", "modes": {"currentModeId": mode}}}));
+        if tools {
+            talk.hear(&update(&json!({"sessionUpdate": "tool_call", "toolCallId": "c", "title": "t"})));
+        }
+        talk.hear(&update(&json!({"sessionUpdate": "usage_update", "used": 1, "size": 2,
+            "cost": {"amount": 0.5, "currency": "USD"}})));
+        let end = json!({"jsonrpc": "2.0", "id": 4, "result": {"stopReason": "end_turn", "usage": usage}});
+        let reports = talk.hear(&end);
+        reports.into_iter().find(|report| matches!(report, Report::Used(_) | Report::Warned(_)))
+    };
+    let cost = Some(Cost { microusd: 500_000, basis: CostBasis::Reported });
+    // What came from a cache is input too.
+    let tokens = Usage { input_tokens: 150, output_tokens: 15, cache_read_tokens: 50, ..Usage::default() };
+    let whole = Some(Report::Used(Usage { cost, ..tokens }));
+    for kind in ["acp-claude", "acp-copilot", "acp-opencode", "acp"] {
+        assert_eq!(told(kind, false), whole, "{kind}");
+    }
+    assert!(
+        matches!(told("acp-opencode", true), Some(Report::Warned(_))),
+        "only the last request is counted"
+    );
+    assert_eq!(told("acp-kimi", false), None);
+}
+
+#[test]
+fn a_run_is_stopped_by_a_word_and_nothing_is_asked_any_more() {
+    let mut talk = Talk::begun(&spec("acp-kimi"));
+    talk.hear(&asks(7, &json!({"toolCallId": "c", "kind": "execute"})));
+    let reports = talk.reader.ask_to_stop();
+    talk.note(reports);
+    let told: Vec<&Value> = talk.written.iter().rev().take(2).collect();
+    assert_eq!(told[1]["result"]["outcome"], json!({"outcome": "cancelled"}));
+    assert_eq!(
+        (&told[0]["method"], &told[0]["params"]),
+        (&json!("session/cancel"), &json!({"sessionId": "s-1"}))
+    );
+    let mut early = Talk::of(&spec("acp-kimi"));
+    early.hear(&hello(&json!({})));
+    assert_eq!(early.reader.ask_to_stop(), [Report::CloseInput]);
+    let reports = early.hear(&json!({"jsonrpc": "2.0", "id": 2, "result": {"sessionId": "s-1",
+        "modes": {"currentModeId": "default"}}}));
+    assert!(
+        !reports.iter().any(|report| matches!(report, Report::Write(_))),
+        "no turn is begun: {reports:?}"
+    );
+}
+
+#[test]
+fn an_answer_in_a_shape_is_read_as_a_value() {
+    let mut spec = spec("acp-kimi");
+    spec.setup.output_schema = Some(json!({"type": "object"}));
+    let mut talk = Talk::begun(&spec);
+    let prompt = talk.written.last().unwrap()["params"]["prompt"][0]["text"].to_string();
+    assert!(prompt.contains("{\\\"type\\\":\\\"object\\\"}"), "{prompt}");
+    talk.hear(&says("{\"birds\": 3}"));
+    talk.hear(&ends("end_turn"));
+    assert_eq!(talk.end().structured, Some(json!({"birds": 3})));
+}
+
+/// The whole of what an agent writes in one good run.
+fn stream() -> Vec<u8> {
+    let call = json!({"sessionUpdate": "tool_call", "toolCallId": "c", "title": "t", "kind": "execute",
+        "rawInput": {"command": "ls"}});
+    let done = json!({"sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "completed"});
+    let messages = [
+        hello(&json!({"loadSession": true})),
+        json!({"jsonrpc": "2.0", "id": 2, "result": {"sessionId": "s-1", "modes": {"currentModeId": "default"}}}),
+        update(&call),
+        asks(7, &json!({"toolCallId": "c"})),
+        update(&done),
+        says("Hello."),
+        ends("end_turn"),
+    ];
+    messages.iter().flat_map(|message| format!("{message}\n").into_bytes()).collect()
+}
+
+#[test]
+fn no_beginning_of_a_stream_succeeds() {
+    let whole = stream();
+    for cut in 0..whole.len() - 1 {
+        let mut talk = Talk::of(&spec("acp-kimi"));
+        talk.reader.feed(Stream::Stdout, &whole[..cut]);
+        assert_ne!(talk.end().end, AgentEnd::Done, "cut at {cut}");
+    }
+    let mut talk = Talk::of(&spec("acp-kimi"));
+    talk.reader.feed(Stream::Stdout, &whole);
+    assert_eq!(talk.end().end, AgentEnd::Done);
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_are_too_strange(chunks in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..60), 0..20)) {
+        let mut talk = Talk::of(&spec("acp"));
+        for chunk in &chunks {
+            talk.reader.feed(Stream::Stdout, chunk);
+        }
+        prop_assert_ne!(talk.end().end, AgentEnd::Done);
+    }
+
+    #[test]
+    fn a_stream_with_strange_bytes_in_it_is_survived(at in 0_usize..1_500, bytes in prop::collection::vec(any::<u8>(), 1..8)) {
+        let mut whole = stream();
+        let at = at.min(whole.len());
+        whole.splice(at..(at + bytes.len()).min(whole.len()), bytes);
+        let mut talk = Talk::of(&spec("acp-kimi"));
+        talk.reader.feed(Stream::Stdout, &whole);
+        talk.end();
+    }
+}

@@ -1,0 +1,179 @@
+//! The uses of tools: what is told of them, asked about them, and kept.
+
+use domain::agent::Delegates;
+use domain::permission::{Level, Permission};
+use serde_json::{Value, json};
+
+use super::{Talk, asked, asks, spec, update};
+use crate::acp::Acp;
+use crate::acp::calls::Calls;
+use crate::contract::{Ask, Backend, Decision, Report};
+
+#[test]
+fn what_is_asked_for_is_put_together_from_all_that_is_known() {
+    let mut talk = Talk::begun(&spec("acp-kimi"));
+    talk.hear(&update(
+        &json!({"sessionUpdate": "tool_call", "toolCallId": "c", "title": "Bash", "kind": "execute",
+        "content": [{"type": "content", "content": {"type": "text", "text": "{\"command\":\"ls\"}"}}]}),
+    ));
+    let reports = talk.hear(&asks(7, &json!({"toolCallId": "c", "title": "Running: ls"})));
+    let input = json!({"command": "ls", "title": "Bash"});
+    assert_eq!(asked(&reports), [Ask { id: "7#0".to_owned(), tool: "execute".to_owned(), input }]);
+    talk.decide("7#0", &Decision::Deny("no".to_owned()));
+    let outcome = json!({"outcome": {"outcome": "selected", "optionId": "no"}});
+    assert_eq!(talk.written.last().unwrap(), &json!({"jsonrpc": "2.0", "id": 7, "result": outcome}));
+}
+
+#[test]
+fn every_file_of_an_edit_is_asked_about_and_all_must_be_allowed() {
+    let mut talk = Talk::begun(&spec("acp-kimi"));
+    let call = json!({"toolCallId": "c", "title": "Edit", "kind": "edit", "rawInput": {"path": "a.txt"},
+        "content": [{"type": "diff", "path": "/p/b.txt", "newText": "x"}], "locations": [{"path": "/etc/passwd"}]});
+    let reports = talk.hear(&asks(7, &call));
+    let paths: Vec<String> =
+        asked(&reports).iter().map(|ask| ask.input["file_path"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(paths, ["a.txt", "/etc/passwd", "/p/b.txt"]);
+    assert_eq!(talk.decide("7#0", &Decision::Allow(json!({}))), []);
+    assert_eq!(talk.decide("7#2", &Decision::Allow(json!({}))), []);
+    talk.decide("7#1", &Decision::Allow(json!({})));
+    assert_eq!(talk.written.last().unwrap()["result"]["outcome"]["optionId"], "yes");
+}
+
+#[test]
+fn tools_are_named_by_what_is_stricter() {
+    let mut spec = spec("acp-kimi");
+    spec.delegates = Delegates::Anyone;
+    let cases = [
+        (json!({"name": "Bash", "kind": "read"}), "Bash"),
+        (json!({"name": "launch", "kind": "read"}), "launch"),
+        (json!({"name": "launch", "kind": "execute"}), "execute"),
+        (json!({"kind": "delete"}), "edit"),
+        (json!({"title": "Frobnicate the bird"}), "Frobnicate"),
+        (json!({"_meta": {"goose": {"toolCall": {"toolName": "shell"}}}}), "shell"),
+        (json!({"_meta": {"toolName": "web_fetch"}}), "web_fetch"),
+    ];
+    for (mut call, tool) in cases {
+        let mut talk = Talk::begun(&spec);
+        call["toolCallId"] = json!("c");
+        let reports = talk.hear(&asks(7, &call));
+        assert_eq!(asked(&reports)[0].tool, tool, "{call}");
+    }
+    let mut talk = Talk::begun(&spec);
+    talk.hear(&asks(7, &json!({"toolCallId": "c", "name": "volery-run_agent", "kind": "other"})));
+    let told = &talk.written.last().unwrap()["result"]["outcome"]["optionId"];
+    assert_eq!(told, "yes", "whoever may delegate is not asked about it");
+}
+
+#[test]
+fn what_could_only_be_allowed_for_good_is_not() {
+    let options = json!([{"optionId": "always", "name": "Always", "kind": "allow_always"}]);
+    let params =
+        json!({"sessionId": "s-1", "toolCall": {"toolCallId": "c", "kind": "execute"}, "options": options});
+    let ask = json!({"jsonrpc": "2.0", "id": 7, "method": "session/request_permission", "params": params});
+    for (level, expected) in [(Some(Level::Yolo), json!("always")), (None, Value::Null)] {
+        let mut spec = spec("acp-kimi");
+        spec.setup.permission.level = level;
+        let mut talk = Talk::begun(&spec);
+        talk.hear(&ask);
+        talk.decide("7#0", &Decision::Allow(json!({})));
+        assert_eq!(talk.written.last().unwrap()["result"]["outcome"]["optionId"], expected);
+    }
+}
+
+#[test]
+fn files_terminals_and_what_nobody_knows_are_refused() {
+    let mut talk = Talk::begun(&spec("acp-kimi"));
+    for method in ["fs/read_text_file", "terminal/create", "craft/drainMidTurnQueue"] {
+        talk.hear(&json!({"jsonrpc": "2.0", "id": "x", "method": method, "params": {}}));
+        let answer = talk.written.last().unwrap();
+        assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!("x"), &json!(-32601)));
+    }
+}
+
+#[test]
+fn a_tool_is_told_when_its_input_is_known_and_once() {
+    let mut talk = Talk::begun(&spec("acp-claude"));
+    let begin = json!({"sessionUpdate": "tool_call", "toolCallId": "c", "title": "Terminal", "name": "Bash",
+        "kind": "execute", "rawInput": {}});
+    assert_eq!(talk.hear(&update(&begin)), []);
+    let known =
+        json!({"sessionUpdate": "tool_call_update", "toolCallId": "c", "rawInput": {"command": "ls"}});
+    let called =
+        Report::ToolCalled { id: "c".to_owned(), name: "Bash".to_owned(), input: json!({"command": "ls"}) };
+    assert_eq!(talk.hear(&update(&known)), [called]);
+    assert_eq!(talk.hear(&update(&known)), []);
+    let done = json!({"sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "failed", "rawOutput": "no"});
+    let returned = Report::ToolReturned { id: "c".to_owned(), ok: false, output: "no".to_owned() };
+    assert_eq!(talk.hear(&update(&done)), [returned]);
+}
+
+#[test]
+fn uses_of_tools_that_are_too_large_to_be_kept_are_denied_and_not_judged_by_half() {
+    let mut talk = Talk::begun(&spec("acp-kimi"));
+    let begins = |id: &str, bytes: usize| {
+        let input = json!({"command": "x".repeat(bytes)});
+        update(&json!({"sessionUpdate": "tool_call", "toolCallId": id, "title": "Bash", "kind": "execute",
+            "rawInput": input}))
+    };
+    for id in ["a", "b", "c"] {
+        assert_eq!(talk.hear(&begins(id, 7 << 20)).len(), 1);
+    }
+    let reports = talk.hear(&asks(7, &json!({"toolCallId": "a"})));
+    assert_eq!(asked(&reports), []);
+    assert_eq!(talk.written.last().unwrap()["result"]["outcome"]["optionId"], "no");
+    let reports = talk.hear(&asks(8, &json!({"toolCallId": "c"})));
+    assert_eq!(asked(&reports)[0].input["command"].as_str().unwrap().len(), 7 << 20);
+    assert_eq!(talk.hear(&begins("a", 1)), [], "what is forgotten is not told again");
+    assert_eq!(asked(&talk.hear(&asks(9, &json!({"toolCallId": "a"})))), []);
+    let done = json!({"sessionUpdate": "tool_call_update", "toolCallId": "a", "status": "completed", "rawOutput": "yes"});
+    let returned = Report::ToolReturned { id: "a".to_owned(), ok: true, output: "yes".to_owned() };
+    assert_eq!(talk.hear(&update(&done)), [returned]);
+}
+
+#[test]
+fn what_is_kept_of_the_uses_of_tools_is_bounded_in_bytes() {
+    let mut calls = Calls::new(Vec::new());
+    let long = "x".repeat(1 << 20);
+    let zeros = vec![0; 100_000];
+    for number in 0..40 {
+        let call = match number % 4 {
+            0 => json!({"toolCallId": format!("{number}"), "rawInput": {"a": long}}),
+            1 => json!({"toolCallId": format!("{number}"), "title": long}),
+            2 => json!({"toolCallId": format!("{number}"), "locations": [{"path": long}]}),
+            _ => json!({"toolCallId": format!("{number}"), "rawInput": {"a": zeros}}),
+        };
+        calls.take(serde_json::from_value(call).unwrap());
+        assert!(calls.bytes() <= 16 << 20, "{number}: {}", calls.bytes());
+    }
+    assert!(calls.bytes() > 8 << 20, "{}", calls.bytes());
+    let named = json!({"toolCallId": long, "rawInput": {"a": 1}});
+    let (_, parts) = calls.wanted(serde_json::from_value(named).unwrap());
+    assert_eq!(parts, []);
+}
+
+#[test]
+fn what_cannot_be_held_is_named() {
+    let permission = Permission {
+        level: Some(Level::ReadOnly),
+        allow: vec!["Read".parse().unwrap()],
+        ask: vec!["Edit(src/**)".parse().unwrap()],
+        deny: vec!["Bash(rm:*)".parse().unwrap(), "mcp__x".parse().unwrap()],
+    };
+    let gaps = |kind: &str| crate::registry::by_kind(kind).unwrap().unenforceable(&permission, &Value::Null);
+    assert_eq!(gaps("acp-goose"), Vec::<String>::new(), "it asks about everything");
+    assert_eq!(gaps("acp-codex"), ["the rule deny Bash(rm:*)"], "it lets harmless commands pass");
+    let all = [
+        "the level read-only",
+        "the rule ask Edit(src/**)",
+        "the rule deny Bash(rm:*)",
+        "the rule deny mcp__x",
+    ];
+    assert_eq!(gaps("acp"), all, "nobody knows what it asks");
+    for kind in ["acp-claude", "acp-gemini", "acp-opencode", "acp-qwen"] {
+        assert_eq!(gaps(kind), all, "{kind} does not ask about what settings allow");
+    }
+    assert_eq!(
+        Acp.unenforceable(&Permission { level: Some(Level::Yolo), ..Permission::default() }, &Value::Null),
+        [""; 0]
+    );
+}
