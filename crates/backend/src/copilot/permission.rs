@@ -8,6 +8,9 @@ use super::versions::TOOL_GROUPS;
 /// Programs whose first argument is part of what a rule matches.
 const WITH_SUBCOMMANDS: [&str; 2] = ["git", "gh"];
 
+/// Hooks and settings, which git executes for whoever calls it next. The program denies before it allows.
+const OF_GIT: &str = ".git/**";
+
 /// What a permission becomes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Translated {
@@ -32,6 +35,7 @@ pub(super) fn translate(permission: &Permission, directory: &str) -> Translated 
         Level::SafeEdit => {
             arg(&mut all, "--allow-tool=write");
             arg(&mut all, "--disallow-temp-dir");
+            arg(&mut all, &format!("--deny-tool=write({})", path(OF_GIT, directory)));
         }
         Level::ReadOnly => arg(&mut all, "--disallow-temp-dir"),
     }

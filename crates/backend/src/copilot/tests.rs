@@ -218,7 +218,8 @@ fn what_the_agent_wants_becomes_options() {
 #[test]
 fn levels_and_rules_are_said_in_its_words() {
     let args = |text: &str| permission::translate(&permission(text), "/p").args;
-    let nothing_beyond = ["--allow-tool=write", "--disallow-temp-dir", "--deny-tool=shell"];
+    let of_git = "--deny-tool=write(/p/.git/**)";
+    let nothing_beyond = ["--allow-tool=write", "--disallow-temp-dir", of_git, "--deny-tool=shell"];
     assert_eq!(args("{}"), nothing_beyond);
     assert_eq!(args(r#"{"level": "safe-edit"}"#), nothing_beyond);
     assert_eq!(

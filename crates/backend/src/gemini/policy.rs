@@ -17,6 +17,7 @@ use crate::user;
 const DENY: u16 = 999;
 const ASK: u16 = 998;
 const ALLOW: u16 = 990;
+const BESIDE_LEVEL: u16 = 985;
 const LEVEL: u16 = 980;
 const REST: u16 = 960;
 
@@ -68,6 +69,14 @@ impl Wanted<'_> {
                 rank: DENY,
                 reason: "a path that goes up or has empty parts cannot be checked".to_owned(),
             });
+        }
+        if self.permission.level.unwrap_or(Level::SafeEdit) == Level::SafeEdit {
+            let reason = "the level safe-edit does not allow what is git's own".to_owned();
+            let mut tools = owned(versions::tools(ToolKind::Edit));
+            tools.retain(|tool| self.is_wanted(tool));
+            let arguments = Some(OF_GIT.to_owned());
+            let line = Line { arguments, ..Line::of(tools, "deny", BESIDE_LEVEL, reason) };
+            lines.extend((!line.tools.is_empty()).then_some(line));
         }
         lines.extend(self.level());
         lines.extend(self.own_servers());
@@ -231,6 +240,9 @@ fn inexpressible(rule: &&Rule) -> bool {
 
 /// Paths that name a file in a roundabout way. The engine sees the arguments as text, each between two zero bytes.
 const CROOKED_PATHS: &str = r#"\x00"file_path":"(?:\.\./|\./\.|[^\x00]*/\.\.?/|[^\x00]*//)"#;
+
+/// Paths of files that are git's own.
+const OF_GIT: &str = r#"\x00"file_path":"(?:[^\x00]*/|)\.[gG][iI][tT][/"]"#;
 
 /// Returns the expression for the arguments of a tool, if the pattern of a rule has one. No group may be repeated: the
 /// engine takes such expressions for dangerous and drops the rule.

@@ -404,6 +404,13 @@ fn a_list_of_tools_narrows_what_level_and_rules_allow() {
 }
 
 #[test]
+fn what_git_would_execute_is_denied_at_the_level_that_edits() {
+    let denies =
+        |level: Level| policy(|spec| spec.setup.permission.level = Some(level)).contains(".[gG][iI][tT]");
+    assert_eq!([Level::ReadOnly, Level::SafeEdit, Level::Yolo].map(denies), [false, true, false]);
+}
+
+#[test]
 fn a_tool_by_its_own_name_brings_no_other_that_does_the_same() {
     let policy = policy(|spec| {
         spec.setup.tools = Some(vec!["read_file".to_owned(), "write_file".to_owned()]);

@@ -54,7 +54,7 @@ impl Permission {
         let within = match (self.level.unwrap_or(Level::SafeEdit), usage.kind) {
             (Level::Yolo, _) => true,
             (Level::ReadOnly | Level::SafeEdit, ToolKind::Read | ToolKind::Search) => true,
-            (Level::SafeEdit, ToolKind::Edit) => usage.stays().is_some(),
+            (Level::SafeEdit, ToolKind::Edit) => usage.stays().is_some_and(|path| !is_in_repository(&path)),
             (Level::ReadOnly | Level::SafeEdit, _) => false,
         };
         match (within, self.level) {
@@ -158,6 +158,11 @@ impl Usage<'_> {
         let real = self.ground.real_path.as_deref()?;
         below(real, &self.ground.real_directory).map(ToOwned::to_owned)
     }
+}
+
+/// Tells whether a path is git's own. What stands there, hooks and settings, git executes for whoever calls it next.
+fn is_in_repository(path: &str) -> bool {
+    path.split('/').any(|part| part.eq_ignore_ascii_case(".git"))
 }
 
 /// Returns the rest of an absolute path in a directory.
@@ -337,6 +342,22 @@ mod tests {
         let narrow = permission(Some(Level::ReadOnly), &["Edit(src/**)"], &[], &[]);
         assert_eq!(through(&narrow, "src/link/x", Some("/work/src/y/x")), "allow");
         assert_eq!(through(&narrow, "src/link/x", Some("/work/docs/x")), "deny");
+    }
+
+    #[test]
+    fn what_git_would_execute_is_not_edited_without_a_rule() {
+        let edit = |rules: &Permission, path: &str, real: &str| {
+            told(rules, "Write", &json!({ "file_path": path }), Some(real))
+        };
+        let editor = permission(Some(Level::SafeEdit), &[], &[], &[]);
+        assert_eq!(edit(&editor, ".git/hooks/pre-commit", "/work/.git/hooks/pre-commit"), "deny");
+        assert_eq!(edit(&editor, "part/.GIT/config", "/work/part/.GIT/config"), "deny");
+        assert_eq!(edit(&editor, "link/config", "/work/.git/config"), "deny");
+        assert_eq!(edit(&editor, ".github/x.yml", "/work/.github/x.yml"), "allow");
+        let usual = permission(None, &[], &[], &[]);
+        assert_eq!(edit(&usual, ".git", "/work/.git"), "ask");
+        let allowed = permission(Some(Level::SafeEdit), &["Edit(.git/**)"], &[], &[]);
+        assert_eq!(edit(&allowed, ".git/info/exclude", "/work/.git/info/exclude"), "allow");
     }
 
     #[test]
