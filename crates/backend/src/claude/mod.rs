@@ -162,8 +162,12 @@ impl Backend for Claude {
         spec: &RunSpec,
         drive: &mut ProcessDrive,
         place: &Place<'_>,
-        _user: &User<'_>,
+        user: &User<'_>,
     ) -> Result<(), PrepareError> {
+        let (retries, some) = versions::RETRIES;
+        if !spec.alternatives.is_empty() && (user.value)(retries).is_none() {
+            drive.set.push((retries.to_owned(), Setting::Plain(some.to_owned())));
+        }
         if place.project_programs == ProjectPrograms::Off {
             deny_more(&mut drive.argv, &project::denials(spec));
         }

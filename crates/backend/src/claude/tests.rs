@@ -361,3 +361,19 @@ fn a_tool_that_the_agent_does_not_have_is_told_as_denied() {
     };
     assert_eq!((warned(false), warned(true)), (true, false));
 }
+
+#[test]
+fn where_there_are_fallbacks_a_service_is_soon_given_up() {
+    let claude = Claude { name: "claude", service: None, prices: PriceList::Of("anthropic") };
+    let mut spec = sample::spec("claude");
+    spec.alternatives = vec![domain::run::Alternative { backend: spec.backend.clone(), model: None }];
+    let found = sample::found(&["claude"]);
+    let place = sample::place(Some(&found));
+    let retries = |users: Option<&str>| {
+        let mut drive = sample::drive_in(&claude, &place, &spec).unwrap();
+        let value = |_: &str| users.map(Into::into);
+        claude.adapt(&spec, &mut drive, &place, &User { home: None, value: &value }).unwrap();
+        drive.set.iter().any(|(name, _)| name == "CLAUDE_CODE_MAX_RETRIES")
+    };
+    assert_eq!((retries(None), retries(Some("0"))), (true, false));
+}

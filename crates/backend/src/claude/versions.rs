@@ -44,6 +44,9 @@ pub(super) const TOOLS_OF_LEVELS: [&str; 30] = [
     "Write",
 ];
 
+/// The variable by which it soon gives a service up that is out of quota. By itself it tries for three minutes.
+pub(super) const RETRIES: (&str, &str) = ("CLAUDE_CODE_MAX_RETRIES", "2");
+
 /// Tells whether the cost of a resumed run includes that of the runs before; in doubt it does.
 pub(super) fn cost_is_cumulative(version: Option<&str>) -> bool {
     version.is_none_or(|version| !is_before(version, CUMULATIVE_COST))

@@ -51,7 +51,10 @@ pub(super) fn plain_variables(spec: &RunSpec, user: &User<'_>) -> Result<PlainVa
 /// Tells whether a run needs a home of its own.
 pub(super) fn is_needed(spec: &RunSpec) -> bool {
     let setup = &spec.setup;
-    !setup.mcp_servers.is_empty() || spec.delegates != Delegates::Nobody || setup.max_turns.is_some()
+    !setup.mcp_servers.is_empty()
+        || spec.delegates != Delegates::Nobody
+        || setup.max_turns.is_some()
+        || !spec.alternatives.is_empty()
 }
 
 /// Gives the run its home.
@@ -160,6 +163,11 @@ fn changed(
     settings.insert("mcpServers".to_owned(), Value::Object(servers));
     if let Some(turns) = spec.setup.max_turns {
         user::section(&mut settings, "model").insert("maxSessionTurns".to_owned(), json!(turns));
+    }
+    if !spec.alternatives.is_empty() {
+        let general = user::section(&mut settings, "general");
+        let known = general.get("maxAttempts").and_then(Value::as_u64).unwrap_or(u64::MAX);
+        general.insert("maxAttempts".to_owned(), json!(known.min(versions::ATTEMPTS)));
     }
     settings
 }

@@ -302,6 +302,26 @@ fn variables_of_a_project_are_left_out_except_for_keys_and_models() {
 }
 
 #[test]
+fn where_there_are_fallbacks_a_service_is_soon_given_up() {
+    let home = tempfile::tempdir().unwrap();
+    let attempts = |settings: &str| {
+        let mut spec = sample::spec("gemini");
+        spec.alternatives = vec![domain::run::Alternative { backend: spec.backend.clone(), model: None }];
+        std::fs::create_dir_all(home.path().join(".gemini")).unwrap();
+        std::fs::write(home.path().join(".gemini/settings.json"), settings).unwrap();
+        let found = sample::found(&["gemini"]);
+        let place = sample::place(Some(&found));
+        let mut drive = sample::drive_in(&Gemini, &place, &spec).unwrap();
+        let user = User { home: Some(home.path()), value: &|_| None };
+        Gemini.adapt(&spec, &mut drive, &place, &user).unwrap();
+        let file = drive.files.iter().find(|file| file.name.ends_with("settings.json")).unwrap();
+        let settings: Value = serde_json::from_slice(&file.content).unwrap();
+        settings["general"]["maxAttempts"].clone()
+    };
+    assert_eq!((attempts("{}"), attempts(r#"{"general": {"maxAttempts": 1}}"#)), (json!(3), json!(1)));
+}
+
+#[test]
 fn a_policy_of_the_machine_is_found() {
     let folder = tempfile::tempdir().unwrap();
     assert_eq!(policy::of_the_machine(&folder.path().join("absent")), None);

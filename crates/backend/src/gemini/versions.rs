@@ -43,6 +43,9 @@ pub(super) const WOULD_ASK: &str = "requires user confirmation";
 /// How the program begins to say that it cannot continue a session.
 pub(super) const UNKNOWN_SESSION: [&str; 2] = ["Error resuming session", "Invalid session identifier"];
 
+/// How often it asks a service that is out of quota, where there are fallbacks.
+pub(super) const ATTEMPTS: u64 = 3;
+
 /// Variables that it leaves out of files `.env` if nobody says which.
 pub(super) const EXCLUDED_VARIABLES: [&str; 4] =
     ["DEBUG", "DEBUG_MODE", "GEMINI_CLI_IDE_SERVER_STDIO_ARGS", "GEMINI_CLI_IDE_SERVER_STDIO_COMMAND"];

@@ -226,7 +226,7 @@ impl Backend for Qwen {
         let mut option = |flag: &str, value: &str| argv.push(format!("{flag}={value}"));
         option("--output-format", "stream-json");
         option("--mcp-config", &place.file(&files[0].name));
-        for rule in rules::excluded(&setup.permission, setup.tools.as_deref()) {
+        for rule in rules::excluded(&setup.permission, setup.tools.as_deref(), asks) {
             option("--exclude-tools", &rule);
         }
         let mut allowed = Vec::new();
@@ -285,7 +285,7 @@ impl Backend for Qwen {
 
 /// Returns the arguments by which a process that speaks ACP has no tools but those of the agent's list.
 pub(crate) fn without_tools(spec: &RunSpec) -> Vec<String> {
-    let excluded = rules::excluded(&Permission::default(), spec.setup.tools.as_deref());
+    let excluded = rules::excluded(&Permission::default(), spec.setup.tools.as_deref(), false);
     excluded.into_iter().map(|tool| format!("--exclude-tools={tool}")).collect()
 }
 
@@ -300,8 +300,8 @@ pub(crate) fn without_others(
     restrict(spec, drive, place, user)
 }
 
-/// Turns off hooks of a project that is not trusted, and variables in files `.env` other than keys and models, where
-/// nothing but the machine's settings counts more.
+/// Turns off hooks of a project that is not trusted, variables in files `.env` other than keys and models, and waiting
+/// for a service where there are fallbacks. Nothing but the machine's settings counts more.
 fn restrict(
     spec: &RunSpec,
     drive: &mut ProcessDrive,
@@ -310,7 +310,8 @@ fn restrict(
 ) -> Result<(), String> {
     PROJECT.check_above(spec, user.home)?;
     let variables = project_settings::plain_variables(&spec.directory, user.home)?;
-    if place.project_programs == ProjectPrograms::On && variables.is_empty() {
+    let has_fallbacks = !spec.alternatives.is_empty();
+    if place.project_programs == ProjectPrograms::On && variables.is_empty() && !has_fallbacks {
         return Ok(());
     }
     let named = (user.value)(MACHINE_SETTINGS).map(PathBuf::from);
@@ -322,6 +323,11 @@ fn restrict(
     }
     if !variables.is_empty() {
         project_settings::exclude_variables(&mut settings, &versions::EXCLUDED_VARIABLES, &variables);
+    }
+    if has_fallbacks {
+        let model = user::section(&mut settings, "model");
+        let generation = user::section(model, "generationConfig");
+        generation.extend(versions::RETRIES.map(|(name, value)| (name.to_owned(), json!(value))));
     }
     drive.files.push(WorkFile::plain(MACHINE_FILE, Value::Object(settings).to_string()));
     drive.set.push((MACHINE_SETTINGS.to_owned(), Setting::Plain(place.file(MACHINE_FILE))));

@@ -15,18 +15,21 @@ pub(super) fn unenforceable(permission: &Permission) -> Vec<String> {
     untold.chain(unasked.map(|rule| format!("the rule ask {rule}"))).collect()
 }
 
-/// Returns what is refused without asking, since it lets some uses pass without a question.
-pub(super) fn excluded(permission: &Permission, tools: Option<&[String]>) -> Vec<String> {
+/// Returns what is refused without asking, since it lets some uses pass without a question. Where a run can be asked
+/// about and may execute something, editing is left to the question: what is refused here, Qwen Code refuses to every
+/// command that writes.
+pub(super) fn excluded(permission: &Permission, tools: Option<&[String]>, asks: bool) -> Vec<String> {
     let mut all = vec![ASKING_TOOL.to_owned()];
     all.extend(permission.deny.iter().flat_map(spellings));
-    let beyond: &[ToolKind<'_>] = match permission.level {
-        Some(Level::ReadOnly) => &[ToolKind::Shell, ToolKind::Edit],
-        Some(Level::SafeEdit) => &[ToolKind::Shell],
-        Some(Level::Yolo) | None => &[],
-    };
     let speaks = |kind: ToolKind<'_>| {
         let of = |rule: &Rule| rule.kind() == kind || rule.kind() == ToolKind::Everything;
         permission.allow.iter().chain(&permission.ask).any(of)
+    };
+    let beyond: &[ToolKind<'_>] = match permission.level {
+        Some(Level::ReadOnly) if asks && speaks(ToolKind::Shell) => &[],
+        Some(Level::ReadOnly) => &[ToolKind::Shell, ToolKind::Edit],
+        Some(Level::SafeEdit) => &[ToolKind::Shell],
+        Some(Level::Yolo) | None => &[],
     };
     if matches!(permission.level, Some(Level::ReadOnly | Level::SafeEdit)) {
         let unnamed = UNASKED_TOOLS.into_iter().filter(|tool| !speaks(ToolKind::Other(tool)));

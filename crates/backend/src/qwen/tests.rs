@@ -313,7 +313,7 @@ fn what_cannot_be_had_is_refused_or_named() {
 fn with_a_level_nothing_plans_runs_or_makes_work_trees_unasked() {
     let excluded = |level, allow: &[&str]| {
         let allow = allow.iter().map(|rule| rule.parse().unwrap()).collect();
-        rules::excluded(&Permission { level, allow, ..Permission::default() }, None)
+        rules::excluded(&Permission { level, allow, ..Permission::default() }, None, true)
     };
     for level in [Level::ReadOnly, Level::SafeEdit] {
         let tools = excluded(Some(level), &["cron_create"]);
@@ -321,6 +321,12 @@ fn with_a_level_nothing_plans_runs_or_makes_work_trees_unasked() {
         assert!(!tools.contains(&"cron_create".to_owned()), "{tools:?}");
     }
     assert!(!excluded(Some(Level::Yolo), &[]).contains(&"enter_worktree".to_owned()));
+    let edits = |allow: &[&str]| !excluded(Some(Level::ReadOnly), allow).contains(&"edit".to_owned());
+    assert_eq!(
+        (edits(&[]), edits(&["Bash(touch:*)"])),
+        (false, true),
+        "a command that writes would be refused"
+    );
 }
 
 /// Returns the machine's settings that a run in a directory is given.
@@ -357,6 +363,19 @@ fn variables_of_a_project_are_left_out_except_for_keys_and_models() {
     std::fs::write(above.join(".env"), "QWEN_CODE_IDE_SERVER_STDIO_COMMAND=touch\n").unwrap();
     let refused = machine_settings(&project, ProjectPrograms::On).unwrap_err();
     assert!(refused.reason.contains("QWEN_CODE_IDE_SERVER_STDIO_COMMAND"), "{refused:?}");
+}
+
+#[test]
+fn where_there_are_fallbacks_a_service_is_soon_given_up() {
+    let mut spec = sample::spec("qwen");
+    spec.alternatives = vec![domain::run::Alternative { backend: spec.backend.clone(), model: None }];
+    let found = sample::found(&["qwen"]);
+    let place = sample::place(Some(&found));
+    let mut drive = sample::drive_in(&Qwen, &place, &spec).unwrap();
+    Qwen.adapt(&spec, &mut drive, &place, &User { home: None, value: &|_| None }).unwrap();
+    let file = drive.files.iter().find(|file| file.name == MACHINE_FILE).unwrap();
+    let settings: Value = serde_json::from_slice(&file.content).unwrap();
+    assert_eq!(settings["model"]["generationConfig"]["maxRetries"], json!(2));
 }
 
 #[test]

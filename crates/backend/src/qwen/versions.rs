@@ -33,6 +33,10 @@ pub(super) const ASKING_TOOL: &str = "ask_user_question";
 /// Variables that it leaves out of files `.env` if nobody says which.
 pub(super) const EXCLUDED_VARIABLES: [&str; 2] = ["DEBUG", "DEBUG_MODE"];
 
+/// Settings by which it soon gives a service up that is out of quota. By itself it tries for more than ten minutes.
+pub(super) const RETRIES: [(&str, u32); 3] =
+    [("maxRetries", 2), ("retryInitialDelayMs", 1_000), ("retryMaxDelayMs", 5_000)];
+
 /// How hard its models can be made to think.
 pub(super) const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
 
