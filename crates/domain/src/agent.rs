@@ -150,6 +150,9 @@ impl Format {
     }
 }
 
+/// The word by which callers are every root.
+const ROOTS: &str = "main";
+
 /// Who may ask for an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -164,15 +167,15 @@ impl Callers {
     pub fn allow_root(&self, name: &str) -> bool {
         match self {
             Self::Anyone => true,
-            Self::Only(allowed) => allowed.iter().any(|allowed| allowed == "main" || allowed == name),
+            Self::Only(allowed) => allowed.iter().any(|allowed| allowed == ROOTS || allowed == name),
         }
     }
 
-    /// Tells whether the run of an agent may ask.
+    /// Tells whether the run of an agent may ask. An agent that is itself called `main` is no root.
     fn allow_agent(&self, name: &str) -> bool {
         match self {
             Self::Anyone => true,
-            Self::Only(allowed) => allowed.iter().any(|allowed| allowed == name),
+            Self::Only(allowed) => name != ROOTS && allowed.iter().any(|allowed| allowed == name),
         }
     }
 

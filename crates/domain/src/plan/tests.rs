@@ -168,6 +168,18 @@ fn allowed_callers_match_roots_as_main_and_children_by_their_agent() {
 }
 
 #[test]
+fn an_agent_called_main_is_no_root() {
+    let mut only_main = agent();
+    only_main.callers = Callers::Only(vec!["main".to_owned()]);
+    let mut posing = parent(root());
+    posing.spec.agent = "main".parse().unwrap();
+    let mut place = place(Some(posing));
+    place.caller.name = "main".to_owned();
+    let refused = plan(&only_main, order("x"), place).unwrap_err();
+    assert!(matches!(refused, Refusal::CallerNotAllowed { .. }), "{refused}");
+}
+
+#[test]
 fn a_directive_is_refused_by_name() {
     let mut directive = agent();
     directive.source.format = Format::Directive;
