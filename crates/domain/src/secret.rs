@@ -1,9 +1,11 @@
 //! A value that never prints itself, and the one redactor that everything written passes.
 
+mod shown;
 mod written;
 
 use std::fmt;
 
+pub use shown::{lines_without_secrets, prose_without_keys, value_without_secrets, words_without_secrets};
 pub use written::{without_written_secrets, written_secrets};
 
 /// The shortest secret that is searched for in text; shorter ones would blank out ordinary words.

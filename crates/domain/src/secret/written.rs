@@ -96,7 +96,7 @@ pub fn without_written_secrets(text: &VariableText, name: Option<&str>, mask: &s
 
 /// Tells whether a name says that its value is a secret. Names of variables are taken by any of their words; of options,
 /// headers and parameters the last word counts, since `--key-file` and `--max-tokens` are none.
-fn names_secret(name: &str) -> bool {
+pub(super) fn names_secret(name: &str) -> bool {
     let name = name.trim_start_matches('-');
     let is_variable = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
     if name.len() > 1 && name.bytes().all(is_variable) {
@@ -197,7 +197,7 @@ fn password_in_url(text: &str) -> Option<Range<usize>> {
 }
 
 /// Returns where words stand that begin as the keys of services do.
-fn keys_of_services(text: &str) -> Vec<Range<usize>> {
+pub(super) fn keys_of_services(text: &str) -> Vec<Range<usize>> {
     let part_of_key = |letter: char| letter.is_ascii_alphanumeric() || "_-.".contains(letter);
     let mut found = Vec::new();
     let mut at = 0;

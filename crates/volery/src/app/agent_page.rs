@@ -10,6 +10,9 @@ use backend::user::User;
 use domain::agent::{Agent, Callers, Format};
 use domain::plan::{Order, Place, plan};
 use domain::run::{BackendSpec, RunSpec};
+use domain::secret::{
+    lines_without_secrets, prose_without_keys, value_without_secrets, words_without_secrets,
+};
 use serde_json::Value;
 
 use super::agents::agent_view;
@@ -232,9 +235,42 @@ fn place_of<'a>(own_program: &'a Path, found: Option<&'a Found>) -> contract::Pl
     }
 }
 
-/// Replaces what servers are handed and stands in the file itself; references to variables hold no value.
+/// Replaces what looks like a secret and stands in the file itself; references to variables hold no value.
 fn hide_secrets(agent: &mut Agent) {
-    agent.setup.mcp_servers.iter_mut().for_each(|server| server.hide_secrets(HIDDEN));
+    let Agent { setup, hooks, inputs, system_prompt, .. } = agent;
+    setup.mcp_servers.iter_mut().for_each(|server| server.hide_secrets(HIDDEN));
+    for words in setup.accept.iter_mut().chain([&mut setup.extra_args]) {
+        *words = words_without_secrets(words, HIDDEN);
+    }
+    hooks.iter_mut().for_each(|hook| *hook = lines_without_secrets(hook, HIDDEN));
+    let copied = setup.submit_result.as_mut().map(|submit| &mut submit.vendor_file);
+    for entries in setup.vendor_file.iter_mut().chain(copied) {
+        for (key, value) in entries {
+            // Its prompt is prose.
+            *value = match key.as_str() {
+                "prompt" | "description" => prose_value(value),
+                _ => named_without_secrets(key, value),
+            };
+        }
+    }
+    for input in inputs {
+        let default = input.default.take();
+        input.default = default.map(|text| text_of(&named_without_secrets(&input.name, &Value::from(text))));
+    }
+    *system_prompt = prose_without_keys(system_prompt, HIDDEN);
+}
+
+fn named_without_secrets(name: &str, value: &Value) -> Value {
+    let named = Value::from_iter([(name, value.clone())]);
+    value_without_secrets(&named, HIDDEN)[name].take()
+}
+
+fn prose_value(value: &Value) -> Value {
+    value.as_str().map_or_else(|| value.clone(), |text| prose_without_keys(text, HIDDEN).into())
+}
+
+fn text_of(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
 }
 
 /// Returns what the definition says, without what it leaves at its default.

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use domain::Timestamp;
 use domain::agent::Layer;
+use domain::secret::lines_without_secrets;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -29,7 +30,7 @@ pub struct TrustRecord {
     pub project: String,
     pub fingerprint: String,
     pub trusted_at: Timestamp,
-    /// What would be executed, as it was shown.
+    /// What would be executed, for who reads the record: the fingerprint decides, so secrets are left out.
     pub executables: String,
 }
 
@@ -91,7 +92,7 @@ impl Trust {
             project: catalogue.project.clone(),
             fingerprint: Self::fingerprint(catalogue),
             trusted_at: now,
-            executables: Self::executables(catalogue),
+            executables: lines_without_secrets(&Self::executables(catalogue), "[redacted]"),
         };
         let path = self.path(&record.fingerprint);
         let text = serde_json::to_vec_pretty(&record).expect("a plain value");

@@ -58,6 +58,31 @@ fn no_value_of_a_secret_is_shown() {
 }
 
 #[test]
+fn secrets_are_hidden_wherever_a_file_has_them() {
+    let stage = Stage::new();
+    let accept = "accept: [[curl, -H, 'Authorization: Bearer s3cretvalue'], [x, --api-key, s3cretvalue]]";
+    stage.agent("armed", &format!("backend: rehearsal\nsteps: [{{say: hi}}]\n{accept}"));
+    let kiro = json!({"name": "kiro-armed", "description": "sub-agent: d", "prompt": "Look for the token: is it safe?",
+                      "includeMcpJson": true, "toolsSettings": {"x": {"token": "s3cretvalue"}},
+                      "hooks": {"agentSpawn": [{"command": "curl -H 'Authorization: Bearer s3cretvalue'"}]}});
+    let folder = stage.project().join(".kiro/agents");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("kiro-armed.json"), kiro.to_string()).unwrap();
+    for agent in ["armed", "kiro-armed"] {
+        let shown = stage.volery(["agents", "show", agent, "--json"]).ok().stdout;
+        assert!(!shown.contains("s3cret") && shown.contains("[redacted]"), "{shown}");
+        assert!(agent == "armed" || shown.contains("Look for the token: is it safe?"), "{shown}");
+        let page = stage.volery(["agents", "show", agent]).ok().stdout;
+        assert!(!page.contains("s3cret") && page.contains("[redacted]"), "{page}");
+    }
+    stage.volery(["trust", "--yes"]).ok();
+    let records = std::fs::read_dir(stage.path("state/trust")).unwrap();
+    let texts: Vec<String> =
+        records.map(|record| std::fs::read_to_string(record.unwrap().path()).unwrap()).collect();
+    assert!(!texts.is_empty() && !texts.concat().contains("s3cret"), "{texts:?}");
+}
+
+#[test]
 fn a_new_agent_works_at_once() {
     let stage = Stage::new();
     let file = stage.project().join(".volery/agents/helper.md");
