@@ -80,12 +80,18 @@ pub(super) fn folders(project: &Path, diagnostics: &mut Vec<Diagnostic>) -> Vec<
         within: None,
         prompts: of(&user_prompts),
     });
-    // A project that is the user's home has the same folders twice.
-    let mut all: Vec<Folder> =
-        of_user.filter(|folder| !in_project.iter().any(|own| own.path == folder.path)).collect();
-    all.extend(in_project);
+    let mut all: Vec<Folder> = of_user.collect();
+    // A project that is the user's home has the same folders twice: they are the user's, whoever looks from where.
+    let of_users: Vec<PathBuf> = all.iter().map(|folder| really(&folder.path, home.as_deref())).collect();
+    all.extend(in_project.into_iter().filter(|folder| !of_users.contains(&folder.path)));
     all.extend(named_folders(diagnostics));
     all
+}
+
+/// Returns a folder of the user's as it is called where the home is no symbolic link, as a project never is.
+fn really(folder: &Path, home: Option<&Path>) -> PathBuf {
+    let below = home.and_then(|home| Some((home.canonicalize().ok()?, folder.strip_prefix(home).ok()?)));
+    below.map_or_else(|| folder.to_owned(), |(home, below)| home.join(below))
 }
 
 fn user_folders(home: Option<&Path>) -> Vec<(Format, PathBuf)> {

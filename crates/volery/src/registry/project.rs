@@ -56,6 +56,8 @@ pub fn find_project(directory: &str) -> String {
 /// Returns the same, or nothing where nobody has marked a project.
 pub fn marked_project(directory: &str) -> Option<String> {
     let home = crate::env::get("HOME").map(PathBuf::from);
+    // The directory has no symbolic links, and the home may be one.
+    let home = home.map(|home| home.canonicalize().unwrap_or(home));
     let marks =
         |path: &Path| path.join(".volery").is_dir() || (is_repository(path) && home.as_deref() != Some(path));
     let found = Path::new(directory).ancestors().find(|path| marks(path));

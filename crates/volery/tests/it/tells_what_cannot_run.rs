@@ -230,3 +230,22 @@ fn an_agent_answers_into_a_file_only_where_its_backend_can() {
         "{checked}"
     );
 }
+
+#[test]
+fn the_users_own_agents_are_the_users_also_from_their_home() {
+    let stage = stage();
+    let file = stage.path("home/.claude/agents/mine.md");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    let text = "---\nname: mine\ndescription: d\nmcpServers:\n  - a:\n      command: x\n---\nx\n";
+    std::fs::write(&file, text).unwrap();
+    let link = stage.path("link");
+    std::os::unix::fs::symlink(stage.path("home"), &link).unwrap();
+    let path = format!("{}:/usr/bin:/bin", stage.path("home/bin").display());
+    for home in [stage.path("home"), link] {
+        let mut command = stage.command(["agents", "--json", "--dir", stage.path("home").to_str().unwrap()]);
+        let list = said(command.env("PATH", &path).env("HOME", &home).output().unwrap()).ok().json();
+        let agents = list["agents"].as_array().unwrap();
+        assert_eq!((agents.len(), &agents[0]["layer"]), (1, &json!("user")), "{list}");
+        assert_eq!((problem(&list, "mine"), &list["diagnostics"]), (String::new(), &json!(null)), "{list}");
+    }
+}
