@@ -13,6 +13,9 @@ use crate::registry;
 const STARTER: &str = include_str!("starter.md");
 const STARTER_STEPS: &str = include_str!("starter_steps.yaml");
 
+/// The file that is passed over in every folder of agents.
+const EXPLANATION: &str = "readme";
+
 impl Engine {
     pub(super) fn write_agent(&self, ask: &NewAgent) -> Result<NewAgentView, AppError> {
         let usage = |error: IdError| AppError::usage(error.to_string());
@@ -26,6 +29,18 @@ impl Engine {
         let Some(folder) = registry::own_folder(project) else {
             return Err(AppError::usage("there is no place for the user's agents: HOME is not set"));
         };
+        if name.as_str().eq_ignore_ascii_case(EXPLANATION) {
+            let message = format!("{name}.md is taken for what explains a folder, and never for an agent");
+            return Err(AppError::usage(message).hint("choose another name"));
+        }
+        if project.is_some_and(|project| registry::would_leave(&folder, Path::new(project))) {
+            let message = format!(
+                "{} leads out of the project by a symbolic link, so agents in it are not read",
+                folder.display()
+            );
+            let hint = "put a folder in the place of the link, or say --user for an agent of your own";
+            return Err(AppError::usage(message).hint(hint));
+        }
         let path = folder.join(format!("{name}.md"));
         let source =
             Source { file: path.display().to_string(), format: Format::Volery, layer: Layer::Project };

@@ -17,4 +17,5 @@ pub use files::{Catalogue, load};
 pub use folders::{Folder, Prompts, own_folder};
 pub use places::place_of_key;
 pub use project::{find_project, marked_project, resolve_directory};
+pub use text::would_leave;
 pub use trust::{Trust, TrustError};

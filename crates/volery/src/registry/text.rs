@@ -20,6 +20,12 @@ pub(super) fn leaves_folder(path: &Path, folder: &Path) -> bool {
     }
 }
 
+/// Tells the same of a folder that need not be there yet: what is there of it counts.
+pub fn would_leave(folder: &Path, within: &Path) -> bool {
+    let there = folder.ancestors().find(|path| path.symlink_metadata().is_ok());
+    there.is_some_and(|there| leaves_folder(there, within))
+}
+
 /// Returns the text of a file; a file that is not there says nothing, anything else is reported.
 pub(super) fn read_text(path: &Path, diagnostics: &mut Vec<Diagnostic>) -> Option<String> {
     let shown = path.display().to_string();

@@ -154,3 +154,23 @@ fn what_a_server_is_asked_for_and_the_backend_cannot_do_is_named() {
     assert_eq!(warnings("careful"), named);
     assert_eq!(warnings("able"), json!(null));
 }
+
+#[test]
+fn no_agent_is_written_where_none_is_read() {
+    let stage = Stage::new();
+    for name in ["README", "readme"] {
+        let refused = stage.volery(["agents", "new", name]).exits(2).stderr;
+        assert!(refused.contains("never for an agent") && refused.contains("hint: "), "{refused}");
+    }
+    let elsewhere = stage.path("elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
+    let own = stage.project().join(".volery");
+    if own.is_dir() {
+        std::fs::remove_dir_all(&own).unwrap();
+    }
+    std::os::unix::fs::symlink(&elsewhere, &own).unwrap();
+    let refused = stage.volery(["agents", "new", "lost"]).exits(2).stderr;
+    assert!(refused.contains("leads out of the project by a symbolic link"), "{refused}");
+    assert!(refused.contains("--user"), "{refused}");
+    assert_eq!(std::fs::read_dir(&elsewhere).unwrap().count(), 0);
+}
