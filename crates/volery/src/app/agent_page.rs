@@ -282,7 +282,8 @@ fn settings(agent: &Agent) -> BTreeMap<String, Value> {
     let top = whole.as_object().cloned().unwrap_or_default().into_iter();
     let top = top.filter(|(key, _)| !SHOWN_APART.contains(&key.as_str()));
     let all = top.chain(setup).chain(part("limits"));
-    all.filter(|(_, value)| !is_empty(value)).collect()
+    // An empty list of tools is not the same as none: the agent has no tools at all.
+    all.filter(|(key, value)| !is_empty(value) || (key == "tools" && value.is_array())).collect()
 }
 
 fn is_empty(value: &Value) -> bool {

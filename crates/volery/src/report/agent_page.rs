@@ -23,7 +23,8 @@ pub(crate) fn agent_page(shown: &AgentPage, look: &Look) -> String {
     }
     for (index, input) in agent.inputs.iter().enumerate() {
         let need = if input.required { "required" } else { "optional" };
-        let line = format!("{} ({}, {need}) {}", input.name, input.kind, input.description);
+        let default = input.default.as_ref().map(|text| format!(", default {text}")).unwrap_or_default();
+        let line = format!("{} ({}, {need}{default}) {}", input.name, input.kind, input.description);
         page.fact(if index == 0 { "inputs" } else { "" }, one_line(&line).trim_end());
     }
     for (index, (key, value)) in shown.settings.iter().enumerate() {

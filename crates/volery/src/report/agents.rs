@@ -4,8 +4,11 @@ use domain::diagnostic::{Diagnostic, Severity};
 
 use super::look::{Look, Tone};
 use super::table::{Cell, Column, Table};
-use super::text::one_line;
+use super::text::{fit, one_line};
 use crate::app::AgentList;
+
+/// The most of a description that is shown where no terminal says how much fits.
+const DESCRIPTION_MAX: usize = 200;
 
 /// Returns the table of agents, and below it the reasons why some cannot run.
 pub(crate) fn agents(list: &AgentList, look: &Look) -> String {
@@ -30,7 +33,7 @@ pub(crate) fn agents(list: &AgentList, look: &Look) -> String {
             Cell::new(&agent.format),
             state,
             Cell::new(nearer(&agent.file, &list.project)),
-            Cell::new(&agent.description),
+            Cell::new(&fit(&one_line(&agent.description), DESCRIPTION_MAX)),
         ]);
     }
     let mut text = table.render(look);

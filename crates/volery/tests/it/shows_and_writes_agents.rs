@@ -174,3 +174,20 @@ fn no_agent_is_written_where_none_is_read() {
     assert!(refused.contains("--user"), "{refused}");
     assert_eq!(std::fs::read_dir(&elsewhere).unwrap().count(), 0);
 }
+
+#[test]
+fn an_empty_list_of_tools_is_shown_and_a_long_description_is_cut() {
+    let stage = Stage::new();
+    let long = "d".repeat(5_000);
+    let folder = stage.project().join(".claude/agents");
+    std::fs::create_dir_all(&folder).unwrap();
+    let text = format!("---\nname: bare\ndescription: {long}\ntools: []\n---\nx\n");
+    std::fs::write(folder.join("bare.md"), text).unwrap();
+    let shown = stage.volery(["agents", "show", "bare", "--json"]).ok().json();
+    assert_eq!(shown["settings"]["tools"], json!([]), "{shown}");
+    let page = stage.volery(["agents", "show", "bare"]).ok().stdout;
+    assert!(page.contains("tools: []"), "{page}");
+    let listed = stage.volery(["agents"]).ok().stdout;
+    assert!(listed.contains(&"d".repeat(190)) && !listed.contains(&"d".repeat(201)), "{listed}");
+    assert_eq!(stage.json(["agents"])["agents"][0]["description"], json!(long));
+}
