@@ -11,7 +11,7 @@ use domain::permission::{Ground, Permission, Rule, Ruling, ToolKind, Unenforceab
 use domain::run::{BackendSpec, OnInterrupt, RunSpec};
 use domain::setup::{AnswersBy, Context, PromptMode, Setup};
 
-use super::AppError;
+use super::{AppError, unasked};
 
 /// What is wanted of a backend.
 pub(super) struct Wishes<'a> {
@@ -19,15 +19,17 @@ pub(super) struct Wishes<'a> {
     model: bool,
     resume: bool,
     setup: &'a Setup,
+    format: Format,
 }
 
 impl<'a> Wishes<'a> {
-    pub(super) fn of_run(spec: &'a RunSpec) -> Self {
+    pub(super) fn of_run(spec: &'a RunSpec, format: Format) -> Self {
         Self {
             system_prompt: !spec.system_prompt.is_empty(),
             model: spec.model.is_some(),
             resume: spec.on_interrupt == OnInterrupt::Resume,
             setup: &spec.setup,
+            format,
         }
     }
 
@@ -37,6 +39,7 @@ impl<'a> Wishes<'a> {
             model: agent.model.is_some(),
             resume: agent.on_interrupt == OnInterrupt::Resume,
             setup: &agent.setup,
+            format: agent.source.format,
         }
     }
 }
@@ -163,6 +166,7 @@ pub(super) fn unhonoured(wishes: &Wishes<'_>, spec: &BackendSpec) -> Vec<String>
     sentences.extend(
         ungranted.into_iter().map(|rule| format!("{rule} grants nothing: {name} has no words for it")),
     );
+    sentences.extend(unasked::denied(wishes.setup, wishes.format, backend, spec));
     if wishes.setup.unenforceable == Unenforceable::Warn {
         let gaps = unenforceable(&wishes.setup.permission, spec);
         sentences.extend(gaps.into_iter().map(|gap| format!("{gap} is not enforced by {name}")));
@@ -304,7 +308,13 @@ mod tests {
     fn a_default_level_that_is_not_enforced_is_told() {
         let told = |name: &str, permission: Permission| {
             let setup = Setup { permission, ..Setup::default() };
-            let wishes = Wishes { system_prompt: false, model: false, resume: false, setup: &setup };
+            let wishes = Wishes {
+                system_prompt: false,
+                model: false,
+                resume: false,
+                setup: &setup,
+                format: Format::Volery,
+            };
             let sentences = unhonoured(&wishes, &backend(name));
             sentences.iter().any(|sentence| sentence.contains("safe-edit is not enforced"))
         };

@@ -26,6 +26,7 @@ mod runs;
 mod start;
 mod sums;
 mod tokens;
+mod unasked;
 mod upkeep;
 mod view;
 mod wait;

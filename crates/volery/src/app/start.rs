@@ -134,7 +134,7 @@ impl Engine {
             spec.containment = catalogue.config.containment.value;
         }
         check_honoured(&spec, agent.source.format)?;
-        spec.warnings = honour::unhonoured(&Wishes::of_run(&spec), &spec.backend);
+        spec.warnings = honour::unhonoured(&Wishes::of_run(&spec, agent.source.format), &spec.backend);
         spec.warnings.extend(said_of_fallbacks);
         let programs = self.project_programs(&catalogue, &spec.directory);
         let (left_out, trusted) = (programs.weigh(&spec.backend, &spec.alternatives)?, programs.trusted());

@@ -249,3 +249,26 @@ fn the_users_own_agents_are_the_users_also_from_their_home() {
         assert_eq!((problem(&list, "mine"), &list["diagnostics"]), (String::new(), &json!(null)), "{list}");
     }
 }
+
+#[test]
+fn tools_that_are_denied_unasked_and_rules_that_want_a_question_are_told_with_their_line() {
+    let stage = stage();
+    install(&stage, "copilot", "1.0.0");
+    install(&stage, "gemini", "0.1.0");
+    let copilot = "---\nname: a\ndescription: d\ntools: [read, execute]\n---\nx\n";
+    in_project(&stage, ".github/agents/a.agent.md", copilot);
+    stage.agent("asking", "backend: gemini\npermission: {ask: [Edit]}");
+    let checked = volery(&stage, &["agents", "check"]).ok().stdout;
+    assert!(
+        checked.contains("a.agent.md:4:1: warning: tools: execute is denied: without a level"),
+        "{checked}"
+    );
+    assert!(checked.contains("nobody can be asked with copilot; in Volery's own format"), "{checked}");
+    let asks = "warning: permission: the rule ask Edit denies, since nobody can be asked with gemini";
+    assert!(
+        checked.lines().any(|line| line.contains("asking.md:4:1: ") && line.ends_with(asks)),
+        "{checked}"
+    );
+    let shown = volery(&stage, &["agents", "show", "a"]).ok().stdout;
+    assert!(shown.contains("tools: execute is denied"), "{shown}");
+}
