@@ -451,8 +451,13 @@ fn check_config(catalogue: &Catalogue) -> Result<(), AppError> {
 
 /// Returns the agent of this name; else lists what there is, and the nearest.
 pub(super) fn find_agent<'a>(catalogue: &'a Catalogue, typed: &str) -> Result<&'a Agent, AppError> {
-    let name: AgentName =
-        typed.parse().map_err(|error: domain::id::IdError| AppError::usage(error.to_string()))?;
+    let name: AgentName = typed.parse().map_err(|error: domain::id::IdError| {
+        // A name for people has one for programs.
+        let meant = definition::agent::name_of(Format::Claude, "", typed);
+        let meant = meant.filter(|meant| catalogue.agents.contains_key(meant));
+        let refused = AppError::usage(error.to_string());
+        meant.map_or(refused.clone(), |meant| refused.hint(format!("did you mean {meant}?")))
+    })?;
     if let Some(agent) = catalogue.agents.get(&name) {
         return Ok(agent);
     }

@@ -272,3 +272,13 @@ fn tools_that_are_denied_unasked_and_rules_that_want_a_question_are_told_with_th
     let shown = volery(&stage, &["agents", "show", "a"]).ok().stdout;
     assert!(shown.contains("tools: execute is denied"), "{shown}");
 }
+
+#[test]
+fn who_types_the_name_for_people_is_told_the_one_for_programs() {
+    let stage = stage();
+    in_project(&stage, ".claude/agents/c.md", "---\nname: Caps Name\ndescription: d\n---\nx\n");
+    for words in [&["agents", "show", "Caps Name"][..], &["run", "Caps Name", "x"]] {
+        let refused = volery(&stage, words).exits(2).stderr;
+        assert!(refused.contains("hint: did you mean caps-name?"), "{refused}");
+    }
+}
