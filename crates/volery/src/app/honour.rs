@@ -266,7 +266,8 @@ fn strange_servers(setup: &Setup) -> Vec<String> {
     strange.dedup();
     let sentence = |name: &str| {
         format!(
-            "no tool of the MCP server {name} can be used: the agent has only the servers that its own file defines"
+            "no tool of the MCP server {name} can be used: the agent has only the servers that its own file defines \
+             and does not switch off"
         )
     };
     strange.into_iter().map(sentence).collect()

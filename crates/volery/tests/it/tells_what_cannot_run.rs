@@ -166,7 +166,7 @@ fn tools_of_servers_that_the_agent_does_not_get_are_warned_about() {
         let sentence = |server: &&str| {
             format!(
                 "no tool of the MCP server {server} can be used: the agent has only the servers that its own file \
-                 defines"
+                 defines and does not switch off"
             )
         };
         let expected: Vec<String> = servers.iter().map(sentence).collect();
