@@ -1,5 +1,7 @@
 //! The agents that can be asked for in a directory, and what stands in their way.
 
+use std::collections::BTreeSet;
+
 use domain::Timestamp;
 use domain::agent::{Agent, Delegates, Format};
 use domain::diagnostic::Diagnostic;
@@ -35,6 +37,8 @@ pub(super) struct Standing {
     pub(super) findings: Vec<Diagnostic>,
     /// A sentence for each wish that will not be honoured.
     pub(super) unhonoured: Vec<String>,
+    /// That one of these sentences that is about the program, and the same for every agent that it drives.
+    doubt: Option<String>,
     pub(super) answers_by: AnswersBy,
 }
 
@@ -42,7 +46,7 @@ impl Standing {
     /// Returns that of an agent of which nothing can be said but what its file says.
     fn of(agent: &Agent) -> Self {
         let answers_by = agent.setup.answers();
-        Self { problem: None, findings: Vec::new(), unhonoured: Vec::new(), answers_by }
+        Self { problem: None, findings: Vec::new(), unhonoured: Vec::new(), doubt: None, answers_by }
     }
 }
 
@@ -52,11 +56,14 @@ impl Engine {
         let programs = self.project_programs(&catalogue, &directory);
         let mut agents = Vec::new();
         let (mut findings, mut unhonoured) = (Vec::new(), Vec::new());
+        let mut doubts = BTreeSet::new();
         for agent in catalogue.agents.values() {
             let standing = self.standing(&catalogue, agent, &directory, &programs);
             agents.push(agent_view(agent, &standing));
             findings.extend(standing.findings);
-            let sentences = standing.unhonoured.into_iter();
+            let Standing { unhonoured: sentences, doubt, .. } = standing;
+            let told = doubt.clone().is_some_and(|doubt| !doubts.insert(doubt));
+            let sentences = sentences.into_iter().filter(|said| !(told && doubt.as_ref() == Some(said)));
             unhonoured.extend(sentences.map(|sentence| placed(&agent.source.file, sentence)));
         }
         let mut diagnostics = catalogue.diagnostics;
@@ -111,7 +118,7 @@ impl Engine {
                 fitted.and_then(|driven| needs_nothing_unset(&driven)).err().map(|error| error.to_string())
             });
         let answers_by = honour::answers_by(&agent.setup, &backend);
-        Standing { problem, findings, unhonoured, answers_by }
+        Standing { problem, findings, unhonoured, doubt: honour::doubt(&backend), answers_by }
     }
 }
 

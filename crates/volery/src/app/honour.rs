@@ -154,9 +154,7 @@ pub(super) fn unhonoured(wishes: &Wishes<'_>, spec: &BackendSpec) -> Vec<String>
         }),
     ];
     let mut sentences: Vec<String> = sentences.into_iter().flatten().collect();
-    if let Some(program) = backend.program() {
-        sentences.extend(crate::programs::doubt(program, &Launch::of(&spec.options)));
-    }
+    sentences.extend(doubt(spec));
     if !can.session && Launch::of(&spec.options).sessions.is_some() {
         sentences.push(format!("the folder of sessions is not honoured by {name}"));
     }
@@ -172,6 +170,12 @@ pub(super) fn unhonoured(wishes: &Wishes<'_>, spec: &BackendSpec) -> Vec<String>
         sentences.extend(gaps.into_iter().map(|gap| format!("{gap} is not enforced by {name}")));
     }
     sentences
+}
+
+/// Returns what is to be said about the version of the backend's program, whoever uses it.
+pub(super) fn doubt(spec: &BackendSpec) -> Option<String> {
+    let program = backend::registry::by_kind(&spec.kind)?.program()?;
+    crate::programs::doubt(program, &Launch::of(&spec.options))
 }
 
 /// Tells whether an agent may edit files because nothing else was said.

@@ -282,3 +282,16 @@ fn who_types_the_name_for_people_is_told_the_one_for_programs() {
         assert!(refused.contains("hint: did you mean caps-name?"), "{refused}");
     }
 }
+
+#[test]
+fn the_version_of_a_program_is_doubted_once_for_all_its_agents() {
+    let stage = stage();
+    install(&stage, "claude", "0.0.1");
+    for name in ["one", "two", "three"] {
+        stage.agent(name, "backend: claude");
+    }
+    let checked = volery(&stage, &["agents", "check"]).ok().stdout;
+    assert_eq!(checked.matches("claude 0.0.1 is older than").count(), 1, "{checked}");
+    let shown = volery(&stage, &["agents", "show", "two"]).ok().stdout;
+    assert!(shown.contains("claude 0.0.1 is older than"), "{shown}");
+}
