@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use domain::Timestamp;
-use domain::agent::{Agent, Delegates, Format};
+use domain::agent::{Agent, Delegates, Format, ScriptSource};
 use domain::diagnostic::Diagnostic;
 use domain::id::AgentName;
 use domain::nearest::nearest;
@@ -12,7 +12,7 @@ use domain::setup::AnswersBy;
 
 use super::agent_page::{fitted, needs_nothing_unset};
 use super::engine::Engine;
-use super::honour::{self, Wishes};
+use super::honour::{self, Obstacle, Wishes};
 use super::project_programs::ProjectPrograms;
 use super::{AgentList, AgentView, AppError, FoundAgent, FoundAgents, ListAgents};
 use crate::env;
@@ -88,26 +88,30 @@ impl Engine {
         let backend = match self.configured_backend(catalogue, agent) {
             Ok(backend) => backend,
             Err(error) => {
-                let findings = vec![as_finding(file, &error)];
+                let mut findings = vec![as_finding(file, &Obstacle::of("backend", error.clone()))];
+                findings.extend(unknown_delegates(catalogue, agent));
                 return Standing { problem: Some(error.to_string()), findings, ..Standing::of(agent) };
             }
         };
         let mut wrong = honour::obstacles(&agent.system_prompt, &agent.setup, agent.source.format, &backend);
-        wrong.extend(self.wrong_fallbacks(catalogue, agent));
+        let fallbacks = self.wrong_fallbacks(catalogue, agent).into_iter();
+        wrong.extend(fallbacks.map(|error| Obstacle::of("fallback", error)));
         let driven = match wrong.is_empty() {
             true => self.drive(catalogue, agent, &backend, directory),
             false => Ok(None),
         };
-        wrong.extend(driven.as_ref().err().cloned());
-        let mut findings: Vec<Diagnostic> = wrong.iter().map(|error| as_finding(file, error)).collect();
+        // It is the backend that cannot start it.
+        wrong.extend(driven.as_ref().err().cloned().map(|error| Obstacle::of("backend", error)));
+        let mut findings: Vec<Diagnostic> = wrong.iter().map(|wrong| as_finding(file, wrong)).collect();
         findings.extend(unknown_delegates(catalogue, agent));
+        findings.extend(empty_rehearsal(agent));
         let mut unhonoured = honour::unhonoured(&Wishes::of_agent(agent), &backend);
         unhonoured.extend(self.fallback_warnings(catalogue, agent));
         let of_reader = catalogue.diagnostics.iter().find(|found| found.is_error() && found.file == *file);
         let of_reader = of_reader.map(|found| found.message.clone());
         let problem = of_reader
             .or_else(|| self.backend_of(catalogue, agent).err().map(|error| in_a_list(&error)))
-            .or_else(|| wrong.first().map(ToString::to_string))
+            .or_else(|| wrong.first().map(|wrong| wrong.error.to_string()))
             .or_else(|| {
                 let others = self.alternatives(catalogue, agent);
                 let weighed = others.and_then(|(others, _)| programs.weigh(&backend, &others));
@@ -141,23 +145,64 @@ pub(super) fn agent_view(agent: &Agent, standing: &Standing) -> AgentView {
     }
 }
 
-fn as_finding(file: &str, error: &AppError) -> Diagnostic {
-    let finding = Diagnostic::error(file, &error.message);
+fn as_finding(file: &str, obstacle: &Obstacle) -> Diagnostic {
+    let Obstacle { key, error } = obstacle;
+    let finding = at_key(Diagnostic::error(file, &error.message), key);
     match &error.hint {
         Some(hint) => finding.hint(hint),
         None => finding,
     }
 }
 
-/// Returns a warning, at the key that it begins with if the file has one.
+/// Returns a warning, at the key that it begins with if the file has one, and in the file's own word for it.
 fn placed(file: &str, sentence: String) -> Diagnostic {
     let key = sentence.split([':', ' ']).next().unwrap_or_default();
-    let place = registry::place_of_key(file, key);
-    let warning = Diagnostic::warning(file, sentence);
-    match place {
-        Some((line, column)) => warning.at(line, column),
-        None => warning,
+    match own_key(file, key) {
+        Some((own, (line, column))) => {
+            let message = format!("{own}{}", &sentence[key.len()..]);
+            Diagnostic::warning(file, message).at(line, column)
+        }
+        None => Diagnostic::warning(file, sentence),
     }
+}
+
+fn at_key(finding: Diagnostic, key: &str) -> Diagnostic {
+    match own_key(&finding.file, key) {
+        Some((_, (line, column))) => finding.at(line, column),
+        None => finding,
+    }
+}
+
+/// What other formats call our keys.
+const OTHER_WORDS: [(&str, &[&str]); 6] = [
+    ("max_turns", &["maxTurns", "steps", "maxSteps"]),
+    ("mcp_servers", &["mcpServers", "mcp-servers"]),
+    ("effort", &["model_reasoning_effort", "reasoningEffort"]),
+    ("permission", &["permissions", "permissionMode", "sandbox_mode"]),
+    ("output_schema", &["outputSchema"]),
+    ("backend", &["run-agent"]),
+];
+
+/// Returns a key as a file spells it, with line and column.
+fn own_key<'a>(file: &str, key: &'a str) -> Option<(&'a str, (u32, u32))> {
+    let others = OTHER_WORDS.iter().find(|(known, _)| *known == key);
+    let mut words =
+        std::iter::once(key).chain(others.into_iter().flat_map(|(_, words)| words.iter().copied()));
+    words.find_map(|word| Some((word, registry::place_of_key(file, word)?)))
+}
+
+/// Returns a warning for a rehearsal in which nothing happens.
+fn empty_rehearsal(agent: &Agent) -> Option<Diagnostic> {
+    let empty = match &agent.script {
+        Some(ScriptSource::Inline(script)) => script.steps.is_empty(),
+        Some(ScriptSource::File(_)) => false,
+        None => true,
+    };
+    (agent.backend.as_str() == "rehearsal" && empty).then(|| {
+        let message = "a rehearsal without steps says nothing, and succeeds";
+        let finding = Diagnostic::warning(&agent.source.file, message);
+        at_key(finding, "backend").hint("write for example steps: [{say: hello}], or give it another backend")
+    })
 }
 
 /// Returns a problem without what would be the same for every agent of a list.
@@ -172,7 +217,7 @@ fn unknown_delegates(catalogue: &Catalogue, agent: &Agent) -> Vec<Diagnostic> {
     let unknown = names.iter().filter(|name| !catalogue.agents.contains_key(*name));
     let finding = |name: &AgentName| {
         let message = format!("delegates: there is no agent {name} here");
-        let finding = Diagnostic::warning(&agent.source.file, message);
+        let finding = at_key(Diagnostic::warning(&agent.source.file, message), "delegates");
         match nearest(name.as_str(), catalogue.agents.keys().map(AgentName::as_str)) {
             Some(near) => finding.hint(format!("did you mean {near}?")),
             None => finding,

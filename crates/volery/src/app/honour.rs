@@ -71,6 +71,18 @@ fn capabilities(spec: &BackendSpec) -> Capabilities {
     backend.map(|backend| backend.capabilities(&spec.options)).unwrap_or_default()
 }
 
+/// What stands between an agent and its backend, and the key of its file that says so.
+pub(super) struct Obstacle {
+    pub(super) key: &'static str,
+    pub(super) error: AppError,
+}
+
+impl Obstacle {
+    pub(super) fn of(key: &'static str, error: AppError) -> Self {
+        Self { key, error }
+    }
+}
+
 /// Returns all that stands between an agent and its backend, whoever asks and wherever: what is wrong with what it wants,
 /// and what it demands to be enforced and the backend cannot.
 pub(super) fn obstacles(
@@ -78,7 +90,7 @@ pub(super) fn obstacles(
     setup: &Setup,
     format: Format,
     spec: &BackendSpec,
-) -> Vec<AppError> {
+) -> Vec<Obstacle> {
     let schema = wrong_schema(setup).map(|problem| {
         let hint = "output_schema is JSON Schema, draft 2020-12, and refers to nothing outside of itself";
         AppError::usage(problem).hint(hint)
@@ -90,7 +102,13 @@ pub(super) fn obstacles(
     let permission = refusal(setup, spec).map(|problem| {
         AppError::denied(problem).hint(format!("choose another backend, or {}", way_to_warn(format)))
     });
-    [schema, argument, prompt, permission].into_iter().flatten().collect()
+    let found = [
+        ("output_schema", schema),
+        ("extra_args", argument),
+        ("prompt_mode", prompt),
+        ("permission", permission),
+    ];
+    found.into_iter().filter_map(|(key, error)| Some(Obstacle::of(key, error?))).collect()
 }
 
 /// Says how somebody does without what cannot be enforced.

@@ -409,7 +409,8 @@ pub(super) fn check_installed(agent: &Agent) -> Result<(), AppError> {
 
 /// Refuses what the backend cannot honour and the agent will not do without.
 fn check_honoured(spec: &RunSpec, format: Format) -> Result<(), AppError> {
-    match honour::obstacles(&spec.system_prompt, &spec.setup, format, &spec.backend).into_iter().next() {
+    let found = honour::obstacles(&spec.system_prompt, &spec.setup, format, &spec.backend);
+    match found.into_iter().next().map(|obstacle| obstacle.error) {
         None => Ok(()),
         Some(error) => Err(AppError { message: format!("agent {}: {}", spec.agent, error.message), ..error }),
     }

@@ -16,6 +16,7 @@ use domain::permission::Level;
 use super::beside::{read_jarvis, read_kiro};
 use super::folders::{Folder, folders};
 use super::listing::{LEAVES_PROJECT, files};
+use super::places::place_of_key;
 use super::text::{LEAVES, leaves_folder, read_text};
 use crate::env;
 
@@ -235,17 +236,22 @@ fn plain_defaults(
 fn resolve_script(agent: &mut Agent, folder: &Path, diagnostics: &mut Vec<Diagnostic>) {
     let Some(ScriptSource::File(relative)) = &agent.script else { return };
     let path = folder.join(relative);
+    let wrong = |message: String| {
+        let finding = Diagnostic::error(&agent.source.file, message);
+        match place_of_key(&agent.source.file, "script") {
+            Some((line, column)) => finding.at(line, column),
+            None => finding,
+        }
+    };
     let script = if leaves_folder(&path, folder) {
-        diagnostics
-            .push(Diagnostic::error(&agent.source.file, format!("the script {relative} leaves its folder")));
+        diagnostics.push(wrong(format!("the script {relative} leaves its folder")));
         None
     } else if let Some(text) = read_text(&path, diagnostics) {
         let (script, found) = definition::script::read(&text, &path.display().to_string());
         diagnostics.extend(found);
         script
     } else {
-        diagnostics
-            .push(Diagnostic::error(&agent.source.file, format!("the script {relative} cannot be read")));
+        diagnostics.push(wrong(format!("the script {relative} cannot be read")));
         None
     };
     agent.script = Some(ScriptSource::Inline(script.unwrap_or_else(|| unreadable(relative))));

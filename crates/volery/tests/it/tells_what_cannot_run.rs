@@ -232,25 +232,6 @@ fn an_agent_answers_into_a_file_only_where_its_backend_can() {
 }
 
 #[test]
-fn the_users_own_agents_are_the_users_also_from_their_home() {
-    let stage = stage();
-    let file = stage.path("home/.claude/agents/mine.md");
-    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-    let text = "---\nname: mine\ndescription: d\nmcpServers:\n  - a:\n      command: x\n---\nx\n";
-    std::fs::write(&file, text).unwrap();
-    let link = stage.path("link");
-    std::os::unix::fs::symlink(stage.path("home"), &link).unwrap();
-    let path = format!("{}:/usr/bin:/bin", stage.path("home/bin").display());
-    for home in [stage.path("home"), link] {
-        let mut command = stage.command(["agents", "--json", "--dir", stage.path("home").to_str().unwrap()]);
-        let list = said(command.env("PATH", &path).env("HOME", &home).output().unwrap()).ok().json();
-        let agents = list["agents"].as_array().unwrap();
-        assert_eq!((agents.len(), &agents[0]["layer"]), (1, &json!("user")), "{list}");
-        assert_eq!((problem(&list, "mine"), &list["diagnostics"]), (String::new(), &json!(null)), "{list}");
-    }
-}
-
-#[test]
 fn tools_that_are_denied_unasked_and_rules_that_want_a_question_are_told_with_their_line() {
     let stage = stage();
     install(&stage, "copilot", "1.0.0");
@@ -274,13 +255,53 @@ fn tools_that_are_denied_unasked_and_rules_that_want_a_question_are_told_with_th
 }
 
 #[test]
-fn who_types_the_name_for_people_is_told_the_one_for_programs() {
+fn the_users_own_agents_are_the_users_also_from_their_home() {
     let stage = stage();
-    in_project(&stage, ".claude/agents/c.md", "---\nname: Caps Name\ndescription: d\n---\nx\n");
-    for words in [&["agents", "show", "Caps Name"][..], &["run", "Caps Name", "x"]] {
-        let refused = volery(&stage, words).exits(2).stderr;
-        assert!(refused.contains("hint: did you mean caps-name?"), "{refused}");
+    let file = stage.path("home/.claude/agents/mine.md");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    let text = "---\nname: mine\ndescription: d\nmcpServers:\n  - a:\n      command: x\n---\nx\n";
+    std::fs::write(&file, text).unwrap();
+    let link = stage.path("link");
+    std::os::unix::fs::symlink(stage.path("home"), &link).unwrap();
+    let path = format!("{}:/usr/bin:/bin", stage.path("home/bin").display());
+    for home in [stage.path("home"), link] {
+        let mut command = stage.command(["agents", "--json", "--dir", stage.path("home").to_str().unwrap()]);
+        let list = said(command.env("PATH", &path).env("HOME", &home).output().unwrap()).ok().json();
+        let agents = list["agents"].as_array().unwrap();
+        assert_eq!((agents.len(), &agents[0]["layer"]), (1, &json!("user")), "{list}");
+        assert_eq!((problem(&list, "mine"), &list["diagnostics"]), (String::new(), &json!(null)), "{list}");
     }
+}
+
+#[test]
+fn what_only_the_backend_knows_to_be_wrong_has_its_line() {
+    for (settings, key, reason) in [
+        ("backend: claud", "backend", "needs the backend claud, which is not configured"),
+        ("backend: claude\nextra_args: [--foo]", "extra_args", "the argument \"--foo\""),
+        ("backend: claude\noutput_schema: {type: strng}", "output_schema", "output_schema: "),
+        ("backend: claude\nfallback: [{backend: nosuch}]", "fallback", "the fallback to nosuch"),
+        ("backend: cursor\npermission: {deny: ['Bash(curl:*)']}", "permission", "cannot enforce"),
+        ("backend: rehearsal\nscript: nowhere.yaml", "script", "the script nowhere.yaml cannot be read"),
+        ("backend: claude\ndelegates: [nobody]", "delegates", "there is no agent nobody here"),
+        ("backend: rehearsal", "backend", "a rehearsal without steps says nothing"),
+    ] {
+        let stage = stage();
+        stage.agent("stuck", settings);
+        let text = std::fs::read_to_string(stage.project().join(".volery/agents/stuck.md")).unwrap();
+        let line = text.lines().position(|line| line.starts_with(key)).unwrap() + 1;
+        let checked = volery(&stage, &["agents", "check"]).stdout;
+        let place = format!("stuck.md:{line}:1: ");
+        let told = |found: &str| found.contains(&place) && found.contains(reason);
+        assert!(checked.lines().any(told), "{settings}: {checked}");
+    }
+}
+
+#[test]
+fn a_key_is_called_as_the_file_calls_it() {
+    let stage = stage();
+    in_project(&stage, ".opencode/agent/orch.md", "---\ndescription: d\nsteps: 5\n---\nx\n");
+    let checked = volery(&stage, &["agents", "check"]).ok().stdout;
+    assert!(checked.contains("orch.md:3:1: warning: steps is not honoured by opencode"), "{checked}");
 }
 
 #[test]
@@ -294,4 +315,14 @@ fn the_version_of_a_program_is_doubted_once_for_all_its_agents() {
     assert_eq!(checked.matches("claude 0.0.1 is older than").count(), 1, "{checked}");
     let shown = volery(&stage, &["agents", "show", "two"]).ok().stdout;
     assert!(shown.contains("claude 0.0.1 is older than"), "{shown}");
+}
+
+#[test]
+fn who_types_the_name_for_people_is_told_the_one_for_programs() {
+    let stage = stage();
+    in_project(&stage, ".claude/agents/c.md", "---\nname: Caps Name\ndescription: d\n---\nx\n");
+    for words in [&["agents", "show", "Caps Name"][..], &["run", "Caps Name", "x"]] {
+        let refused = volery(&stage, words).exits(2).stderr;
+        assert!(refused.contains("hint: did you mean caps-name?"), "{refused}");
+    }
 }
