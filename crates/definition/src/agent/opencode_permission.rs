@@ -67,7 +67,26 @@ pub(super) fn read(
         true => settle(&said, &mut permission, findings),
         false => take_each(&said, &mut permission, findings),
     }
+    for said in said.iter().filter(|said| said.decision == Decision::On && is_denied(&permission, &said.tool))
+    {
+        let message = format!("tools.{}: true allows nothing by itself, so the tool is denied", said.tool);
+        findings.warning_with_hint(
+            said.node.place,
+            message,
+            format!("write permission: {{{}: allow}}", said.tool),
+        );
+    }
     permission
+}
+
+/// Tells whether no rule speaks of a tool that is beyond what an agent may do without one.
+fn is_denied(permission: &Permission, tool: &str) -> bool {
+    let kind = ToolKind::named(tool);
+    let beyond = matches!(kind, ToolKind::Shell | ToolKind::Fetch | ToolKind::WebSearch | ToolKind::Delegate);
+    let mut rules = permission.allow.iter().chain(&permission.ask).chain(&permission.deny);
+    beyond
+        && permission.level != Some(Level::Yolo)
+        && !rules.any(|rule| rule.kind() == kind || rule.kind() == ToolKind::Everything)
 }
 
 fn read_tools<'a>(node: &'a Node, findings: &mut Findings<'_>) -> Vec<Said<'a>> {

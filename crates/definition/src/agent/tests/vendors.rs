@@ -261,6 +261,18 @@ fn the_order_of_opencodes_patterns_is_kept_or_warned_about() {
 }
 
 #[test]
+fn a_tool_of_opencode_that_is_only_switched_on_is_said_to_be_denied() {
+    let told = |keys: &str, warnings: &[&str]| {
+        accept(opencode::read, "docs", &format!("---\ndescription: x\n{keys}---\n"), warnings)
+    };
+    let warning = "f:4:9: warning: tools.bash: true allows nothing by itself, so the tool is denied (hint: write permission: {bash: allow})";
+    told("tools:\n  bash: true\n  read: true\n  write: true\n", &[warning]);
+    told("tools:\n  bash: true\npermission:\n  bash: allow\n", &[]);
+    told("tools:\n  bash: true\npermission: allow\n", &[]);
+    told("tools:\n  bash: false\n", &[]);
+}
+
+#[test]
 fn an_entry_of_opencode_for_all_tools_leaves_what_later_ones_say() {
     let said = |keys: &str, warnings: &[&str]| {
         let text = format!("---\ndescription: x\n{keys}---\n");
