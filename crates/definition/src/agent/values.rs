@@ -110,8 +110,10 @@ pub(super) const ONLY_LOOKS: &str = "it only changes how a terminal shows the ag
 
 /// Takes the description, and says what its absence means.
 pub(super) fn take_description(fields: &mut Fields<'_>, findings: &mut Findings<'_>) -> String {
-    let description = fields.take("description").and_then(|node| text(node, "description", findings));
-    if description.is_none() {
+    let node = fields.take("description");
+    let description = node.and_then(|node| text(node, "description", findings));
+    // One of the wrong type was reported.
+    if node.is_none() {
         let hint = "callers choose an agent by its description";
         findings.warning_with_hint(fields.place, "the agent has no description", hint);
     }

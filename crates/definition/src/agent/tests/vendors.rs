@@ -273,6 +273,12 @@ fn a_tool_of_opencode_that_is_only_switched_on_is_said_to_be_denied() {
 }
 
 #[test]
+fn a_description_of_the_wrong_type_is_reported_once() {
+    let (agent, found) = read(claude::read, "a", "---\nname: a\ndescription: 42\n---\nx\n");
+    assert_eq!((agent, found.len()), (None, 1), "{found:?}");
+}
+
+#[test]
 fn an_entry_of_opencode_for_all_tools_leaves_what_later_ones_say() {
     let said = |keys: &str, warnings: &[&str]| {
         let text = format!("---\ndescription: x\n{keys}---\n");
