@@ -1,6 +1,8 @@
 //! Directives: markdown with one `<directive>` in it, as Kiwi has it. Recognised, checked and listed with what a
 //! caller must give; executing one is another matter.
 
+use std::collections::BTreeSet;
+
 use domain::agent::{Agent, Format, Input};
 use domain::diagnostic::Diagnostic;
 
@@ -199,12 +201,13 @@ fn read_metadata(metadata: &Element, agent: &mut Agent, findings: &mut Findings<
 
 fn read_inputs(directive: &Element, findings: &mut Findings<'_>) -> Vec<Input> {
     let mut inputs: Vec<Input> = Vec::new();
+    let mut known = BTreeSet::new();
     for element in directive.child("inputs").into_iter().flat_map(|inputs| inputs.children_named("input")) {
         let Some(name) = element.attribute("name") else {
             findings.error(element.place, "an <input> has no name");
             continue;
         };
-        if inputs.iter().any(|known| known.name == name) {
+        if !known.insert(name) {
             findings.error(element.place, format!("the input {} stands twice", quoted(name)));
             continue;
         }

@@ -1,5 +1,7 @@
 //! What a caller gives beside the prompt: a map from name to type, need, default and description.
 
+use std::collections::BTreeSet;
+
 use domain::agent::Input;
 use domain::inputs::{Inputs, KINDS, fill};
 
@@ -19,8 +21,9 @@ pub(super) fn take_inputs(fields: &mut Fields<'_>, findings: &mut Findings<'_>) 
         return Vec::new();
     };
     let mut inputs: Vec<Input> = Vec::new();
+    let mut known = BTreeSet::new();
     for entry in entries {
-        if inputs.iter().any(|known| known.name == entry.key) {
+        if !known.insert(entry.key.as_str()) {
             findings.error(entry.place, format!("the input {} stands twice", quoted(&entry.key)));
         } else if !is_name(&entry.key) {
             let message = format!("inputs: {} is no name", quoted(&entry.key));

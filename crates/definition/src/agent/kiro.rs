@@ -1,6 +1,8 @@
 //! Kiro's JSON, with what budgie puts beside it: a prompt file that describes the agent, and the templates by which
 //! an agent answers into a file. Kiro reads its own file by itself, so it is only told the agent's name.
 
+use std::collections::BTreeSet;
+
 use domain::agent::{Agent, Format};
 use domain::diagnostic::Diagnostic;
 use domain::permission::Rule;
@@ -182,6 +184,7 @@ fn with_names(tools: Vec<String>) -> Vec<String> {
 fn read_allowed(node: &Node, findings: &mut Findings<'_>) -> Vec<Rule> {
     const NAME: &str = "allowedTools";
     let mut allowed: Vec<Rule> = Vec::new();
+    let mut known = BTreeSet::new();
     for rule in read_rules(node, NAME, findings) {
         let names: Vec<&str> = match rule.spelling() {
             "*" => {
@@ -207,7 +210,7 @@ fn read_allowed(node: &Node, findings: &mut Findings<'_>) -> Vec<Rule> {
         };
         for name in names {
             let rule = parse_rule(name, NAME, node, findings);
-            allowed.extend(rule.filter(|rule| !allowed.contains(rule)));
+            allowed.extend(rule.filter(|rule| known.insert(rule.clone())));
         }
     }
     allowed

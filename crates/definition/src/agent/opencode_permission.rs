@@ -3,7 +3,7 @@
 
 use domain::permission::{Level, Permission, ToolKind};
 
-use super::setup::parse_rule;
+use super::setup::{RULES_MAX, parse_rule, too_many};
 use crate::text::{Entry, Findings, Node, Shape, choice, flag, quoted};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -59,6 +59,12 @@ pub(super) fn read(
 ) -> Permission {
     let mut said = tools.map(|node| read_tools(node, findings)).unwrap_or_default();
     let later = permission.map(|node| read_permission(node, findings)).unwrap_or_default();
+    for (said, key, node) in [(&said, "tools", tools), (&later, "permission", permission)] {
+        if let (true, Some(node)) = (said.len() > RULES_MAX, node) {
+            too_many(key, node, findings);
+            return Permission::default();
+        }
+    }
     // The newer key has the last word about a tool that both name.
     said.retain(|earlier| !later.iter().any(|later| plain(&later.tool) == plain(&earlier.tool)));
     said.extend(later);
@@ -204,13 +210,16 @@ fn counting<'t, 'a, 'b>(
 /// Returns what counts of the entries about a tool: the last that stands for every use, and what follows it.
 fn last_words<'a, 'b>(tool: &str, said: &'b [Said<'a>]) -> Vec<&'b Said<'a>> {
     let mut counts: Vec<&Said<'_>> = Vec::new();
+    let mut is_restricted = false;
     for said in said.iter().filter(|said| matches(&said.tool, tool)) {
-        let restricted = counts.iter().any(|said| said.restricts());
+        let was_restricted = is_restricted;
         if said.pattern == "*" {
             counts.clear();
+            is_restricted = false;
         }
-        if said.decision != Decision::On || restricted {
+        if said.decision != Decision::On || was_restricted {
             counts.push(said);
+            is_restricted |= said.restricts();
         }
     }
     counts

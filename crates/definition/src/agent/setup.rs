@@ -1,5 +1,7 @@
 //! What an agent asks of its backend beyond prompt and model, in our own words; other formats use the pieces.
 
+use std::collections::BTreeSet;
+
 use domain::permission::{Level, Permission, Rule, Unenforceable};
 use domain::setup::{
     Context, Fallback, Isolation, OutputFormat, PromptMode, ResponseFile, Setup, Temperature,
@@ -16,6 +18,9 @@ use crate::text::{
 /// The words for how much an agent may do.
 pub(crate) const LEVELS: [(&str, Level); 3] =
     [("read-only", Level::ReadOnly), ("safe-edit", Level::SafeEdit), ("yolo", Level::Yolo)];
+
+/// More tools, or rules of one kind, than this no task needs.
+pub(super) const RULES_MAX: usize = 1_000;
 
 /// Takes every key of our own format that a backend must honour.
 pub(super) fn take_setup(fields: &mut Fields<'_>, findings: &mut Findings<'_>) -> Setup {
@@ -167,14 +172,27 @@ pub(super) fn read_rules(node: &Node, name: &str, findings: &mut Findings<'_>) -
         | Shape::Map(_) => std::slice::from_ref(node),
     };
     let mut rules: Vec<Rule> = Vec::new();
+    let mut known = BTreeSet::new();
     for item in items {
         let Some(spelling) = text(item, name, findings) else { continue };
         for spelling in split_names(&spelling) {
             let rule = parse_rule(spelling, name, item, findings);
-            rules.extend(rule.filter(|rule| !rules.contains(rule)));
+            rules.extend(rule.filter(|rule| known.insert(rule.clone())));
+            if rules.len() > RULES_MAX {
+                too_many(name, item, findings);
+                return rules;
+            }
         }
     }
     rules
+}
+
+/// Reports a list that is longer than is read.
+pub(super) fn too_many(name: &str, node: &Node, findings: &mut Findings<'_>) {
+    let message = format!("{name}: there are more than {RULES_MAX} entries");
+    let hint =
+        "one entry can stand for many: mcp__SERVER for all tools of a server, Bash(git:*) for many commands";
+    findings.error_with_hint(node.place, message, hint);
 }
 
 /// Parses one rule, and reports what is none.

@@ -1,5 +1,6 @@
 //! What our own format means, and what is said about it when it is wrong.
 
+mod bounds;
 mod formats;
 mod vendors;
 
@@ -512,20 +513,6 @@ fn a_file_name_that_is_no_agent_name_needs_a_name_in_the_file() {
     let expected =
         format!("shout.md:2:1: error: name: \"my agent\" is not the name of an agent (hint: {rule})");
     assert_eq!((agent, found), (None, vec![expected]));
-}
-
-#[test]
-fn an_alias_bomb_is_refused() {
-    let mut text =
-        String::from("---\ndescription: x\nbackend: upper\na0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
-    for level in 1..12 {
-        let below = format!("*a{}", level - 1);
-        text.push_str(&format!("a{level}: &a{level} [{}]\n", vec![below; 10].join(", ")));
-    }
-    text.push_str("---\n");
-    let (agent, found) = read(file(&text));
-    assert_eq!(agent, None);
-    assert!(found[0].message.starts_with("not valid YAML: "), "{found:?}");
 }
 
 #[test]

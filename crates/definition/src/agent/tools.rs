@@ -1,5 +1,7 @@
 //! The list of the tools that an agent has, in which some files also write what a tool may be used for.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use domain::permission::{Ground, Permission, Rule, Ruling};
 
 use super::setup::names;
@@ -14,11 +16,16 @@ pub(super) fn take_tools(
 ) -> Option<Vec<String>> {
     let node = fields.take("tools")?;
     let mut tools: Vec<String> = Vec::new();
+    let mut known = BTreeSet::new();
+    // A rule that the list itself adds must not count against the next about the same tool.
+    let mut held: BTreeMap<String, bool> = BTreeMap::new();
     for name in names(node, "tools", findings) {
         let patterned = name.parse::<Rule>().ok().filter(|rule| rule.pattern().is_some());
         let bare = match patterned {
             None => name,
-            Some(rule) if is_held(&rule, permission) => {
+            Some(rule)
+                if *held.entry(rule.tool().to_owned()).or_insert_with(|| is_held(&rule, permission)) =>
+            {
                 let bare = rule.tool().to_owned();
                 if !permission.allow.contains(&rule) {
                     permission.allow.push(rule);
@@ -37,7 +44,7 @@ pub(super) fn take_tools(
                 continue;
             }
         };
-        if !tools.contains(&bare) {
+        if known.insert(bare.clone()) {
             tools.push(bare);
         }
     }

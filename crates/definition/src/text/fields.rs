@@ -58,6 +58,10 @@ impl<'a> Fields<'a> {
         for entry in self.left {
             let place = if self.within.is_empty() { String::new() } else { format!(" in {}", self.within) };
             let message = format!("unknown key {}{place} is ignored", quoted(&entry.key));
+            if findings.is_full() {
+                findings.warning(entry.place, message);
+                continue;
+            }
             let hint = match nearest(&entry.key, self.known.iter().copied()) {
                 Some(known) => format!("did you mean {known}?"),
                 None => format!("known keys: {}", self.known.join(", ")),

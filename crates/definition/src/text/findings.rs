@@ -11,6 +11,8 @@ use super::Place;
 const FINDINGS_MAX: usize = 100;
 /// How much of somebody's text a message repeats.
 const QUOTE_BYTES_MAX: usize = 80;
+/// How far apart the places are of which it is known how many letters come before them: a whole file may be one line.
+const STEP_BYTES: usize = 1_024;
 
 /// Returns a text in quotation marks, shortened so that a message stays a line.
 pub(crate) fn quoted(text: &str) -> String {
@@ -23,6 +25,8 @@ pub(crate) struct Findings<'a> {
     file: &'a str,
     text: &'a str,
     line_starts: Vec<usize>,
+    /// How many letters come before each step of the text.
+    letters_before: Vec<usize>,
     found: Vec<Diagnostic>,
     errors: usize,
     left_out: usize,
@@ -33,7 +37,15 @@ impl<'a> Findings<'a> {
     pub(crate) fn new(file: &'a str, text: &'a str) -> Self {
         let mut line_starts = vec![0];
         line_starts.extend(text.match_indices('\n').map(|(at, _)| at + 1));
-        Self { file, text, line_starts, found: Vec::new(), errors: 0, left_out: 0 }
+        let mut letters_before = vec![0];
+        let mut from = 0;
+        for step in (STEP_BYTES..=text.len()).step_by(STEP_BYTES) {
+            let to = text.floor_char_boundary(step);
+            let before = letters_before.last().copied().unwrap_or_default();
+            letters_before.push(before + text[from..to].chars().count());
+            from = to;
+        }
+        Self { file, text, line_starts, letters_before, found: Vec::new(), errors: 0, left_out: 0 }
     }
 
     pub(crate) fn error(&mut self, place: Place, message: impl Into<String>) {
@@ -71,8 +83,23 @@ impl<'a> Findings<'a> {
     pub(crate) fn place_of(&self, offset: usize) -> Place {
         let offset = self.text.floor_char_boundary(offset);
         let row = self.line_starts.partition_point(|start| *start <= offset) - 1;
-        let column = self.text[self.line_starts[row]..offset].chars().count() + 1;
+        let column = self.letters(self.line_starts[row], offset) + 1;
         Place { line: number(row + 1), column: number(column) }
+    }
+
+    /// Counts the letters between two places of the text.
+    fn letters(&self, from: usize, to: usize) -> usize {
+        let before = |offset: usize| {
+            let step = offset / STEP_BYTES;
+            let start = self.text.floor_char_boundary(step * STEP_BYTES);
+            self.letters_before[step] + self.text[start..offset].chars().count()
+        };
+        before(to) - before(from)
+    }
+
+    /// Tells whether what is added now is only counted.
+    pub(crate) fn is_full(&self) -> bool {
+        self.found.len() >= FINDINGS_MAX
     }
 
     /// Returns the problems in the order of the file; of two at one place the error comes first.
@@ -90,7 +117,7 @@ impl<'a> Findings<'a> {
 
     fn add(&mut self, place: Place, diagnostic: Diagnostic) {
         self.errors += usize::from(diagnostic.severity == Severity::Error);
-        if self.found.len() >= FINDINGS_MAX {
+        if self.is_full() {
             self.left_out += 1;
             return;
         }
@@ -106,7 +133,7 @@ impl<'a> Findings<'a> {
         let row = if ends_empty { wanted - 2 } else { wanted - 1 };
         let start = self.line_starts[row];
         let end = self.line_starts.get(row + 1).map_or(self.text.len(), |next| next - 1);
-        let width = self.text[start..end].trim_end_matches('\r').chars().count();
+        let width = self.letters(start, start + self.text[start..end].trim_end_matches('\r').len());
         let beyond = number(width + 1);
         let column = if row + 1 == wanted { place.column.clamp(1, beyond) } else { beyond };
         Place { line: number(row + 1), column }

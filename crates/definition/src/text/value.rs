@@ -1,5 +1,7 @@
 //! Single values: each function turns a node into what a reader wants, or says what was expected instead.
 
+use std::collections::BTreeSet;
+
 use domain::{duration, nearest::nearest, size};
 
 use super::{Findings, Node, Shape, quoted};
@@ -104,6 +106,7 @@ pub(crate) fn text_or_list(node: &Node, name: &str, findings: &mut Findings<'_>)
 /// Returns names of environment variables: never values.
 pub(crate) fn environment_names(node: &Node, name: &str, findings: &mut Findings<'_>) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
+    let mut known = BTreeSet::new();
     for item in list(node, name, findings).unwrap_or_default() {
         let Some(variable) = text(item, name, findings) else { continue };
         let letters = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
@@ -120,7 +123,7 @@ pub(crate) fn environment_names(node: &Node, name: &str, findings: &mut Findings
                 message,
                 "letters, digits and '_', not beginning with a digit",
             );
-        } else if !names.contains(&variable) {
+        } else if known.insert(variable.clone()) {
             names.push(variable);
         }
     }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_saphyr::budget::BudgetBreach;
 use serde_saphyr::options::{DuplicateKeyPolicy, NonFiniteFloatPolicy};
 use serde_saphyr::{Error, Location, Options, Spanned, UserMessageFormatter};
 
@@ -12,6 +13,13 @@ use super::{Entry, Findings, Node, Place, Shape, quoted};
 
 /// More broken scalars than this in one text are not a slip.
 const QUOTED_MAX: usize = 16;
+/// More values than this nobody writes by hand: a rehearsal may have ten thousand steps.
+const NODES_MAX: usize = 50_000;
+/// How many values aliases may repeat in all.
+const REPEATED_MAX: usize = 2_000;
+/// Each level costs the reader of the library some kilobytes of a stack that may have two megabytes.
+const DEPTH_MAX: usize = 32;
+const SCALAR_BYTES_MAX: usize = 4 << 20;
 
 /// A YAML text that may be a part of its file.
 #[derive(Debug, Clone, Copy)]
@@ -49,7 +57,10 @@ pub(crate) fn read_yaml(yaml: YamlText<'_>, findings: &mut Findings<'_>) -> Opti
         }
     }
     let place = first_error.location().map_or(yaml.place(1, 1), |location| yaml.at(location));
-    findings.error(place, format!("not valid YAML: {}", message(&first_error)));
+    match passed_limit(innermost(&first_error)) {
+        Some((limit, hint)) => findings.error_with_hint(place, format!("the YAML {limit}"), hint),
+        None => findings.error(place, format!("not valid YAML: {}", message(&first_error))),
+    }
     None
 }
 
@@ -94,8 +105,17 @@ impl YamlText<'_> {
 
 fn parse(text: &str) -> Result<Spanned<Tree>, Error> {
     let options: Options = serde_saphyr::options! {
-        budget: serde_saphyr::budget! { max_nodes: 100_000, max_total_scalar_bytes: 4 << 20 },
-        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: 100_000 },
+        budget: serde_saphyr::budget! {
+            max_nodes: NODES_MAX,
+            max_events: 4 * NODES_MAX,
+            max_depth: DEPTH_MAX,
+            max_aliases: REPEATED_MAX,
+            max_anchors: REPEATED_MAX,
+            max_recorded_anchor_events: 4 * NODES_MAX,
+            max_merge_keys: REPEATED_MAX,
+            max_total_scalar_bytes: SCALAR_BYTES_MAX,
+        },
+        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: REPEATED_MAX },
         // Both values reach `Fields`, which reports every duplicate of the file and not only the first.
         duplicate_keys: DuplicateKeyPolicy::LastWins,
         strict_booleans: true,
@@ -114,9 +134,50 @@ fn mendable_line(error: &Error) -> Option<u32> {
     line.filter(|_| syntax)
 }
 
+/// Returns the error that an alias only led to.
+fn innermost(error: &Error) -> &Error {
+    match error.without_snippet() {
+        Error::AliasError { error, .. } => innermost(error),
+        error => error,
+    }
+}
+
+/// Returns in plain words which limit a text passes, and what to do about it.
+fn passed_limit(error: &Error) -> Option<(String, &'static str)> {
+    let repeats = || {
+        let limit = format!("repeats more than {REPEATED_MAX} values by its aliases");
+        Some((limit, "write the values where they are needed, instead of *names of others"))
+    };
+    let breach = match error {
+        Error::Budget { breach, .. } => breach,
+        Error::AliasReplayCounterOverflow { .. }
+        | Error::AliasReplayLimitExceeded { .. }
+        | Error::AliasExpansionLimitExceeded { .. }
+        | Error::AliasReplayStackDepthExceeded { .. } => return repeats(),
+        _ => return None,
+    };
+    match breach {
+        BudgetBreach::Depth { .. } => {
+            Some((format!("is nested more than {DEPTH_MAX} deep"), "a definition needs a few levels only"))
+        }
+        BudgetBreach::Nodes { .. } | BudgetBreach::Events { .. } => {
+            Some((format!("has more than {NODES_MAX} values"), "a definition needs a few dozen only"))
+        }
+        BudgetBreach::ScalarBytes { .. } => {
+            let limit = format!("has texts of more than {SCALAR_BYTES_MAX} bytes");
+            Some((limit, "put long texts below the frontmatter, or into a file of their own"))
+        }
+        BudgetBreach::Documents { .. } => {
+            Some(("has too many parts".to_owned(), "remove the lines with only ---"))
+        }
+        // Whatever else is counted is about anchors, aliases and merge keys.
+        _ => repeats(),
+    }
+}
+
 /// Returns the library's words without its own "at line …", which would miss the lines before.
 fn message(error: &Error) -> String {
-    let rendered = error.without_snippet().render_with_formatter(&UserMessageFormatter);
+    let rendered = innermost(error).render_with_formatter(&UserMessageFormatter);
     match rendered.rfind(" at line ") {
         Some(at) => rendered[..at].to_owned(),
         None => rendered,
