@@ -3,12 +3,10 @@
 
 use domain::agent::{Agent, Format};
 use domain::diagnostic::Diagnostic;
-use domain::mcp_server::McpServer;
-use domain::permission::{Level, Rule, ToolKind};
+use domain::permission::Level;
 
-use super::AgentFile;
-use super::servers::read_servers;
 use super::values::{read_word, take_description, take_inherited_model, take_unhonoured, vendor_agent};
+use super::{AgentFile, codex_servers};
 use crate::FILE_BYTES_MAX;
 use crate::text::{Fields, Findings, Place, choice, read_toml, text};
 
@@ -67,19 +65,10 @@ fn read_fields(mut fields: Fields<'_>, agent_file: AgentFile<'_>, findings: &mut
         agent.setup.permission.level = choice(node, "sandbox_mode", &modes, findings);
     }
     if let Some(node) = fields.take("mcp_servers") {
-        agent.setup.mcp_servers = read_servers(node, "mcp_servers", findings);
         // The sandbox is about commands and files: to Codex, a server of the agent's own is there to be used.
-        let rules = agent.setup.mcp_servers.iter().filter_map(rule_for);
-        agent.setup.permission.allow = rules.collect();
+        agent.setup.mcp_servers = codex_servers::read(node, &mut agent.setup.permission, findings);
     }
     take_unhonoured(&mut fields, &UNHONOURED, findings);
     fields.close(findings);
     agent
-}
-
-/// Returns the rule that allows all tools of a server; nothing for a name that would stand for another.
-fn rule_for(server: &McpServer) -> Option<Rule> {
-    let rule: Rule = format!("mcp__{}", server.name).parse().ok()?;
-    let meant = ToolKind::Mcp { server: &server.name, tool: None };
-    (rule.kind() == meant && rule.pattern().is_none()).then_some(rule)
 }

@@ -1,6 +1,7 @@
 //! Agents: one reader per format of file.
 
 mod accept;
+mod codex_servers;
 mod executables;
 mod file;
 mod inputs;

@@ -7,12 +7,12 @@ use domain::mcp_server::{McpServer, Transport, VariableText, is_option};
 use domain::secret::{Redactor, without_written_secrets, written_secrets};
 
 use crate::text::{
-    Bounds, Fields, Findings, Node, Place, Shape, amount, environment_names, flag, list, quoted, text,
-    text_or_list,
+    Bounds, Fields, Findings, Node, Place, Shape, amount, duration_ms, environment_names, flag, list, quoted,
+    text, text_or_list,
 };
 
 /// What vendors document for a server and no other vendor could be given.
-const UNHONOURED: [&str; 12] = [
+const UNHONOURED: [&str; 20] = [
     "disabledTools",
     "disabled_tools",
     "excludeTools",
@@ -22,8 +22,16 @@ const UNHONOURED: [&str; 12] = [
     "description",
     "oauth",
     "oauthScopes",
-    "tool_timeout_sec",
+    "startup_timeout_sec",
+    "startup_timeout_ms",
     "required",
+    "scopes",
+    "oauth_resource",
+    "auth",
+    "supports_parallel_tool_calls",
+    "environment_id",
+    "experimental_environment",
+    "default_tools_approval_mode",
     "headersHelper",
 ];
 
@@ -133,21 +141,30 @@ fn take_flag(fields: &mut Fields<'_>, key: &'static str, findings: &mut Findings
     flag(node, &fields.name(key), findings)
 }
 
-/// Takes the time that the server has to start and answer: in milliseconds, or as Codex has it.
+/// Takes the time that the server has to answer: in milliseconds, or in seconds as Codex has it.
 fn take_timeout(fields: &mut Fields<'_>, findings: &mut Findings<'_>) -> Option<u64> {
-    let mut time = |key, unit_ms: u64| {
-        let node = fields.take(key)?;
-        let most = Bounds::from(1).up_to(86_400_000 / unit_ms);
-        amount(node, &fields.name(key), most, findings).map(|time| time * unit_ms)
-    };
-    let (ms, seconds) = (time("timeout", 1), time("startup_timeout_sec", 1_000));
+    let most = Bounds::from(1).up_to(86_400_000);
+    let ms = fields.take("timeout").and_then(|node| amount(node, &fields.name("timeout"), most, findings));
+    let key = "tool_timeout_sec";
+    let seconds = fields.take(key).and_then(|node| duration_ms(node, &fields.name(key), most, findings));
     ms.or(seconds)
 }
 
+/// Takes the names of the only tools that there are; what several vendors' keys say must all hold.
 fn take_tools(fields: &mut Fields<'_>, findings: &mut Findings<'_>) -> Option<Vec<String>> {
-    let node = ["tools", "includeTools", "enabled_tools"].into_iter().find_map(|key| fields.take(key))?;
-    let tools = text_or_list(node, &fields.name("tools"), findings);
-    (tools != ["*"]).then_some(tools)
+    let mut only: Option<Vec<String>> = None;
+    for key in ["tools", "includeTools", "enabled_tools"] {
+        let Some(node) = fields.take(key) else { continue };
+        let tools = text_or_list(node, &fields.name(key), findings);
+        if tools == ["*"] {
+            continue;
+        }
+        only = Some(match only {
+            Some(known) => known.into_iter().filter(|tool| tools.contains(tool)).collect(),
+            None => tools,
+        });
+    }
+    only
 }
 
 fn take_transport(

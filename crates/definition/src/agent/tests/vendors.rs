@@ -169,13 +169,17 @@ sandbox_mode = \"workspace-write\"
 url = \"https://docs.example/mcp\"
 bearer_token_env_var = \"DOCS_TOKEN\"
 startup_timeout_sec = 20
+tool_timeout_sec = 20.5
 
 [mcp_servers.local]
 command = \"local-server\"
 env_vars = [\"LOCAL_TOKEN\"]
 ";
-    let warning = "f:7:23: warning: nickname_candidates is not honoured: a run is known by its id";
-    let agent = accept(codex::read, "x", text, &[warning]);
+    let warnings = [
+        "f:7:23: warning: nickname_candidates is not honoured: a run is known by its id",
+        "f:15:23: warning: mcp_servers.startup_timeout_sec is not honoured",
+    ];
+    let agent = accept(codex::read, "x", text, &warnings);
     assert_eq!((agent.name.as_str(), agent.backend.as_str()), ("explorer", "codex"));
     assert_eq!(agent.system_prompt, "Quote files and lines.\nChange nothing.");
     assert_eq!((agent.model.as_deref(), agent.setup.effort.as_deref()), (Some("gpt-5.5"), Some("medium")));
@@ -184,9 +188,67 @@ env_vars = [\"LOCAL_TOKEN\"]
     let [docs, local] = agent.setup.mcp_servers.as_slice() else { panic!("{:?}", agent.setup.mcp_servers) };
     let headers = [("Authorization".to_owned(), "Bearer ${DOCS_TOKEN}".into())].into();
     assert_eq!(docs.transport, Transport::Http { url: "https://docs.example/mcp".into(), headers });
-    assert_eq!(docs.timeout_ms, Some(20_000));
+    assert_eq!(docs.timeout_ms, Some(20_500));
     assert_eq!(local.variables(), ["LOCAL_TOKEN"]);
     assert_eq!(spellings(&agent.setup.permission.allow), ["mcp__docs", "mcp__local"]);
+}
+
+/// The example of Codex' own page, with what its reference adds.
+const CODEX_SERVERS: &str = "\
+name = \"browser\"
+description = \"d\"
+developer_instructions = \"p\"
+
+[mcp_servers.chrome]
+url = \"http://localhost:3000/mcp\"
+enabled_tools = [\"open\", \"screenshot\", \"close\"]
+disabled_tools = [\"screenshot\"]
+default_tools_approval_mode = \"auto\"
+startup_timeout_sec = 7.5
+tool_timeout_sec = 45
+enabled = true
+
+[mcp_servers.chrome.tools.open]
+approval_mode = \"approve\"
+
+[mcp_servers.chrome.tools.close]
+approval_mode = \"prompt\"
+
+[mcp_servers.asking]
+command = \"asking-server\"
+env_vars = [\"A\", {name = \"B\", source = \"remote\"}, {name = \"C\", source = \"local\"}, {name = \"D\"}]
+disabled_tools = [\"delete\"]
+default_tools_approval_mode = \"prompt\"
+tools.read.approval_mode = \"approve\"
+
+[mcp_servers.off]
+command = \"off-server\"
+enabled = false
+disabled_tools = [\"x\"]
+";
+
+#[test]
+fn the_servers_of_codex_keep_their_lists_of_tools() {
+    let warnings = [
+        "f:10:23: warning: mcp_servers.startup_timeout_sec is not honoured",
+        "f:22:18: warning: mcp_servers.env_vars.source is not honoured: only variables of this machine are handed over",
+        "f:25:28: warning: mcp_servers.tools.read.approval_mode is not honoured: all tools of the server are asked about",
+    ];
+    let agent = accept(codex::read, "x", CODEX_SERVERS, &warnings);
+    let [chrome, asking] = agent.setup.mcp_servers.as_slice() else { panic!("{:?}", agent.setup) };
+    assert_eq!((&chrome.tools, chrome.timeout_ms), (&texts(&["open", "close"]), Some(45_000)));
+    assert_eq!((&asking.tools, asking.variables()), (&None, vec!["A", "C", "D"]));
+    let permission = &agent.setup.permission;
+    assert_eq!(spellings(&permission.allow), ["mcp__chrome"]);
+    assert_eq!(spellings(&permission.ask), ["mcp__chrome__close", "mcp__asking"]);
+    assert_eq!(spellings(&permission.deny), ["mcp__chrome__screenshot", "mcp__asking__delete"]);
+}
+
+#[test]
+fn an_allow_list_of_tools_is_never_widened_by_another_key() {
+    let text = "---\nname: a\ndescription: b\nmcpServers:\n  s: {command: s, tools: [a, b], includeTools: [b, c]}\n---\n";
+    let agent = accept(claude::read, "x", text, &[]);
+    assert_eq!(agent.setup.mcp_servers[0].tools, texts(&["b"]));
 }
 
 #[test]
