@@ -82,6 +82,14 @@ pub fn is_directive(text: &str) -> bool {
     start_of(text).is_some()
 }
 
+/// Returns the name of a directive, also of one that cannot be read.
+pub(super) fn name_in(text: &str) -> Option<String> {
+    let tag = text[start_of(text)?..].split('>').next()?;
+    let (_, after) = tag.split_once(" name=")?;
+    let mark = after.chars().next().filter(|letter| matches!(letter, '"' | '\''))?;
+    after[1..].split(mark).next().map(ToOwned::to_owned)
+}
+
 /// Reads a directive. There is one exactly if no finding is an error.
 pub fn read(agent_file: AgentFile<'_>) -> (Option<Agent>, Vec<Diagnostic>) {
     let text = frontmatter::normalize(agent_file.text);

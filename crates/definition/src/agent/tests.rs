@@ -2,6 +2,7 @@
 
 mod bounds;
 mod formats;
+mod names;
 mod vendors;
 
 use domain::agent::{Agent, Callers, Delegates, Format, Input, Layer, Script, ScriptSource, Source, Step};

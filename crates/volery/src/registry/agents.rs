@@ -17,7 +17,7 @@ use super::beside::{read_jarvis, read_kiro};
 use super::folders::{Folder, folders};
 use super::listing::{LEAVES_PROJECT, files};
 use super::places::place_of_key;
-use super::text::{LEAVES, leaves_folder, read_text};
+use super::text::{LEAVES, beginning, leaves_folder, read_text};
 use crate::env;
 
 /// The agents that there are, by name.
@@ -103,7 +103,7 @@ fn reserve(
     // What was wrong with the text is said already.
     let text = match leaves_folder(path, &folder.path) {
         true => String::new(),
-        false => read_text(path, &mut Vec::new()).unwrap_or_default(),
+        false => beginning(path),
     };
     let Some(name) = definition::agent::name_of(folder.format, &text, stem(folder.format, path)) else {
         return;

@@ -1,5 +1,6 @@
 //! Reads one file of somebody's: bounded, and never through a link that leads out of its folder.
 
+use std::io::Read as _;
 use std::path::Path;
 
 use backend::plain_file;
@@ -24,6 +25,15 @@ pub(super) fn leaves_folder(path: &Path, folder: &Path) -> bool {
 pub fn would_leave(folder: &Path, within: &Path) -> bool {
     let there = folder.ancestors().find(|path| path.symlink_metadata().is_ok());
     there.is_some_and(|there| leaves_folder(there, within))
+}
+
+/// Returns the beginning of a file that may be no text as a whole, or too large for one.
+pub(super) fn beginning(path: &Path) -> String {
+    let mut bytes = Vec::new();
+    // What can be read of it counts.
+    let _ = plain_file::open(path)
+        .and_then(|file| file.take(definition::FILE_BYTES_MAX as u64).read_to_end(&mut bytes));
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Returns the text of a file; a file that is not there says nothing, anything else is reported.

@@ -128,6 +128,7 @@ fn a_broken_file_keeps_its_name_from_an_agent_that_is_farther_away() {
         "---\nname: rev\ndescription: of the user\nbackend: rehearsal\nsteps: [{say: users}]\n---\n";
     write(&stage.path("config/agents/rev.md"), of_user);
     assert_eq!(stage.volery(["run", "rev", "go"]).ok().stdout, "users\n");
+    let large = format!("---\nname: rev\ndescription: d\n---\n{}", "x".repeat(1 << 20));
     let broken = [
         (".volery/agents/rev.md", "---\ndescription: d\nbackend: rehearsal\ntimeout: banana\n---\n"),
         (".volery/agents/other.md", "---\nname: 'rev' # mine\nbackend: [\n---\n"),
@@ -135,6 +136,8 @@ fn a_broken_file_keeps_its_name_from_an_agent_that_is_farther_away() {
         (".codex/agents/other.toml", "name = \"rev\"\ndescription = 3\nsandbox_mode = [\n"),
         (".kiro/agents/other.json", r#"{"name": "rev", "description": "sub-agent: d", "model": 3}"#),
         (".github/agents/rev.agent.md", "---\ndescription: d\nmodel: {a: 1}\n---\n"),
+        (".agents/other.md", "---\nname: rev\nrun-agent: codex\npermission: maybe\n---\nx"),
+        (".claude/agents/large.md", &large),
     ];
     for (file, text) in broken {
         in_project(&stage, file, text);
@@ -149,6 +152,10 @@ fn a_broken_file_keeps_its_name_from_an_agent_that_is_farther_away() {
         assert_eq!(listed(&stage), Vec::<Value>::new(), "{file}");
         std::fs::remove_file(path).unwrap();
     }
+    let no_text = stage.project().join(".claude/agents/other.md");
+    std::fs::write(&no_text, b"---\nname: rev\ndescription: caf\xe9\n---\nx").unwrap();
+    stage.volery(["run", "rev", "go"]).exits(5);
+    std::fs::remove_file(no_text).unwrap();
     in_project(&stage, ".claude/agents/rev.md", "---\nname: rev\ndescription: d\nmaxTurns: few\n---\n");
     stage.agent("rev", "backend: rehearsal\nsteps: [{say: nearest}]");
     assert_eq!(stage.volery(["run", "rev", "go"]).ok().stdout, "nearest\n", "a nearer file still wins");
