@@ -1,6 +1,7 @@
 //! The MCP servers of an agent: a map by name, or a list in which each says its name. The vendors' spellings of
 //! one server differ in a few keys, and all of them are taken.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::mcp_server::{McpServer, Transport, VariableText, is_option};
@@ -196,7 +197,7 @@ fn take_transport(
             Some(Transport::Stdio { command: program, args, env })
         }
         (None, Some((node, key))) => {
-            let url = VariableText::from(text(node, &fields.name(key), findings)?);
+            let url: VariableText = with_references(&text(node, &fields.name(key), findings)?).into();
             point_out(&url, None, node.place, &fields.name(key), findings);
             let mut headers =
                 headers.map(|node| texts(node, &fields.name("headers"), findings)).unwrap_or_default();
@@ -316,21 +317,50 @@ fn plain_text(node: &Node, name: &str, findings: &mut Findings<'_>) -> Option<Va
     Some(with_references(&value).into())
 }
 
-/// Turns `$NAME`, `{env:NAME}`, `${env:NAME}` and `${{ secrets.NAME }}` as a whole text into `${NAME}`.
+/// Turns `{env:NAME}`, `${env:NAME}`, `${{ secrets.NAME }}` and Copilot's `$COPILOT_MCP_NAME` into `${NAME}`, wherever they
+/// stand. Another `$NAME` is one as a whole text only: within a longer one it may be anything.
 fn with_references(value: &str) -> String {
-    let named = |rest: &str, end: &str| {
-        let name = rest.strip_suffix(end)?.trim();
+    if let Some(name) = value.strip_prefix('$').filter(|name| is_variable(name)) {
+        return format!("${{{name}}}");
+    }
+    let mut text = String::new();
+    let mut rest = value;
+    while let Some(at) = rest.find(['$', '{']) {
+        text.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let (piece, length) = reference(rest);
+        text.push_str(&piece);
+        rest = &rest[length..];
+    }
+    text.push_str(rest);
+    text
+}
+
+/// Reads what may be a reference at the beginning of a text; returns it in our words, with its length.
+fn reference(text: &str) -> (Cow<'_, str>, usize) {
+    if let Some((inside, _)) = text.strip_prefix("${{").and_then(|rest| rest.split_once("}}")) {
+        let name = inside.trim();
         let name = name.rsplit_once('.').map_or(name, |(_, last)| last);
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-        let valid = !name.is_empty() && !name.as_bytes()[0].is_ascii_digit() && name.bytes().all(plain);
-        valid.then(|| format!("${{{name}}}"))
-    };
-    let forms = [("{env:", "}"), ("${env:", "}"), ("${{", "}}"), ("$", "")];
-    for (start, end) in forms {
-        if let Some(reference) = value.strip_prefix(start).and_then(|rest| named(rest, end)) {
-            return reference;
+        if is_variable(name) {
+            return (format!("${{{name}}}").into(), inside.len() + 5);
         }
     }
-    // Within a longer text, only what cannot be anything else.
-    value.replace("${env:", "${").replace("{env:", "${")
+    for start in ["${env:", "{env:"] {
+        if text.starts_with(start) {
+            return ("${".into(), start.len());
+        }
+    }
+    if text.starts_with("$COPILOT_MCP_") {
+        let end = text[1..].find(|letter: char| !is_of_variable(letter)).map_or(text.len(), |end| end + 1);
+        return (format!("${{{}}}", &text[1..end]).into(), end);
+    }
+    (text[..1].into(), 1)
+}
+
+fn is_variable(name: &str) -> bool {
+    !name.is_empty() && !name.as_bytes()[0].is_ascii_digit() && name.chars().all(is_of_variable)
+}
+
+fn is_of_variable(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || letter == '_'
 }

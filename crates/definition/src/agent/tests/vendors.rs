@@ -473,3 +473,43 @@ You write.
     let all = accept(copilot::read, "a", "---\ndescription: x\ntools: ['*']\n---\n", &[]);
     assert_eq!(all.setup.tools, None);
 }
+
+/// The three spellings of GitHub's reference, each within a longer text.
+#[test]
+fn variables_of_copilot_are_found_within_longer_texts() {
+    let text = "\
+---
+description: d
+mcp-servers:
+  remote:
+    type: http
+    url: \"https://$COPILOT_MCP_HOST/mcp\"
+    headers:
+      Authorization: \"Bearer $COPILOT_MCP_KEY\"
+      X: \"Bearer ${{ secrets.COPILOT_MCP_T }}, ${{vars.COPILOT_MCP_U}}\"
+      Y: \"Bearer ${COPILOT_MCP_Y}\"
+      Z: \"costs $5 or $PRICE, ${{ a b }} {x} ${env:E}{env:F} $\"
+  local:
+    command: s
+    args: [\"https://u:$COPILOT_MCP_A@h/\", $WHOLE, a$WHOLE]
+---
+";
+    let agent = accept(copilot::read, "a", text, &[]);
+    let [remote, local] = agent.setup.mcp_servers.as_slice() else { panic!("{:?}", agent.setup.mcp_servers) };
+    let Transport::Http { url, headers } = &remote.transport else { panic!("{remote:?}") };
+    let headers: Vec<(&str, &str)> =
+        headers.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    assert_eq!(url.as_str(), "https://${COPILOT_MCP_HOST}/mcp");
+    assert_eq!(
+        headers,
+        [
+            ("Authorization", "Bearer ${COPILOT_MCP_KEY}"),
+            ("X", "Bearer ${COPILOT_MCP_T}, ${COPILOT_MCP_U}"),
+            ("Y", "Bearer ${COPILOT_MCP_Y}"),
+            ("Z", "costs $5 or $PRICE, ${{ a b }} {x} ${E}${F} $"),
+        ]
+    );
+    let Transport::Stdio { args, .. } = &local.transport else { panic!("{local:?}") };
+    let args: Vec<&str> = args.iter().map(|text| text.as_str()).collect();
+    assert_eq!(args, ["https://u:${COPILOT_MCP_A}@h/", "${WHOLE}", "a$WHOLE"]);
+}
