@@ -103,7 +103,7 @@ fn reserve(
     // What was wrong with the text is said already.
     let text = match leaves_folder(path, &folder.path) {
         true => String::new(),
-        false => beginning(path),
+        false => beginning(path, definition::FILE_BYTES_MAX as u64),
     };
     let Some(name) = definition::agent::name_of(folder.format, &text, stem(folder.format, path)) else {
         return;

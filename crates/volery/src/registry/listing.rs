@@ -1,5 +1,5 @@
 //! Which files of a folder may define agents. What is passed over is named: a folder that cannot be looked into, one that
-//! lies too deep, or too many files.
+//! lies too deep, too many files, or a file that is written like an agent and is none.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use domain::agent::{Format, Layer};
 use domain::diagnostic::Diagnostic;
 
 use super::folders::Folder;
-use super::text::{LEAVES, NOWHERE, leaves_folder};
+use super::text::{LEAVES, NOWHERE, beginning, leaves_folder};
 
 /// The most agent files that are read from one folder.
 const FILES_MAX: usize = 1_000;
@@ -16,6 +16,10 @@ const FILES_MAX: usize = 1_000;
 const ENTRIES_MAX: usize = 20_000;
 /// How many folders below the one that a program looks into may hold agents, where they may at all.
 const DEPTH_MAX: usize = 3;
+/// The most folders of one that are named for what lies in them.
+const NAMED_MAX: usize = 20;
+/// How much of a file that is passed over is looked at.
+const HEAD_BYTES: u64 = 4 << 10;
 pub(super) const LEAVES_PROJECT: &str = "the folder leaves the project by a symbolic link, so it is not read";
 /// The agent of Jarvis that is the caller.
 const JARVIS_MAIN: &str = "main";
@@ -28,8 +32,7 @@ pub(super) fn files(folder: &Folder, diagnostics: &mut Vec<Diagnostic>) -> Vec<P
     let format = folder.format;
     // These sort their files into folders; the name stands in the file.
     let depth = if matches!(format, Format::Claude | Format::Directive) { DEPTH_MAX } else { 0 };
-    let mut search =
-        Search { format, top: &folder.path, found: Vec::new(), seen: 0, too_deep: None, diagnostics };
+    let mut search = Search::new(format, &folder.path, diagnostics);
     match format {
         Format::Jarvis => search.jarvis(),
         Format::Volery
@@ -42,10 +45,14 @@ pub(super) fn files(folder: &Folder, diagnostics: &mut Vec<Diagnostic>) -> Vec<P
         | Format::Codex
         | Format::Gemini
         | Format::Opencode
-        | Format::Copilot => search.collect(&folder.path, depth),
+        | Format::Copilot => search.collect_all(depth),
     }
-    if let Some(deep) = search.too_deep.take().filter(|_| depth > 0) {
-        let message = format!("only {DEPTH_MAX} folders below each other are read; move its agents up");
+    search.too_deep.sort();
+    for deep in search.too_deep.iter().take(NAMED_MAX) {
+        let message = match depth {
+            0 => "agents in a folder below are not read; move its files up".to_owned(),
+            _ => format!("only {DEPTH_MAX} folders below each other are read; move its agents up"),
+        };
         search.diagnostics.push(Diagnostic::warning(&deep.display().to_string(), message));
     }
     let mut paths = search.found;
@@ -96,9 +103,28 @@ struct Search<'a> {
     top: &'a Path,
     found: Vec<PathBuf>,
     seen: usize,
-    /// The first folder with agents that lies too deep.
-    too_deep: Option<PathBuf>,
+    /// The folders with agents that lie too deep.
+    too_deep: Vec<PathBuf>,
+    /// Where the folders really are that were looked into: a link may lead to one of them.
+    visited: BTreeSet<PathBuf>,
+    /// Links to folders, with how deep it may go from there.
+    links: Vec<(PathBuf, usize)>,
     diagnostics: &'a mut Vec<Diagnostic>,
+}
+
+impl<'a> Search<'a> {
+    fn new(format: Format, top: &'a Path, diagnostics: &'a mut Vec<Diagnostic>) -> Self {
+        Self {
+            format,
+            top,
+            found: Vec::new(),
+            seen: 0,
+            too_deep: Vec::new(),
+            visited: BTreeSet::new(),
+            links: Vec::new(),
+            diagnostics,
+        }
+    }
 }
 
 impl Search<'_> {
@@ -130,25 +156,71 @@ impl Search<'_> {
         paths
     }
 
+    /// Collects the files of the folder and of those below it. What is there by itself comes before what links lead to, so
+    /// that each file is found once and under its own path.
+    fn collect_all(&mut self, depth: usize) {
+        self.collect(self.top, depth);
+        while let Some((link, depth)) = self.links.pop() {
+            self.collect(&link, depth);
+        }
+    }
+
     fn collect(&mut self, folder: &Path, depth: usize) {
+        if !folder.canonicalize().is_ok_and(|real| self.visited.insert(real)) {
+            return;
+        }
         for path in self.entries(folder) {
             match path.is_dir() {
-                true if depth > 0 && path.is_symlink() && leaves_folder(&path, self.top) => {
-                    self.diagnostics.push(Diagnostic::error(&path.display().to_string(), LEAVES));
-                }
+                true if depth > 0 && path.is_symlink() => match leaves_folder(&path, self.top) {
+                    true => self.diagnostics.push(Diagnostic::error(&path.display().to_string(), LEAVES)),
+                    false => self.links.push((path, depth - 1)),
+                },
                 true if depth > 0 => self.collect(&path, depth - 1),
                 true => self.note_depth(path),
                 false if is_definition(self.format, &path) => self.found.push(path),
-                false => {}
+                false => self.note_passed_over(&path),
             }
         }
     }
 
     fn note_depth(&mut self, folder: PathBuf) {
+        if self.too_deep.len() >= NAMED_MAX || folder.is_symlink() {
+            return;
+        }
         let Ok(entries) = std::fs::read_dir(&folder) else { return };
         let mut files = entries.filter_map(Result::ok).take(FILES_MAX).map(|entry| entry.path());
-        if self.too_deep.is_none() && files.any(|path| is_definition(self.format, &path)) {
-            self.too_deep = Some(folder);
+        if files.any(|path| is_definition(self.format, &path) && is_written_like_one(self.format, &path)) {
+            self.too_deep.push(folder);
+        }
+    }
+
+    /// Names a file that somebody may take for an agent.
+    fn note_passed_over(&mut self, path: &Path) {
+        let is = |wanted: &str| path.extension().is_some_and(|extension| extension == wanted);
+        let message = match self.format {
+            Format::Kiro if is("md") && !path.with_extension("json").exists() => {
+                "an agent of Kiro is read from JSON only; write this one as NAME.json"
+            }
+            Format::Volery | Format::Claude | Format::Cursor | Format::Gemini
+                if is_readme(path) && is("md") =>
+            {
+                "a file of this name explains its folder and is no agent; give it another name"
+            }
+            Format::Volery
+            | Format::Plain
+            | Format::DotAgents
+            | Format::Jarvis
+            | Format::Kiro
+            | Format::Directive
+            | Format::Claude
+            | Format::Cursor
+            | Format::Codex
+            | Format::Gemini
+            | Format::Opencode
+            | Format::Copilot => return,
+        };
+        if has_key(path, &["name"]) {
+            self.diagnostics.push(Diagnostic::warning(&path.display().to_string(), message));
         }
     }
 
@@ -164,9 +236,8 @@ impl Search<'_> {
 fn name_deeper(folder: &Path, diagnostics: &mut Vec<Diagnostic>) {
     let unread = &mut Vec::new();
     let format = Format::Opencode;
-    let mut search =
-        Search { format, top: folder, found: Vec::new(), seen: 0, too_deep: None, diagnostics: unread };
-    search.collect(folder, DEPTH_MAX);
+    let mut search = Search::new(format, folder, unread);
+    search.collect_all(DEPTH_MAX);
     let mut found = search.found;
     found.retain(|path| path.parent() != Some(folder));
     found.sort();
@@ -194,8 +265,38 @@ fn is_definition(format: Format, path: &Path) -> bool {
         Format::Kiro => &["json"],
     };
     // A folder's own explanation is no agent; sub-agents-mcp alone takes every file for one.
-    let explains = stem.eq_ignore_ascii_case("readme") && format != Format::Plain;
-    wanted.contains(&extension.as_str()) && !explains
+    let explains = is_readme(path) && format != Format::Plain;
+    // Gemini leaves these out too.
+    let is_draft = stem.starts_with('_') && format == Format::Gemini;
+    wanted.contains(&extension.as_str()) && !explains && !is_draft
+}
+
+fn is_readme(path: &Path) -> bool {
+    path.file_stem().is_some_and(|stem| stem.eq_ignore_ascii_case("readme"))
+}
+
+/// Tells whether a file that lies too deep is worth a word: folders of agents also hold notes, prompts and skills.
+fn is_written_like_one(format: Format, path: &Path) -> bool {
+    match format {
+        Format::Codex | Format::Kiro | Format::Directive | Format::Claude => true,
+        // Commands and rules have a description too.
+        Format::DotAgents => has_key(path, &["name", "run-agent"]),
+        Format::Volery | Format::Cursor | Format::Gemini | Format::Opencode | Format::Copilot => {
+            has_key(path, &["name", "description"])
+        }
+        Format::Plain | Format::Jarvis => false,
+    }
+}
+
+/// Tells whether one of these keys stands in the frontmatter of a file.
+fn has_key(path: &Path, keys: &[&str]) -> bool {
+    let text = beginning(path, HEAD_BYTES);
+    let mut lines = text.trim_start_matches('\u{feff}').lines().skip_while(|line| line.trim().is_empty());
+    if lines.next().is_none_or(|line| line.trim_end() != "---") {
+        return false;
+    }
+    let mut lines = lines.take_while(|line| line.trim_end() != "---");
+    lines.any(|line| line.split_once(':').is_some_and(|(key, _)| keys.contains(&key.trim_end())))
 }
 
 /// Of two files with one name, the markdown counts.

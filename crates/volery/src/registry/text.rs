@@ -28,11 +28,10 @@ pub fn would_leave(folder: &Path, within: &Path) -> bool {
 }
 
 /// Returns the beginning of a file that may be no text as a whole, or too large for one.
-pub(super) fn beginning(path: &Path) -> String {
+pub(super) fn beginning(path: &Path, bytes_max: u64) -> String {
     let mut bytes = Vec::new();
     // What can be read of it counts.
-    let _ = plain_file::open(path)
-        .and_then(|file| file.take(definition::FILE_BYTES_MAX as u64).read_to_end(&mut bytes));
+    let _ = plain_file::open(path).and_then(|file| file.take(bytes_max).read_to_end(&mut bytes));
     String::from_utf8_lossy(&bytes).into_owned()
 }
 

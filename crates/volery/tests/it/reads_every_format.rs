@@ -389,3 +389,63 @@ fn a_broken_file_of_any_format_is_named_when_its_agent_is_asked_for() {
     let refused = stage.volery(["run", "mail", "go"]).exits(5).stderr;
     assert!(refused.contains("agent.md:2:1: error: the key description is missing"), "{refused}");
 }
+
+#[test]
+fn a_file_that_is_passed_over_is_named_and_what_is_no_agent_is_not() {
+    let stage = Stage::new();
+    let agent = "---\nname: deep\ndescription: d\n---\nx";
+    let named = [
+        (".github/agents/sub/a.agent.md", ".github/agents/sub"),
+        (".gemini/agents/sub/a.md", ".gemini/agents/sub"),
+        (".cursor/agents/sub/a.md", ".cursor/agents/sub"),
+        (".codex/agents/sub/a.toml", ".codex/agents/sub"),
+        (".kiro/agents/sub/a.json", ".kiro/agents/sub"),
+        (".volery/agents/sub/a.md", ".volery/agents/sub"),
+        (".agents/sub/a.md", ".agents/sub"),
+        (".kiro/agents/k.md", ".kiro/agents/k.md"),
+        (".claude/agents/readme.md", ".claude/agents/readme.md"),
+    ];
+    let silent = [
+        (".github/agents/pictures/a.png", "---\nname: x\n---\n"),
+        (".github/agents/notes/README.md", agent),
+        (".github/agents/notes/plan.md", "What we plan."),
+        (".gemini/agents/README.md", "# Our agents"),
+        (".gemini/agents/_draft.md", agent),
+        (".agents/commands/a.md", "---\ndescription: a command\n---\n"),
+        (".agents/skills/a/SKILL.md", agent),
+        (".kiro/agents/prompt.md", "You help."),
+    ];
+    for (file, text) in silent {
+        in_project(&stage, file, text);
+    }
+    let checked = stage.volery(["agents", "check"]).ok().stdout;
+    assert_eq!(checked.matches("warning: ").count(), 0, "{checked}");
+    for (file, _) in named {
+        in_project(&stage, file, agent);
+    }
+    let checked = stage.volery(["agents", "check"]).ok().stdout;
+    for (_, path) in named {
+        let said = format!("{}: warning: ", stage.project().join(path).display());
+        assert_eq!(checked.matches(&said).count(), 1, "{path}: {checked}");
+    }
+    assert_eq!(checked.matches("warning: ").count(), named.len(), "{checked}");
+    assert_eq!(listed(&stage), Vec::<Value>::new());
+}
+
+#[test]
+fn a_folder_that_links_to_itself_is_read_once() {
+    let stage = Stage::new();
+    in_project(&stage, ".claude/agents/deep/a.md", "---\nname: a\ndescription: d\ncolor: red\n---\nx");
+    for (from, to) in [("loop", "."), ("again", "deep"), ("deep/up", "..")] {
+        std::os::unix::fs::symlink(to, stage.project().join(".claude/agents").join(from)).unwrap();
+    }
+    let checked = stage.volery(["agents", "check"]).ok().stdout;
+    let file = stage.project().join(".claude/agents/deep/a.md");
+    let said = format!("{}:4:8: warning: color is not honoured", file.display());
+    assert_eq!(
+        (checked.matches(&said).count(), checked.matches("also defined").count()),
+        (1, 0),
+        "{checked}"
+    );
+    assert_eq!(listed(&stage).len(), 1);
+}
