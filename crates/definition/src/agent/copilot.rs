@@ -8,7 +8,7 @@ use super::AgentFile;
 use super::markdown::{self, Frontmatter};
 use super::servers::read_servers;
 use super::setup::names;
-use super::values::{new_agent, parse_name, read_model, take_description, take_unhonoured};
+use super::values::{display_name, new_agent, read_model, take_description, take_unhonoured};
 use crate::text::{Fields, Findings, Node, Shape, choice};
 
 /// Reads an agent. There is one exactly if no finding is an error, unless it is meant for another program.
@@ -23,7 +23,7 @@ fn read_fields(
 ) -> Option<Agent> {
     // `name` is for people; the program finds the agent by its file.
     let stem = agent_file.stem.strip_suffix(".agent").unwrap_or(agent_file.stem);
-    let name = parse_name(stem, fields.place, findings);
+    let name = display_name(stem, fields.place, findings);
     fields.take("name");
     let mut agent = new_agent(name, "copilot", Format::Copilot, agent_file);
     agent.description = take_description(&mut fields, findings);

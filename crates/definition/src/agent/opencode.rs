@@ -1,4 +1,4 @@
-//! `.opencode/agent` and `.opencode/agents`: the agents of opencode, named like their files.
+//! `.opencode/agent` and `.opencode/agents`: the agents of opencode, named like their files unless a name stands in them.
 
 use domain::agent::{Agent, Format};
 use domain::diagnostic::Diagnostic;

@@ -38,11 +38,16 @@ fn take_display_name(fields: &mut Fields<'_>, stem: &str, findings: &mut Finding
         Some(node) => (text(node, "name", findings)?, node.place),
         None => (stem.to_owned(), fields.place),
     };
+    display_name(&name, place, findings)
+}
+
+/// Turns a name for people into one for programs, and says so.
+pub(super) fn display_name(name: &str, place: Place, findings: &mut Findings<'_>) -> Option<AgentName> {
     if let Ok(name) = name.parse() {
         return Some(name);
     }
-    let Ok(slug) = slug(&name).parse() else { return parse_name(&name, place, findings) };
-    findings.warning(place, format!("name: {} is asked for as {slug}", quoted(&name)));
+    let Ok(slug) = slug(name).parse() else { return parse_name(name, place, findings) };
+    findings.warning(place, format!("name: {} is asked for as {slug}", quoted(name)));
     Some(slug)
 }
 

@@ -513,3 +513,16 @@ mcp-servers:
     let args: Vec<&str> = args.iter().map(|text| text.as_str()).collect();
     assert_eq!(args, ["https://u:${COPILOT_MCP_A}@h/", "${WHOLE}", "a$WHOLE"]);
 }
+
+#[test]
+fn a_file_of_copilot_with_a_name_for_people_gets_one_for_programs() {
+    let warning = "f:2:1: warning: name: \"My Agent\" is asked for as my-agent";
+    let agent = accept(copilot::read, "My Agent.agent", "---\ndescription: d\n---\n", &[warning]);
+    assert_eq!((agent.name.as_str(), agent.setup.vendor_agent.as_deref()), ("my-agent", Some("My Agent")));
+}
+
+#[test]
+fn a_name_in_a_file_of_opencode_counts() {
+    let named = accept(opencode::read, "orch", "---\nname: other\ndescription: d\n---\n", &[]);
+    assert_eq!(named.name.as_str(), "other");
+}
