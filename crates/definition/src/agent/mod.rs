@@ -8,6 +8,7 @@ mod inputs;
 mod markdown;
 mod named;
 mod opencode_permission;
+mod references;
 mod servers;
 mod setup;
 mod tools;

@@ -1,15 +1,15 @@
 //! The MCP servers of an agent: a map by name, or a list in which each says its name. The vendors' spellings of
 //! one server differ in a few keys, and all of them are taken.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::mcp_server::{McpServer, Transport, VariableText, is_option};
 use domain::secret::{Redactor, without_written_secrets, written_secrets};
 
+use super::references::with_references;
 use crate::text::{
-    Bounds, Fields, Findings, Node, Place, Shape, amount, duration_ms, environment_names, flag, list, quoted,
-    text, text_or_list,
+    Bounds, Fields, Findings, Node, Place, Shape, amount, choice, duration_ms, environment_names, flag, list,
+    quoted, text, text_or_list,
 };
 
 /// What vendors document for a server and no other vendor could be given.
@@ -34,6 +34,28 @@ const UNHONOURED: [&str; 20] = [
     "experimental_environment",
     "default_tools_approval_mode",
     "headersHelper",
+];
+
+/// How a server is reached, in the words of its file.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Kind {
+    Program,
+    Http,
+    Sse,
+    /// No program but Claude Code knows it.
+    Socket,
+}
+
+const KINDS: [(&str, Kind); 9] = [
+    ("stdio", Kind::Program),
+    ("http", Kind::Http),
+    ("sse", Kind::Sse),
+    ("local", Kind::Program),
+    ("remote", Kind::Http),
+    ("streamable-http", Kind::Http),
+    ("streamable_http", Kind::Http),
+    ("streamableHttp", Kind::Http),
+    ("ws", Kind::Socket),
 ];
 
 /// Reads all servers.
@@ -112,9 +134,12 @@ fn read_server(node: &Node, named: Named<'_>, findings: &mut Findings<'_>) -> Op
     let name = name.and_then(|name| check_name(name, &named, findings));
     let disabled = take_flag(&mut fields, "disabled", findings).unwrap_or_default()
         || take_flag(&mut fields, "enabled", findings) == Some(false);
-    let kind = fields.take("type").or_else(|| fields.take("transport"));
-    let kind = kind.and_then(|node| text(node, &fields.name("type"), findings));
-    let transport = take_transport(&mut fields, kind.as_deref(), findings);
+    let node = fields.take("type").or_else(|| fields.take("transport"));
+    let said = node.and_then(|node| Some((choice(node, &fields.name("type"), &KINDS, findings)?, node)));
+    let transport = take_transport(&mut fields, said.map(|(kind, _)| kind), findings);
+    let key = fields.name("type");
+    let transport =
+        transport.filter(|transport| said.is_none_or(|said| fits(transport, said, &key, findings)));
     let tools = take_tools(&mut fields, findings);
     let timeout_ms = take_timeout(&mut fields, findings);
     for key in UNHONOURED {
@@ -125,6 +150,35 @@ fn read_server(node: &Node, named: Named<'_>, findings: &mut Findings<'_>) -> Op
     fields.close(findings);
     let server = McpServer { name: name?, transport: transport?, tools, timeout_ms };
     (!disabled).then_some(server)
+}
+
+/// Tells whether a server is reached in the way that its file says, and can be.
+fn fits(transport: &Transport, (kind, node): (Kind, &Node), key: &str, findings: &mut Findings<'_>) -> bool {
+    match (kind, transport) {
+        (Kind::Program, Transport::Stdio { .. })
+        | (Kind::Http | Kind::Sse, Transport::Http { .. } | Transport::Sse { .. }) => true,
+        (Kind::Socket, _) => {
+            findings.warning(
+                node.place,
+                format!("{key}: a web socket is not supported, so the server is left out"),
+            );
+            false
+        }
+        (Kind::Program, _) => {
+            let hint = "write http or sse, or a command in the place of the url";
+            findings.error_with_hint(node.place, format!("{key}: a program has no url"), hint);
+            false
+        }
+        (Kind::Http | Kind::Sse, _) => {
+            let hint = "write stdio, or a url in the place of the command";
+            findings.error_with_hint(
+                node.place,
+                format!("{key}: a server with a command is a program"),
+                hint,
+            );
+            false
+        }
+    }
 }
 
 fn check_name(name: String, named: &Named<'_>, findings: &mut Findings<'_>) -> Option<String> {
@@ -170,7 +224,7 @@ fn take_tools(fields: &mut Fields<'_>, findings: &mut Findings<'_>) -> Option<Ve
 
 fn take_transport(
     fields: &mut Fields<'_>,
-    kind: Option<&str>,
+    kind: Option<Kind>,
     findings: &mut Findings<'_>,
 ) -> Option<Transport> {
     let command = fields.take("command");
@@ -202,8 +256,10 @@ fn take_transport(
             let mut headers =
                 headers.map(|node| texts(node, &fields.name("headers"), findings)).unwrap_or_default();
             headers.extend(by_name.headers);
-            let sse = kind == Some("sse");
-            Some(if sse { Transport::Sse { url, headers } } else { Transport::Http { url, headers } })
+            Some(match kind {
+                Some(Kind::Sse) => Transport::Sse { url, headers },
+                Some(Kind::Program | Kind::Http | Kind::Socket) | None => Transport::Http { url, headers },
+            })
         }
         (Some(_), Some((node, key))) => {
             let message = format!("{} and command exclude each other", fields.name(key));
@@ -315,52 +371,4 @@ fn plain_text(node: &Node, name: &str, findings: &mut Findings<'_>) -> Option<Va
         }
     };
     Some(with_references(&value).into())
-}
-
-/// Turns `{env:NAME}`, `${env:NAME}`, `${{ secrets.NAME }}` and Copilot's `$COPILOT_MCP_NAME` into `${NAME}`, wherever they
-/// stand. Another `$NAME` is one as a whole text only: within a longer one it may be anything.
-fn with_references(value: &str) -> String {
-    if let Some(name) = value.strip_prefix('$').filter(|name| is_variable(name)) {
-        return format!("${{{name}}}");
-    }
-    let mut text = String::new();
-    let mut rest = value;
-    while let Some(at) = rest.find(['$', '{']) {
-        text.push_str(&rest[..at]);
-        rest = &rest[at..];
-        let (piece, length) = reference(rest);
-        text.push_str(&piece);
-        rest = &rest[length..];
-    }
-    text.push_str(rest);
-    text
-}
-
-/// Reads what may be a reference at the beginning of a text; returns it in our words, with its length.
-fn reference(text: &str) -> (Cow<'_, str>, usize) {
-    if let Some((inside, _)) = text.strip_prefix("${{").and_then(|rest| rest.split_once("}}")) {
-        let name = inside.trim();
-        let name = name.rsplit_once('.').map_or(name, |(_, last)| last);
-        if is_variable(name) {
-            return (format!("${{{name}}}").into(), inside.len() + 5);
-        }
-    }
-    for start in ["${env:", "{env:"] {
-        if text.starts_with(start) {
-            return ("${".into(), start.len());
-        }
-    }
-    if text.starts_with("$COPILOT_MCP_") {
-        let end = text[1..].find(|letter: char| !is_of_variable(letter)).map_or(text.len(), |end| end + 1);
-        return (format!("${{{}}}", &text[1..end]).into(), end);
-    }
-    (text[..1].into(), 1)
-}
-
-fn is_variable(name: &str) -> bool {
-    !name.is_empty() && !name.as_bytes()[0].is_ascii_digit() && name.chars().all(is_of_variable)
-}
-
-fn is_of_variable(letter: char) -> bool {
-    letter.is_ascii_alphanumeric() || letter == '_'
 }

@@ -526,3 +526,28 @@ fn a_name_in_a_file_of_opencode_counts() {
     let named = accept(opencode::read, "orch", "---\nname: other\ndescription: d\n---\n", &[]);
     assert_eq!(named.name.as_str(), "other");
 }
+
+#[test]
+fn the_type_of_a_server_is_held_to() {
+    let with = |server: &str| {
+        let text = format!("---\nname: a\ndescription: d\nmcpServers:\n  s: {server}\n---\n");
+        let (agent, found) = read(claude::read, "a", &text);
+        (agent.map(|agent| agent.setup.mcp_servers.len()), found)
+    };
+    for sound in ["{type: stdio, command: s}", "{type: streamable-http, url: 'https://x'}", "{command: s}"] {
+        assert_eq!(with(sound), (Some(1), Vec::new()), "{sound}");
+    }
+    let socket = "f:5:13: warning: mcpServers.type: a web socket is not supported, so the server is left out";
+    assert_eq!(with("{type: ws, url: 'wss://x'}"), (Some(0), vec![socket.to_owned()]));
+    for (wrong, said) in [
+        ("{type: stdio, url: 'https://x'}", "f:5:13: error: mcpServers.type: a program has no url"),
+        ("{type: sse, command: s}", "f:5:13: error: mcpServers.type: a server with a command is a program"),
+        (
+            "{type: htpp, url: 'https://x'}",
+            "f:5:13: error: mcpServers.type: expected stdio or http or sse or",
+        ),
+    ] {
+        let (agent, found) = with(wrong);
+        assert!(agent.is_none() && found.len() == 1 && found[0].starts_with(said), "{wrong}: {found:?}");
+    }
+}
