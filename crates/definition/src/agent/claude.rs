@@ -13,7 +13,7 @@ use super::tools::take_tools;
 use super::values::{ONLY_LOOKS, take_description, take_inherited_model, take_unhonoured, vendor_agent};
 use crate::text::{Fields, Findings, choice};
 
-const MINIMAL: &str = "begin the file with\n---\nname: NAME\ndescription: What the agent is for.\n---";
+const MINIMAL: &str = "begin the file with four lines: `---`, `name: NAME`, `description: TEXT`, `---`";
 
 /// Reads an agent. There is one exactly if no finding is an error.
 pub fn read(agent_file: AgentFile<'_>) -> (Option<Agent>, Vec<Diagnostic>) {

@@ -11,7 +11,7 @@ use super::setup::{names, take_turns};
 use super::values::{take_description, take_inherited_model, take_unhonoured, vendor_agent};
 use crate::text::{Bounds, Fields, Findings, amount, choice};
 
-const MINIMAL: &str = "begin the file with\n---\nname: NAME\ndescription: What the agent is for.\n---";
+const MINIMAL: &str = "begin the file with four lines: `---`, `name: NAME`, `description: TEXT`, `---`";
 const MINUTE_MS: u64 = 60_000;
 
 /// Reads an agent. There is one exactly if no finding is an error.

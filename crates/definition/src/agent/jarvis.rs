@@ -13,7 +13,7 @@ use super::setup::{read_rules, take_flag, take_output};
 use super::values::{read_callers, take_inherited_model, vendor_agent};
 use crate::text::{Bounds, Fields, Findings, Node, amount, text};
 
-const MINIMAL: &str = "begin the file with\n---\nname: NAME\ndescription: What the agent is for.\n---";
+const MINIMAL: &str = "begin the file with four lines: `---`, `name: NAME`, `description: TEXT`, `---`";
 /// What Jarvis allows an agent that names no time.
 const TIMEOUT_MS: u64 = 120_000;
 /// A day is more than any agent of one process gets.

@@ -415,7 +415,7 @@ script: ../../etc/passwd
 #[test]
 fn a_file_without_frontmatter_is_told_how_to_begin() {
     let hint =
-        "(hint: begin the file with\n---\ndescription: What the agent is for.\nbackend: rehearsal\n---)";
+        "(hint: begin the file with four lines: `---`, `description: TEXT`, `backend: rehearsal`, `---`)";
     for text in ["", "You are a helpful agent.\n", "\n\n# Title\n---\n"] {
         refuse(text, &[&format!("shout.md:1:1: error: the file has no frontmatter {hint}")]);
     }

@@ -21,7 +21,7 @@ use crate::{limits, script};
 pub const DISCONNECT_GRACE_MS: u64 = 30_000;
 
 const MINIMAL: &str =
-    "begin the file with\n---\ndescription: What the agent is for.\nbackend: rehearsal\n---";
+    "begin the file with four lines: `---`, `description: TEXT`, `backend: rehearsal`, `---`";
 
 /// Reads an agent. There is one exactly if no finding is an error.
 pub fn read(agent_file: AgentFile<'_>) -> (Option<Agent>, Vec<Diagnostic>) {
