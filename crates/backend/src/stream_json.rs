@@ -30,6 +30,12 @@ pub(crate) trait Dialect {
         Usage::default()
     }
 
+    /// Returns the tokens that an event within a message tells of that message so far, where no other event tells them
+    /// before the end.
+    fn tokens(&self, _usage: &Value) -> Option<Usage> {
+        None
+    }
+
     /// Returns the tool that an error says the agent does not have.
     fn missing_tool<'a>(&self, _error: &'a str) -> Option<&'a str> {
         None
@@ -59,12 +65,23 @@ pub(crate) struct StreamJson<D> {
     kept: Kept,
     /// Uses of tools that were denied here, and so were told already.
     denied: usize,
+    /// Tokens of the messages since the last terminal event, and of the one that is being said.
+    messages: Usage,
+    message: Usage,
     result: Option<Value>,
 }
 
 impl<D: Dialect> StreamJson<D> {
     pub(crate) fn new(dialect: D, structured: bool) -> Self {
-        Self { dialect, structured, kept: Kept::default(), denied: 0, result: None }
+        Self {
+            dialect,
+            structured,
+            kept: Kept::default(),
+            denied: 0,
+            messages: Usage::default(),
+            message: Usage::default(),
+            result: None,
+        }
     }
 
     fn begun(&self, event: &Value) -> Vec<Report> {
@@ -103,6 +120,27 @@ impl<D: Dialect> StreamJson<D> {
         reports
     }
 
+    /// Counts a message while it comes: its beginning tells what went in, and what follows how much came out so far.
+    fn count(&mut self, event: &Value) {
+        let (begins, told) = match event["type"].as_str() {
+            Some("message_start") => (true, &event["message"]["usage"]),
+            Some("message_delta") => (false, &event["usage"]),
+            _ => return,
+        };
+        let Some(told) = self.dialect.tokens(told) else { return };
+        if begins {
+            self.messages.add(std::mem::take(&mut self.message));
+        }
+        let known = self.message;
+        self.message = Usage {
+            input_tokens: told.input_tokens.max(known.input_tokens),
+            output_tokens: told.output_tokens.max(known.output_tokens),
+            cache_read_tokens: told.cache_read_tokens.max(known.cache_read_tokens),
+            cache_write_tokens: told.cache_write_tokens.max(known.cache_write_tokens),
+            cost: None,
+        };
+    }
+
     fn tool_results(&self, event: &Value) -> Vec<Report> {
         let blocks = event["message"]["content"].as_array().into_iter().flatten();
         let returned = blocks.filter(|block| block["type"] == "tool_result").flat_map(|block| {
@@ -119,6 +157,8 @@ impl<D: Dialect> StreamJson<D> {
 
     /// Reports what the terminal event tells, and lets the program go.
     fn ended(&mut self, event: &Value) -> Vec<Report> {
+        // All that was counted is part of what it tells.
+        (self.messages, self.message) = (Usage::default(), Usage::default());
         let mut reports = self.dialect.used(event);
         let denials = event["permission_denials"].as_array().into_iter().flatten();
         let told = if D::LISTS_DECIDED { self.denied } else { 0 };
@@ -156,7 +196,12 @@ impl<D: Dialect> Events for StreamJson<D> {
                 self.result = Some(event);
                 reports
             }
-            _ => self.dialect.other(&event, &mut self.kept),
+            _ => {
+                if event["type"] == "stream_event" && event["parent_tool_use_id"].is_null() {
+                    self.count(&event["event"]);
+                }
+                self.dialect.other(&event, &mut self.kept)
+            }
         }
     }
 
@@ -175,7 +220,10 @@ impl<D: Dialect> Events for StreamJson<D> {
     fn concluded(&mut self, exit: Exit) -> Conclusion {
         let Some(event) = self.result.take() else {
             let end = self.dialect.without_result(&self.kept.stderr(), exit);
-            return Conclusion::new(end, self.kept.answer());
+            self.messages.add(self.message);
+            let used = (!self.messages.is_nothing()).then_some(Report::Used(self.messages));
+            let reports = used.into_iter().collect();
+            return Conclusion { reports, ..Conclusion::new(end, self.kept.answer()) };
         };
         let end = self.end(&event);
         let answer = match end {

@@ -65,19 +65,12 @@ impl Dialect for Told {
         Vec::new()
     }
 
+    fn tokens(&self, usage: &Value) -> Option<Usage> {
+        usage.is_object().then(|| tokens(usage))
+    }
+
     fn used(&mut self, event: &Value) -> Vec<Report> {
-        let count = |of: &Value, keys: &[&str]| keys.iter().filter_map(|key| of[*key].as_u64()).sum::<u64>();
-        let told = &event["usage"];
-        let mut usage = Usage {
-            input_tokens: count(
-                told,
-                &["input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"],
-            ),
-            output_tokens: count(told, &["output_tokens"]),
-            cache_read_tokens: count(told, &["cache_read_input_tokens"]),
-            cache_write_tokens: count(told, &["cache_creation_input_tokens"]),
-            ..Usage::default()
-        };
+        let mut usage = tokens(&event["usage"]);
         let models: Vec<&Value> =
             event["modelUsage"].as_object().into_iter().flat_map(|all| all.values()).collect();
         // A run that stopped at its budget reports nothing here, and everything by model.
@@ -123,6 +116,21 @@ impl Dialect for Told {
             true => Failure::Session { reason: kept::message(stderr) },
             false => kept::without_end(exit),
         })
+    }
+}
+
+fn count(of: &Value, keys: &[&str]) -> u64 {
+    keys.iter().filter_map(|key| of[*key].as_u64()).fold(0, u64::saturating_add)
+}
+
+fn tokens(told: &Value) -> Usage {
+    let inputs = ["input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"];
+    Usage {
+        input_tokens: count(told, &inputs),
+        output_tokens: count(told, &["output_tokens"]),
+        cache_read_tokens: count(told, &["cache_read_input_tokens"]),
+        cache_write_tokens: count(told, &["cache_creation_input_tokens"]),
+        cost: None,
     }
 }
 

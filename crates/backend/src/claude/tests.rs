@@ -100,6 +100,22 @@ fn without_a_result_nothing_succeeded_and_what_was_said_is_kept() {
 }
 
 #[test]
+fn what_a_run_used_that_was_cut_short_is_told_by_its_messages() {
+    let piece = |event: Value| json!({"type": "stream_event", "parent_tool_use_id": null, "event": event});
+    let start = |input: u64| {
+        let usage = json!({"input_tokens": input, "cache_read_input_tokens": 5, "output_tokens": 1});
+        piece(json!({"type": "message_start", "message": {"usage": usage}}))
+    };
+    let delta = |output: u64| piece(json!({"type": "message_delta", "usage": {"output_tokens": output}}));
+    let events = [start(100), delta(10), start(200)];
+    let (_, cut) = read(reader(false, false), &events, Exit::Signal(9));
+    let used = Usage { input_tokens: 310, output_tokens: 11, cache_read_tokens: 10, ..Usage::default() };
+    assert_eq!(cut.reports, [Report::Used(used)]);
+    let (_, whole) = read(reader(false, false), &[start(100), result(&json!({}))], Exit::Code(0));
+    assert_eq!(whole.reports, [], "the result tells it");
+}
+
+#[test]
 fn a_shape_that_was_asked_for_must_come() {
     let value = json!({"count": 3});
     let with = result(&json!({"structured_output": value}));

@@ -1,7 +1,7 @@
 //! The attempts of a run: `domain::run::attempt` says whether there is another one, and here it is recorded, put into
 //! words and begun.
 
-use backend::contract::{Answer, Capabilities, Conclusion};
+use backend::contract::{Answer, Capabilities, Conclusion, Report};
 use domain::run::attempt::{self, Attempt, Choice, Circumstances, Next, Past, Thread, Tried};
 use domain::run::replay::{self, Exchange};
 use domain::run::{
@@ -84,6 +84,7 @@ impl Desk {
         let conclusion = self.with_submission(conclusion);
         let Conclusion { end, answer, session, structured, reports } = self.with_value(conclusion).await?;
         self.hear(reports)?;
+        self.hear(self.uncounted(&end).into_iter().collect())?;
         if let Some(session) = session {
             self.name_session(&session)?;
         }
@@ -107,6 +108,17 @@ impl Desk {
         }
         let effects = self.machine.step(clock::monotonic_ms(), Input::Ended(end));
         self.perform(effects, answer).await
+    }
+
+    /// Says that nobody knows what was used, where that is told with an end that did not come.
+    fn uncounted(&self, end: &AgentEnd) -> Option<Report> {
+        let state = self.log.state();
+        let counts = capabilities(&self.attempt.backend).usage;
+        let is_open = *end != AgentEnd::Done && counts && state.usage.is_nothing() && !state.said.is_empty();
+        let name = &self.attempt.backend.name;
+        is_open.then(|| {
+            Report::Warned(format!("{name} told no tokens: what it used up to its end is not known"))
+        })
     }
 
     /// Returns the second try of a run that was cut short, if its agent wants one, and why.
