@@ -25,6 +25,17 @@ pub(super) fn read(
     frontmatter: Frontmatter,
     read: impl FnOnce(Fields<'_>, AgentFile<'_>, &mut Findings<'_>) -> Option<Agent>,
 ) -> (Option<Agent>, Vec<Diagnostic>) {
+    let (agent, found) = draft(agent_file, format, frontmatter, read);
+    (agent.filter(|_| !found.iter().any(Diagnostic::is_error)), found)
+}
+
+/// Reads the same, and returns what could be read also where something is wrong.
+pub(super) fn draft(
+    agent_file: AgentFile<'_>,
+    format: Format,
+    frontmatter: Frontmatter,
+    read: impl FnOnce(Fields<'_>, AgentFile<'_>, &mut Findings<'_>) -> Option<Agent>,
+) -> (Option<Agent>, Vec<Diagnostic>) {
     let text = frontmatter::normalize(agent_file.text);
     let mut findings = Findings::new(agent_file.file, &text);
     let opened = open(&text, frontmatter, &mut findings);
@@ -41,7 +52,6 @@ pub(super) fn read(
         agent.source = agent_file.source(format);
         Some(agent)
     });
-    let agent = agent.filter(|_| findings.errors() == 0);
     (agent, findings.finish())
 }
 

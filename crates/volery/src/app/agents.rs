@@ -66,10 +66,30 @@ impl Engine {
             let sentences = sentences.into_iter().filter(|said| !(told && doubt.as_ref() == Some(said)));
             unhonoured.extend(sentences.map(|sentence| placed(&agent.source.file, sentence)));
         }
+        findings.extend(catalogue.drafts.iter().flat_map(|draft| self.wrong_beside(&catalogue, draft)));
         let mut diagnostics = catalogue.diagnostics;
         diagnostics.extend(findings);
         diagnostics.extend(unhonoured);
         Ok(AgentList { project: catalogue.project, agents, diagnostics })
+    }
+
+    /// Returns what is wrong with a file beside what its reader found.
+    fn wrong_beside(&self, catalogue: &Catalogue, draft: &Agent) -> Vec<Diagnostic> {
+        let file = &draft.source.file;
+        let mut wrong = match self.configured_backend(catalogue, draft) {
+            Ok(backend) => {
+                honour::obstacles(&draft.system_prompt, &draft.setup, draft.source.format, &backend)
+            }
+            Err(error) => vec![Obstacle::of("backend", error)],
+        };
+        wrong.extend(self.obstacles_of_fallbacks(catalogue, draft));
+        let findings = wrong.iter().map(|wrong| as_finding(file, wrong));
+        findings.chain(unknown_delegates(catalogue, draft)).collect()
+    }
+
+    fn obstacles_of_fallbacks(&self, catalogue: &Catalogue, agent: &Agent) -> Vec<Obstacle> {
+        let wrong = self.wrong_fallbacks(catalogue, agent).into_iter();
+        wrong.map(|error| Obstacle::of("fallback", error)).collect()
     }
 
     /// Weighs an agent as a start would, and starts nothing.
@@ -94,8 +114,7 @@ impl Engine {
             }
         };
         let mut wrong = honour::obstacles(&agent.system_prompt, &agent.setup, agent.source.format, &backend);
-        let fallbacks = self.wrong_fallbacks(catalogue, agent).into_iter();
-        wrong.extend(fallbacks.map(|error| Obstacle::of("fallback", error)));
+        wrong.extend(self.obstacles_of_fallbacks(catalogue, agent));
         let driven = match wrong.is_empty() {
             true => self.drive(catalogue, agent, &backend, directory),
             false => Ok(None),

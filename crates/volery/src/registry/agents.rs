@@ -26,6 +26,8 @@ pub(super) struct Agents {
     pub(super) sound: BTreeMap<AgentName, Agent>,
     /// Names whose file cannot be used, and why: no farther file takes its place.
     pub(super) broken: BTreeMap<AgentName, Diagnostic>,
+    /// What could be read of such files: more may be wrong with them than their reader knows.
+    pub(super) drafts: Vec<Agent>,
 }
 
 /// Reads every agent of a project and its user. Nearer folders come later, and win.
@@ -68,9 +70,21 @@ fn read_into(
             None => {
                 reserve(folder, &path, &found, agents, diagnostics);
                 diagnostics.extend(found);
+                agents.drafts.extend(draft(folder, &path));
             }
         }
     }
+}
+
+/// Reads what a file with errors says all the same, where its format has keys that only others can judge.
+fn draft(folder: &Folder, path: &Path) -> Option<Agent> {
+    if folder.format != Format::Volery || leaves_folder(path, &folder.path) {
+        return None;
+    }
+    let text = read_text(path, &mut Vec::new())?;
+    let file = path.display().to_string();
+    let stem = stem(folder.format, path);
+    volery::draft(AgentFile { text: &text, file: &file, stem, layer: folder.layer })
 }
 
 /// Leaves out folders of prompts that lead out of the project.
@@ -120,7 +134,7 @@ fn reserve(
 
 /// Adds an agent, and says which one it takes the place of.
 fn enter(agent: Agent, agents: &mut Agents, diagnostics: &mut Vec<Diagnostic>) {
-    let Agents { sound: agents, broken } = agents;
+    let Agents { sound: agents, broken, .. } = agents;
     broken.remove(&agent.name);
     if let Some(known) = agents.get(&agent.name) {
         let message = match known.source.layer == agent.source.layer {

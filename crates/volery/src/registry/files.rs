@@ -25,6 +25,8 @@ pub struct Catalogue {
     pub agents: BTreeMap<AgentName, Agent>,
     /// Names whose file cannot be used, and why.
     pub broken: BTreeMap<AgentName, Diagnostic>,
+    /// What could be read of files that cannot be used. No agents, and never run.
+    pub drafts: Vec<Agent>,
     pub config: Config,
     pub config_files: Vec<ConfigFound>,
     /// What vendors' programs would execute because files at the top of the project, or above it in its work tree,
@@ -66,10 +68,11 @@ pub fn load(project: &str) -> Catalogue {
         layers.push((Layer::Environment, "(environment)".to_owned(), settings));
     }
     let config = definition::config::merge(layers);
-    let Agents { sound: agents, broken } = agents::read(Path::new(project), &mut diagnostics);
+    let Agents { sound: agents, broken, drafts } = agents::read(Path::new(project), &mut diagnostics);
     let programs = programs_of_projects::found(&backend::user::upward(project, project));
     diagnostics.extend(unread(&programs));
-    Catalogue { project: project.to_owned(), agents, broken, config, config_files, programs, diagnostics }
+    let project = project.to_owned();
+    Catalogue { project, agents, broken, drafts, config, config_files, programs, diagnostics }
 }
 
 /// Says which settings of vendors' programs could not be read.

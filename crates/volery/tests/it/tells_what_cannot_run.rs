@@ -326,3 +326,23 @@ fn who_types_the_name_for_people_is_told_the_one_for_programs() {
         assert!(refused.contains("hint: did you mean caps-name?"), "{refused}");
     }
 }
+
+#[test]
+fn all_that_is_wrong_with_a_file_is_told_at_once() {
+    let stage = stage();
+    let settings = "backend: nosuch\ntimeout: banana\nfallback: [{backend: other}]\ndelegates: [nobody]";
+    stage.agent("stuck", settings);
+    let checked = volery(&stage, &["agents", "check"]).exits(1).stdout;
+    for (line, told) in [
+        (3, "error: agent stuck needs the backend nosuch, which is not configured"),
+        (4, "error: timeout: "),
+        (5, "error: the fallback to other cannot be used"),
+        (6, "warning: delegates: there is no agent nobody here"),
+    ] {
+        let wanted = format!("stuck.md:{line}:");
+        let found = |found: &str| found.contains(&wanted) && found.contains(told);
+        assert_eq!(checked.lines().filter(|line| found(line)).count(), 1, "{told}: {checked}");
+    }
+    let refused = volery(&stage, &["run", "stuck", "x"]).exits(5).stderr;
+    assert!(refused.contains("its file has a problem"), "{refused}");
+}
