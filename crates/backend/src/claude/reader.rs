@@ -50,8 +50,12 @@ impl Dialect for Told {
         rest.split(|letter: char| letter.is_whitespace() || "<.".contains(letter)).next()
     }
 
-    /// Keeps what is said of a message that may never come whole.
+    /// Keeps what is said of a message that may never come whole, and tells why an answer is late.
     fn other(&mut self, event: &Value, kept: &mut Kept) -> Vec<Report> {
+        if event["subtype"] == "api_retry" && event["attempt"] == 1 {
+            let why = [event["error_status"].to_string(), text_of(&event["error"])].join(" ");
+            return vec![Report::Warned(kept::message(&format!("claude asks its model again: {why}")))];
+        }
         if event["type"] == "stream_event" && event["parent_tool_use_id"].is_null() {
             let event = &event["event"];
             match event["type"].as_str() {

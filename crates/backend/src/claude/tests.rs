@@ -116,6 +116,13 @@ fn what_a_run_used_that_was_cut_short_is_told_by_its_messages() {
 }
 
 #[test]
+fn why_an_answer_is_late_is_told_once() {
+    let again = |attempt: u64| json!({"type": "system", "subtype": "api_retry", "attempt": attempt, "error_status": 429, "error": "rate_limit"});
+    let (reports, _) = read(reader(false, false), &[again(1), again(2)], Exit::Signal(9));
+    assert_eq!(reports, [Report::Warned("claude asks its model again: 429 rate_limit".to_owned())]);
+}
+
+#[test]
 fn a_shape_that_was_asked_for_must_come() {
     let value = json!({"count": 3});
     let with = result(&json!({"structured_output": value}));
