@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
+use domain::id::RunId;
 use serde_json::{Value, json};
 
 use super::super::clients::{Client, Waits};
 use super::super::codex_settings;
 use super::super::options::Options;
+use super::super::tools::RunReport;
 use super::session::{BOTH, Era, Session, brisk, waits};
+use crate::app::{RunView, WaitingView};
 
 /// A session whose client is known to wait for a moment only.
 async fn impatient(era: Era, wait_ms: u64) -> Session {
@@ -131,6 +134,24 @@ async fn a_question_is_handed_over_at_once() {
     assert_eq!(session.engine.logged("answer").await, "answer true None by claude-code");
     let waited = session.call(Era::Legacy, "wait_runs", json!({ "run_ids": [run] })).await;
     assert_eq!(waited["structuredContent"]["runs"][0]["result"], "approved");
+}
+
+#[test]
+fn a_question_of_a_child_is_left_to_a_person() {
+    let at: domain::Timestamp = "2026-11-15T10:00:00Z".parse().unwrap();
+    let run_id = RunId::from_parts(at, [7; 10]);
+    let client = Client::named("claude-code", &waits());
+    let asking = |parent| {
+        let mut view = RunView::sample(run_id, "asks");
+        let (question, text, until) = ("q1".to_owned(), "may I?".to_owned(), String::new());
+        view.waiting = Some(WaitingView::Answer { question, text, until });
+        view.parent = parent;
+        let report = serde_json::to_value(RunReport::of(view, &client)).unwrap();
+        report["next"].as_str().unwrap().to_owned()
+    };
+    assert!(asking(None).contains("answer_run"));
+    let of_child = asking(Some(run_id));
+    assert!(of_child.contains("of a person") && !of_child.contains("answer_run"), "{of_child}");
 }
 
 #[tokio::test]

@@ -237,7 +237,7 @@ impl RunReport {
             report.stderr_tail = fit_tail(&run.stderr_tail, STDERR_BYTES).to_owned();
         }
         report.status = run.status;
-        report.next = report.advice();
+        report.next = report.advice(run.parent.is_some());
         report
     }
 
@@ -249,7 +249,7 @@ impl RunReport {
     /// A run that was started and not looked at since.
     pub(super) fn started(run_id: String, agent: String, warnings: Vec<String>) -> Self {
         let mut report = Self { run_id, agent, status: "running".into(), warnings, ..Self::default() };
-        report.next = report.advice();
+        report.next = report.advice(false);
         report
     }
 
@@ -263,9 +263,15 @@ impl RunReport {
         self
     }
 
-    /// Says what the caller can do next.
-    fn advice(&self) -> Option<String> {
+    /// Says what the caller can do next. Whoever asks for a child may be a run itself, which answers nothing.
+    fn advice(&self, is_child: bool) -> Option<String> {
         let Self { run_id, .. } = self;
+        if self.question.is_some() && is_child {
+            return Some(format!(
+                "The run waits for an answer of a person, who gives it with volery approve, deny or answer {run_id}. Call \
+                 wait_runs with run_ids [{run_id:?}] for the result; without an answer in time it is told no, and goes on."
+            ));
+        }
         if let Some(question) = &self.question {
             return Some(format!(
                 "The run waits for an answer. Decide, or ask your user, then call answer_run with run_id {run_id:?} \
