@@ -21,6 +21,12 @@ const SETTINGS: &[&str] = &[
     "gc.auto=0",
     "maintenance.auto=false",
     "commit.gpgSign=false",
+    // A change is not to be overlooked.
+    "core.ignoreStat=false",
+    "core.trustctime=true",
+    "core.checkStat=default",
+    // Records of work trees are compared with whole paths.
+    "worktree.useRelativePaths=false",
 ];
 
 /// Variables that do the same, and keep git from asking anybody.

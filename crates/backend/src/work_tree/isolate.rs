@@ -9,18 +9,14 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use domain::run::{Branch, Worktree};
+use domain::run::Worktree;
 
-use super::git::{Git, GitError, line, root_of};
-use crate::plain_file;
+use super::git::{Git, GitError, root_of};
+use super::place;
 
 /// Who commits what an agent left, where the user's settings name nobody.
 const FALLBACK_NAME: &str = "Volery";
 const FALLBACK_EMAIL: &str = "volery@localhost";
-/// The kind of an entry that is a repository within another.
-const REPOSITORY_MODE: &str = " 160000 ";
-/// The longest file that names a folder.
-const PATH_BYTES_MAX: u64 = 64 << 10;
 
 /// Why a run cannot have a work tree of its own, or not be rid of it.
 #[derive(Debug, thiserror::Error)]
@@ -39,6 +35,16 @@ pub enum IsolationError {
     RepositoryWithin,
     #[error("submodules were checked out in it, and a branch cannot hold what was done there")]
     Submodules,
+    #[error("{0} was changed, and git is told to ignore it, so no commit holds it")]
+    InNoCommit(String),
+    #[error("all names for a second branch beside {0} are taken")]
+    Names(String),
+    #[error(
+        "its folder {0} is not there any more; if it was moved, `git worktree repair FOLDER` makes it known again"
+    )]
+    Lost(String),
+    #[error("it was moved to {}: {source}", to.display())]
+    Moved { to: PathBuf, source: Box<IsolationError> },
 }
 
 /// Plans the work tree of a run for a directory, below a folder for such trees.
@@ -67,8 +73,15 @@ pub fn plan_worktree(
 /// Makes a planned work tree, unless an earlier worker of the run did.
 pub fn make_worktree(git: &Git, worktree: &Worktree, deadline: Instant) -> Result<(), IsolationError> {
     let Worktree { path, branch, origin, base } = worktree;
-    if admin_dir(git, worktree, deadline).is_ok() && Path::new(path).is_dir() {
-        return Ok(());
+    match place::find(git, worktree, deadline) {
+        Ok(Some(found)) if found.path == Path::new(path) && found.path.is_dir() => return Ok(()),
+        Ok(Some(found)) => {
+            let source = Box::new(IsolationError::Unknown(path.clone()));
+            return Err(IsolationError::Moved { to: found.path, source });
+        }
+        // A folder that git does not know may be empty.
+        Ok(None) | Err(IsolationError::Unknown(_)) => {}
+        Err(error) => return Err(error),
     }
     if let Some(folder) = Path::new(path).parent() {
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
@@ -76,7 +89,7 @@ pub fn make_worktree(git: &Git, worktree: &Worktree, deadline: Instant) -> Resul
     }
     let origin = Path::new(origin);
     let quiet = git.without_filters_of(origin, deadline)?;
-    forget(git, worktree, deadline);
+    place::forget(git, worktree, deadline);
     quiet.ask(origin, &["worktree", "add", "--quiet", "-b", branch, path, base], deadline)?;
     Ok(())
 }
@@ -91,126 +104,9 @@ pub fn inside_worktree(worktree: &Worktree, directory: &Path) -> Result<PathBuf,
     Ok(inside)
 }
 
-/// Commits what is not committed yet, removes the work tree, and returns the branch with what was done, if anything
-/// was. After an error the work tree is still there.
-pub fn settle_worktree(
-    git: &Git,
-    worktree: &Worktree,
-    message: &str,
-    deadline: Instant,
-) -> Result<Option<Branch>, IsolationError> {
-    let origin = Path::new(&worktree.origin);
-    let path = Path::new(&worktree.path);
-    if !path.exists() {
-        // It was never made, or removed in an earlier try; the branch tells.
-        forget(git, worktree, deadline);
-        return rest_of_branch(git, worktree, deadline);
-    }
-    let admin = admin_dir(git, worktree, deadline)?;
-    if admin.join("modules").exists() {
-        return Err(IsolationError::Submodules);
-    }
-    let inner = git.with_git_dir(admin);
-    let inner = inner.without_filters_of(path, deadline)?;
-    let name = commit_rest(&inner, worktree, message, deadline)?;
-    let tip = inner.head(path, deadline).unwrap_or_else(|| worktree.base.clone());
-    let differences = inner.ask(path, &["diff-tree", "-r", "--raw", &worktree.base, &tip], deadline)?;
-    let repository = |entry: &str| entry.contains(REPOSITORY_MODE) && !entry.starts_with(":160000");
-    if String::from_utf8_lossy(&differences).lines().any(repository) {
-        return Err(IsolationError::RepositoryWithin);
-    }
-    git.ask(origin, &["worktree", "remove", "--force", "--force", &worktree.path], deadline)?;
-    let own = rest_of_branch(git, worktree, deadline)?;
-    if name == worktree.branch || own.is_some() {
-        return Ok(own);
-    }
-    // The agent left its branch for another one and worked there.
-    Ok((tip != worktree.base).then(|| Branch { name, base: worktree.base.clone(), tip }))
-}
-
-/// Returns the branch of a work tree that is gone, or removes it if nothing happened on it.
-fn rest_of_branch(
-    git: &Git,
-    worktree: &Worktree,
-    deadline: Instant,
-) -> Result<Option<Branch>, IsolationError> {
-    let origin = Path::new(&worktree.origin);
-    let reference = format!("refs/heads/{}", worktree.branch);
-    let known = git.ask(origin, &["rev-parse", "--quiet", "--verify", &reference], deadline);
-    let Ok(tip) = known.map(|bytes| line(&bytes)) else { return Ok(None) };
-    if tip == worktree.base {
-        git.ask(origin, &["update-ref", "-d", &reference, &tip], deadline)?;
-        return Ok(None);
-    }
-    Ok(Some(Branch { name: worktree.branch.clone(), base: worktree.base.clone(), tip }))
-}
-
-/// Commits what is in the work tree and in no commit. Returns the name of the branch that is checked out.
-fn commit_rest(
-    inner: &Git,
-    worktree: &Worktree,
-    message: &str,
-    deadline: Instant,
-) -> Result<String, IsolationError> {
-    let path = Path::new(&worktree.path);
-    // Its owner is dead: nothing of the run is left.
-    if let Ok(lock) = inner.ask(path, &["rev-parse", "--git-path", "index.lock"], deadline) {
-        let _ = std::fs::remove_file(path.join(line(&lock)));
-    }
-    inner.ask(path, &["add", "--all", "."], deadline)?;
-    let tree = line(&inner.ask(path, &["write-tree"], deadline)?);
-    let before = inner.ask(path, &["rev-parse", "HEAD^{tree}"], deadline).map(|bytes| line(&bytes));
-    if before.ok().as_ref() != Some(&tree) {
-        let author = inner.with_author(path, deadline);
-        let parent = inner.head(path, deadline).unwrap_or_else(|| worktree.base.clone());
-        let words = ["commit-tree", &tree, "-p", &parent, "-m", message];
-        let commit = line(&author.ask(path, &words, deadline)?);
-        author.ask(path, &["update-ref", "-m", "volery: rest of a run", "HEAD", &commit], deadline)?;
-    }
-    let current = inner.ask(path, &["symbolic-ref", "--quiet", "HEAD"], deadline).map(|bytes| line(&bytes));
-    if let Ok(current) = current {
-        return Ok(current.trim_start_matches("refs/heads/").to_owned());
-    }
-    name_detached(inner, worktree, deadline)
-}
-
-/// Gives commits that are on no branch a name: the run's own branch, unless that holds something else.
-fn name_detached(inner: &Git, worktree: &Worktree, deadline: Instant) -> Result<String, IsolationError> {
-    let path = Path::new(&worktree.path);
-    let reference = format!("refs/heads/{}", worktree.branch);
-    let own = inner.ask(path, &["rev-parse", "--quiet", "--verify", &reference], deadline);
-    let moved = own.is_ok_and(|tip| line(&tip) != worktree.base);
-    let name = if moved { format!("{}-detached", worktree.branch) } else { worktree.branch.clone() };
-    inner.ask(path, &["update-ref", &format!("refs/heads/{name}"), "HEAD"], deadline)?;
-    Ok(name)
-}
-
-/// Takes away git's record of a work tree whose folder is not there. Not by pruning, which would take the records of all
-/// others whose folders are away, such as those on a disk that is not connected.
-fn forget(git: &Git, worktree: &Worktree, deadline: Instant) {
-    if let Ok(admin) = admin_dir(git, worktree, deadline) {
-        // What stays is named by git when the branch is used again.
-        let _ = std::fs::remove_dir_all(admin);
-    }
-}
-
-/// Returns where git keeps what it knows about a work tree, by its own record and not by what the tree says.
-fn admin_dir(git: &Git, worktree: &Worktree, deadline: Instant) -> Result<PathBuf, IsolationError> {
-    let origin = Path::new(&worktree.origin);
-    let common = line(&git.ask(origin, &["rev-parse", "--git-common-dir"], deadline)?);
-    let unknown = || IsolationError::Unknown(worktree.path.clone());
-    let entries = std::fs::read_dir(origin.join(common).join("worktrees")).map_err(|_| unknown())?;
-    let wanted = Path::new(&worktree.path).join(".git");
-    let is_wanted = |admin: &PathBuf| {
-        let told = plain_file::text(&admin.join("gitdir"), PATH_BYTES_MAX).unwrap_or_default();
-        Path::new(told.trim_end_matches('\n')) == wanted
-    };
-    entries.filter_map(Result::ok).map(|entry| entry.path()).find(is_wanted).ok_or_else(unknown)
-}
-
 impl Git {
     /// Returns git that runs no filter and no hook that the repository's own settings name.
-    fn without_filters_of(&self, root: &Path, deadline: Instant) -> Result<Self, GitError> {
+    pub(super) fn without_filters_of(&self, root: &Path, deadline: Instant) -> Result<Self, GitError> {
         let words = ["config", "--null", "--show-scope", "--includes", "--name-only", "--list"];
         let listed = self.ask(root, &words, deadline)?;
         let listed = String::from_utf8_lossy(&listed).into_owned();
@@ -241,7 +137,7 @@ impl Git {
     }
 
     /// Returns git that can commit: as the user, or as somebody if the settings name nobody.
-    fn with_author(&self, root: &Path, deadline: Instant) -> Self {
+    pub(super) fn with_author(&self, root: &Path, deadline: Instant) -> Self {
         let named = |key: &str| self.ask(root, &["config", "--get", key], deadline).is_ok();
         let mut author = self.clone();
         if named("user.email") && named("user.name") {

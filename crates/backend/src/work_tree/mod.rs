@@ -9,11 +9,14 @@
 mod compare;
 mod git;
 mod isolate;
+mod place;
+mod settle;
 mod snapshot;
 
 #[cfg(test)]
 mod tests;
 
 pub use git::{Git, GitError};
-pub use isolate::{IsolationError, inside_worktree, make_worktree, plan_worktree, settle_worktree};
+pub use isolate::{IsolationError, inside_worktree, make_worktree, plan_worktree};
+pub use settle::{Settled, settle_worktree};
 pub use snapshot::Snapshot;

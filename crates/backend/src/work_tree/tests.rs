@@ -1,5 +1,7 @@
 //! What is told about a work tree, with a real git; nothing that the repository names is executed.
 
+mod settle;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -25,6 +27,15 @@ fn git() -> Git {
     Git::find(&path, Vec::new(), 7).expect("git is needed for these tests")
 }
 
+#[expect(clippy::disallowed_methods, reason = "a user's own git")]
+fn user_git(directory: &Path, words: &[&str]) -> String {
+    let mut command = Command::new("git");
+    command.args(["-c", "user.name=A", "-c", "user.email=a@example.org"]).args(words);
+    let output = command.current_dir(directory).output().unwrap();
+    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
 impl Repository {
     fn new() -> Self {
         let repository = Self { place: tempfile::tempdir().unwrap() };
@@ -41,12 +52,8 @@ impl Repository {
         self.place.path()
     }
 
-    #[expect(clippy::disallowed_methods, reason = "a user's own git")]
     fn git(&self, words: &[&str]) {
-        let mut command = Command::new("git");
-        command.args(["-c", "user.name=A", "-c", "user.email=a@example.org"]).args(words);
-        let output = command.current_dir(self.root()).output().unwrap();
-        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        user_git(self.root(), words);
     }
 
     fn commit(&self) -> &Self {

@@ -4,8 +4,8 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use backend::work_tree::{self, IsolationError};
-use domain::run::{AgentEnd, Event, Input, RunSpec, Worktree};
+use backend::work_tree::{self, IsolationError, Settled};
+use domain::run::{AgentEnd, Branch, Event, Input, RunSpec, Worktree};
 use domain::setup::Isolation;
 use journal::{LogWriter, StoreError};
 
@@ -119,29 +119,51 @@ fn enter(spec: &RunSpec, worktree: &Worktree, within: Duration) -> Result<String
 /// Commits what the agent left, removes its work tree and records the branch. What cannot be settled stays, by name.
 pub(super) fn settle(spec: &RunSpec, log: &mut LogWriter) -> Result<(), StoreError> {
     let Some(worktree) = log.state().worktree.clone() else { return Ok(()) };
-    let settled = match git(spec) {
-        Some(git) => {
-            let message = format!(
-                "{}: what the run {} left uncommitted\n\nCommitted by Volery at the end of the run, so that nothing is lost.",
-                spec.agent,
-                spec.id.short()
-            );
-            work_tree::settle_worktree(&git, &worktree, &message, Instant::now() + SETTLE_MAX)
-                .map_err(|error| error.to_string())
+    let Some(git) = git(spec) else {
+        return note(log, stays(&worktree, "git is not on the PATH"));
+    };
+    let message = format!(
+        "{}: what the run {} left uncommitted\n\nCommitted by Volery at the end of the run, so that nothing is lost.",
+        spec.agent,
+        spec.id.short()
+    );
+    match work_tree::settle_worktree(&git, &worktree, &message, Instant::now() + SETTLE_MAX) {
+        Ok(Settled { branch, elsewhere }) => {
+            if !elsewhere.is_empty() {
+                note(log, also_on(branch.as_ref(), &elsewhere))?;
+            }
+            note(log, Event::WorktreeEnded { branch })
         }
-        None => Err("git is not on the PATH".to_owned()),
+        Err(error @ IsolationError::Lost(_)) => {
+            let branch = &worktree.branch;
+            let message =
+                format!("the work tree of this run is not settled, and its branch {branch} stays: {error}");
+            note(log, Event::Warned { message })
+        }
+        Err(error) => note(log, stays(&worktree, &error.to_string())),
+    }
+}
+
+fn stays(worktree: &Worktree, reason: &str) -> Event {
+    let Worktree { path, branch, .. } = worktree;
+    let message = format!("the work tree of this run stays at {path}, with the branch {branch}: {reason}");
+    Event::Warned { message }
+}
+
+fn also_on(branch: Option<&Branch>, elsewhere: &[String]) -> Event {
+    let names = elsewhere.join(", ");
+    let message = match branch {
+        Some(branch) => {
+            format!("the branch {} does not hold all that was done: see also {names}", branch.name)
+        }
+        None => format!("what was done is on branches that the agent chose: {names}"),
     };
-    let event = match settled {
-        Ok(branch) => Event::WorktreeEnded { branch },
-        Err(reason) => Event::Warned {
-            message: format!(
-                "the work tree of this run stays at {}, with the branch {}: {reason}",
-                worktree.path, worktree.branch
-            ),
-        },
-    };
+    Event::Warned { message }
+}
+
+/// The end of the run must not wait for this line to fit.
+fn note(log: &mut LogWriter, event: Event) -> Result<(), StoreError> {
     match log.append(clock::now(), event) {
-        // The end of the run must not wait for this line to fit.
         Err(error) if error.is_full() => Ok(()),
         appended => appended.map(drop),
     }

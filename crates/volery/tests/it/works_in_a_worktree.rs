@@ -125,6 +125,34 @@ fn that_works_on_no_branch_or_another_one_loses_nothing() {
 }
 
 #[test]
+fn says_which_branches_hold_what_the_one_of_its_result_does_not() {
+    let stage = repository();
+    let script = "git config user.name A && git config user.email a@example.org \
+        && echo x > one.txt && git add one.txt && git commit -qm one \
+        && git checkout -q -b other main && echo x > two.txt";
+    stage.backend("two", &["/bin/sh", "-c", script]).agent("two", &format!("backend: two\n{ISOLATED}"));
+    let _ = stage.volery(["run", "two", "x"]).ok();
+    let run = stage.json(["show", &stage.only_run()]);
+    let branch = branch_of(&stage, &run);
+    assert_eq!(git(&stage.project(), &["show", &format!("{branch}:two.txt")]), "x");
+    let own = branch.strip_suffix("-2").unwrap_or_else(|| panic!("{run}"));
+    assert_eq!(git(&stage.project(), &["show", &format!("{own}:one.txt")]), "x");
+    assert!(run["warnings"].to_string().contains(&format!("see also {own}\"")), "{run}");
+}
+
+#[test]
+fn that_is_not_found_at_the_end_keeps_its_branch_and_says_so() {
+    let stage = repository();
+    let script = "here=$PWD && mkdir -p \"$HOME/kept\" && mv \"$here\" \"$HOME/kept/moved\"";
+    stage.backend("mover", &["/bin/sh", "-c", script]).agent("mover", &format!("backend: mover\n{ISOLATED}"));
+    let _ = stage.volery(["run", "mover", "x"]).ok();
+    let run = stage.json(["show", &stage.only_run()]);
+    assert!(run["warnings"].to_string().contains("git worktree repair"), "{run}");
+    let own = format!("volery/mover-{}", run["short_id"].as_str().unwrap());
+    assert_eq!(git(&stage.project(), &["rev-parse", &own]), git(&stage.project(), &["rev-parse", "main"]));
+}
+
+#[test]
 fn that_cannot_be_had_is_refused_with_the_reason() {
     let stage = Stage::new();
     stage.rehearsal("writer", "- write: {path: made.txt, text: x}", ISOLATED);

@@ -1,0 +1,276 @@
+//! What is left of a run's own work tree: the branch of the result holds what was done, or it is said where the rest is.
+
+use std::path::PathBuf;
+
+use domain::run::{Branch, Worktree};
+
+use super::*;
+
+/// A run's own work tree, with the repository that it came from.
+struct Own {
+    repository: Repository,
+    trees: tempfile::TempDir,
+    worktree: Worktree,
+}
+
+impl Own {
+    fn new() -> Self {
+        Self::of(Repository::new())
+    }
+
+    fn of(repository: Repository) -> Self {
+        let trees = tempfile::tempdir().unwrap();
+        let worktree = plan_worktree(&git(), repository.root(), trees.path(), "worker-1a2b", soon()).unwrap();
+        make_worktree(&git(), &worktree, soon()).unwrap();
+        Self { repository, trees, worktree }
+    }
+
+    fn root(&self) -> PathBuf {
+        self.worktree.path.clone().into()
+    }
+
+    fn write(&self, path: &str, text: &str) -> &Self {
+        fs::write(self.root().join(path), text).unwrap();
+        self
+    }
+
+    /// What the agent asks git for.
+    fn git(&self, words: &[&str]) -> &Self {
+        user_git(&self.root(), words);
+        self
+    }
+
+    fn commit(&self, path: &str) -> &Self {
+        self.write(path, path).git(&["add", "--all"]).git(&["commit", "--quiet", "--message", path])
+    }
+
+    fn settle(&self) -> Result<Settled, IsolationError> {
+        settle_worktree(&git(), &self.worktree, "rest", soon())
+    }
+
+    /// Settles it and returns the branch of the result; everything is on it.
+    fn branch(&self) -> Branch {
+        let Settled { branch, elsewhere } = self.settle().unwrap();
+        assert_eq!(elsewhere, Vec::<String>::new());
+        assert!(!self.root().exists());
+        branch.expect("a branch")
+    }
+
+    /// Returns what a file is in a commit.
+    fn shown(&self, commit: &str, path: &str) -> String {
+        user_git(self.repository.root(), &["show", &format!("{commit}:{path}")])
+    }
+
+    fn branches(&self) -> Vec<String> {
+        let words = ["for-each-ref", "--format=%(refname:short)", "refs/heads"];
+        user_git(self.repository.root(), &words).lines().map(ToOwned::to_owned).collect()
+    }
+
+    /// Returns where the work trees are that git knows.
+    fn known(&self) -> String {
+        user_git(self.repository.root(), &["worktree", "list", "--porcelain"])
+    }
+}
+
+#[test]
+fn what_git_was_told_not_to_look_at_is_on_the_branch() {
+    for bit in ["--skip-worktree", "--assume-unchanged"] {
+        let own = Own::new();
+        own.git(&["update-index", bit, "kept.txt"]).write("kept.txt", "changed\n");
+        assert_eq!(own.shown(&own.branch().tip, "kept.txt"), "changed\n", "{bit}");
+    }
+}
+
+#[test]
+fn what_a_sparse_work_tree_leaves_out_is_not_deleted_on_the_branch() {
+    let own = Own::new();
+    own.git(&["sparse-checkout", "set", "nothing"]).write("made.txt", "made\n");
+    fs::create_dir(own.root().join("beyond")).unwrap();
+    own.write("beyond/made.txt", "made too\n");
+    let branch = own.branch();
+    assert_eq!(own.shown(&branch.tip, "beyond/made.txt"), "made too\n");
+    assert_eq!(own.shown(&branch.tip, "sub/changed.txt"), "before\n");
+}
+
+#[test]
+fn a_changed_file_that_git_is_told_to_forget_and_to_ignore_keeps_the_work_tree() {
+    let own = Own::new();
+    own.git(&["rm", "--quiet", "--cached", "kept.txt"]).write(".gitignore", "kept.txt\n");
+    own.write("kept.txt", "changed\n");
+    let error = own.settle().unwrap_err();
+    assert!(error.to_string().contains("kept.txt"), "{error}");
+    assert_eq!(fs::read_to_string(own.root().join("kept.txt")).unwrap(), "changed\n");
+    // What a commit holds may go.
+    own.write("kept.txt", "kept\n");
+    own.branch();
+}
+
+#[test]
+fn what_was_done_on_further_branches_is_on_the_branch_of_the_result_too() {
+    let own = Own::new();
+    own.commit("one").git(&["checkout", "--quiet", "-b", "other"]).commit("two").write("three", "three");
+    let branch = own.branch();
+    assert_eq!(branch.name, own.worktree.branch);
+    for path in ["one", "two", "three"] {
+        assert_eq!(own.shown(&branch.name, path), path);
+    }
+    // What the agent has named is as it left it.
+    assert_eq!(user_git(own.repository.root(), &["diff", "--name-only", "other", &branch.name]), "three\n");
+}
+
+#[test]
+fn branches_with_work_that_the_one_of_the_result_has_not_are_told() {
+    let own = Own::new();
+    own.commit("one")
+        .git(&["checkout", "--quiet", "-b", "other", "HEAD~1"])
+        .commit("two")
+        .write("three", "three");
+    let Settled { branch, elsewhere } = own.settle().unwrap();
+    let branch = branch.unwrap();
+    assert_eq!(branch.name, format!("{}-2", own.worktree.branch));
+    assert_eq!(
+        (own.shown(&branch.name, "two"), own.shown(&branch.name, "three")),
+        ("two".into(), "three".into())
+    );
+    assert_eq!(elsewhere, [own.worktree.branch.as_str()]);
+    assert_eq!(own.shown(&own.worktree.branch, "one"), "one");
+
+    let own = Own::new();
+    own.git(&["checkout", "--quiet", "-b", "other"]).commit("two");
+    own.git(&["checkout", "--quiet", &own.worktree.branch]);
+    let Settled { branch, elsewhere } = own.settle().unwrap();
+    assert_eq!((branch, elsewhere), (None, vec!["other".to_owned()]));
+}
+
+#[test]
+fn nothing_is_committed_on_a_branch_of_the_user() {
+    let own = Own::new();
+    user_git(own.repository.root(), &["branch", "feature"]);
+    own.git(&["checkout", "--quiet", "feature"]).write("made.txt", "made");
+    let branch = own.branch();
+    assert_eq!((branch.name.as_str(), branch.tip == branch.base), (own.worktree.branch.as_str(), false));
+    assert_eq!(own.shown(&branch.tip, "made.txt"), "made");
+    assert_eq!(user_git(own.repository.root(), &["rev-parse", "feature"]).trim(), own.worktree.base);
+}
+
+#[test]
+fn a_branch_that_was_only_looked_at_is_no_work() {
+    let repository = Repository::new();
+    repository.git(&["checkout", "--quiet", "-b", "feature"]);
+    repository.write("feature.txt", "x").commit().git(&["checkout", "--quiet", "main"]);
+    let own = Own::of(repository);
+    own.git(&["checkout", "--quiet", "feature"]);
+    let Settled { branch, elsewhere } = own.settle().unwrap();
+    assert_eq!((branch, elsewhere), (None, Vec::new()));
+    assert_eq!(own.branches(), ["feature", "main"]);
+}
+
+#[test]
+fn a_work_tree_that_was_moved_is_settled_where_it_is() {
+    for by_git in [true, false] {
+        let own = Own::new();
+        let moved = own.trees.path().join("moved");
+        match by_git {
+            true => drop(own.git(&["worktree", "move", &own.worktree.path, moved.to_str().unwrap()])),
+            false => fs::rename(own.root(), &moved).unwrap(),
+        }
+        fs::write(moved.join("made.txt"), "made").unwrap();
+        assert!(make_worktree(&git(), &own.worktree, soon()).is_err());
+        let branch = own.branch();
+        assert_eq!(own.shown(&branch.name, "made.txt"), "made", "{by_git}");
+        assert!(!moved.exists() && !own.known().contains("moved"), "{by_git}: {}", own.known());
+    }
+}
+
+#[test]
+fn a_work_tree_that_is_not_found_keeps_its_branch_and_its_record() {
+    let own = Own::new();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let moved = elsewhere.path().join("moved");
+    fs::rename(own.root(), &moved).unwrap();
+    fs::write(moved.join("made.txt"), "made").unwrap();
+    assert!(make_worktree(&git(), &own.worktree, soon()).is_err());
+    let error = own.settle().unwrap_err();
+    assert!(error.to_string().contains("git worktree repair"), "{error}");
+    assert!(own.branches().contains(&own.worktree.branch), "{:?}", own.branches());
+    assert_eq!(user_git(&moved, &["status", "--short"]), "?? made.txt\n");
+    // As that says, it can be made known again.
+    user_git(own.repository.root(), &["worktree", "repair", moved.to_str().unwrap()]);
+    assert_eq!(own.shown(&own.branch().name, "made.txt"), "made");
+    assert!(!moved.exists());
+}
+
+#[test]
+fn a_record_that_names_a_place_of_somebody_else_is_not_followed() {
+    let own = Own::new();
+    let somebody = tempfile::tempdir().unwrap();
+    fs::write(somebody.path().join("private.txt"), "x").unwrap();
+    fs::write(somebody.path().join(".git"), "gitdir: /nowhere\n").unwrap();
+    let record = own.repository.root().join(".git/worktrees/worker-1a2b/gitdir");
+    fs::write(record, format!("{}\n", somebody.path().join(".git").display())).unwrap();
+    fs::remove_dir_all(own.root()).unwrap();
+    assert!(own.settle().is_err());
+    assert!(somebody.path().join("private.txt").exists());
+}
+
+#[test]
+fn a_work_tree_that_was_never_made_or_is_settled_already_is_settled() {
+    let own = Own::new();
+    own.write("made.txt", "made");
+    let branch = own.branch();
+    assert_eq!(own.branch(), branch);
+    let other = Worktree {
+        path: own.trees.path().join("b").display().to_string(),
+        branch: "volery/b".into(),
+        ..own.worktree.clone()
+    };
+    let settled = settle_worktree(&git(), &other, "rest", soon()).unwrap();
+    assert_eq!((settled.branch, settled.elsewhere), (None, Vec::new()));
+}
+
+#[test]
+fn a_work_tree_without_its_pointer_to_the_repository_is_removed_too() {
+    let own = Own::new();
+    own.write("made.txt", "made");
+    fs::remove_file(own.root().join(".git")).unwrap();
+    assert_eq!(own.shown(&own.branch().tip, "made.txt"), "made");
+}
+
+#[test]
+fn a_repository_that_an_agent_made_of_its_work_tree_stays() {
+    let own = Own::new();
+    fs::remove_file(own.root().join(".git")).unwrap();
+    own.git(&["init", "--quiet"]).commit("made.txt");
+    assert!(own.settle().is_err());
+    assert!(own.root().join(".git/HEAD").exists());
+    assert_eq!(own.shown(&own.worktree.branch, "made.txt"), "made.txt");
+}
+
+#[test]
+fn a_second_try_leaves_the_same_branch() {
+    let own = Own::new();
+    own.commit("one").git(&["checkout", "--quiet", "--detach", "HEAD~1"]).write("two", "two");
+    let within = own.root().join("within");
+    fs::create_dir(&within).unwrap();
+    user_git(&within, &["init", "--quiet"]);
+    user_git(&within, &["commit", "--quiet", "--allow-empty", "--message", "x"]);
+    assert!(matches!(own.settle(), Err(IsolationError::RepositoryWithin)));
+    fs::remove_dir_all(&within).unwrap();
+    let Settled { branch, elsewhere } = own.settle().unwrap();
+    let branch = branch.unwrap();
+    assert_eq!(own.shown(&branch.tip, "two"), "two");
+    assert_eq!(elsewhere, [own.worktree.branch.as_str()]);
+    assert_eq!(own.branches(), ["main".to_owned(), own.worktree.branch.clone(), branch.name]);
+}
+
+#[test]
+fn a_work_tree_below_a_link_is_found() {
+    let mut own = Own::new();
+    let link = own.repository.root().join(".git/trees");
+    std::os::unix::fs::symlink(own.trees.path(), &link).unwrap();
+    own.worktree = plan_worktree(&git(), own.repository.root(), &link, "linked", soon()).unwrap();
+    make_worktree(&git(), &own.worktree, soon()).unwrap();
+    make_worktree(&git(), &own.worktree, soon()).unwrap();
+    own.write("made.txt", "made");
+    assert_eq!(own.shown(&own.branch().name, "made.txt"), "made");
+}
