@@ -10,6 +10,9 @@ use crate::process::{CaptureError, CaptureRequest, capture};
 /// The most that git may write: some 200,000 long paths with their marks.
 const OUTPUT_BYTES_MAX: usize = 64 << 20;
 
+/// What git says where there is no repository.
+const NO_REPOSITORY: &str = "fatal: not a git repository";
+
 /// Settings that beat those of the repository.
 const SETTINGS: &[&str] = &[
     "core.fsmonitor=false",
@@ -64,6 +67,13 @@ pub enum GitError {
     TooManyFiles(usize),
     #[error("it took longer than it may")]
     TooLong,
+}
+
+impl GitError {
+    /// Tells whether git finds no repository; else there is one, and git does not want to look at it.
+    pub(super) fn is_no_repository(&self) -> bool {
+        matches!(self, Self::Refused { reason, .. } if reason.starts_with(NO_REPOSITORY))
+    }
 }
 
 impl Git {

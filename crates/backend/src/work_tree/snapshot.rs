@@ -36,11 +36,11 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Looks at the work tree that a directory is in. `None` if it is in none, or git does not take it for one.
+    /// Looks at the work tree that a directory is in. `None` if it is in none.
     pub fn take(git: &Git, directory: &Path, deadline: Instant) -> Result<Option<Self>, GitError> {
         let Some(root) = root_of(directory) else { return Ok(None) };
         let tree = match list(git, root, deadline) {
-            Err(GitError::Refused { .. }) => return Ok(None),
+            Err(error) if error.is_no_repository() => return Ok(None),
             listed => listed?,
         };
         let mut snapshot = Self { root: root.to_owned(), head: git.head(root, deadline), tree };

@@ -197,6 +197,14 @@ fn no_work_tree_is_no_error() {
 }
 
 #[test]
+fn a_work_tree_that_git_refuses_to_look_at_is_not_taken_for_none() {
+    let repository = Repository::new();
+    fs::write(repository.root().join(".git/index"), "no index").unwrap();
+    let answer = Snapshot::take(&git(), repository.root(), soon());
+    assert!(matches!(answer, Err(GitError::Refused { .. })), "{answer:?}");
+}
+
+#[test]
 fn a_repository_without_a_commit_is_followed_too() {
     let place = tempfile::tempdir().unwrap();
     let repository = Repository { place };
