@@ -1,6 +1,7 @@
 //! Two looks at a work tree, compared. Pure.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write as _;
 
 use domain::run::{ChangedFile, FileChange};
 
@@ -84,6 +85,20 @@ fn identity(mark: &Mark) -> Identity {
     (mark.device, mark.inode, mark.size, mark.modified_ns)
 }
 
+/// Returns a path as text. One that is none is quoted as git does it, so that no two look alike.
 fn text(path: &[u8]) -> String {
-    String::from_utf8_lossy(path).into_owned()
+    if let Ok(text) = std::str::from_utf8(path) {
+        return text.to_owned();
+    }
+    let mut quoted = String::from("\"");
+    for byte in path {
+        match byte {
+            b'"' | b'\\' => quoted.extend(['\\', char::from(*byte)]),
+            b' '..=b'~' => quoted.push(char::from(*byte)),
+            // Writing to a text cannot fail.
+            _ => drop(write!(quoted, "\\{byte:03o}")),
+        }
+    }
+    quoted.push('"');
+    quoted
 }

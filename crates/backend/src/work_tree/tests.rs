@@ -204,6 +204,20 @@ fn a_work_tree_that_git_refuses_to_look_at_is_not_taken_for_none() {
     assert!(matches!(answer, Err(GitError::Refused { .. })), "{answer:?}");
 }
 
+/// Other systems have no such names.
+#[cfg(target_os = "linux")]
+#[test]
+fn names_that_are_no_text_are_told_apart() {
+    use std::os::unix::ffi::OsStrExt;
+    let repository = Repository::new();
+    let before = repository.snapshot();
+    for name in [b"bad\xff\"\xc3\xa4".as_slice(), b"bad\xfe\"\xc3\xa4"] {
+        fs::write(repository.root().join(std::ffi::OsStr::from_bytes(name)), "x").unwrap();
+    }
+    let told = told(&repository.changes(&before));
+    assert_eq!(told, [r#"added "bad\376\"\303\244""#, r#"added "bad\377\"\303\244""#]);
+}
+
 #[test]
 fn a_repository_without_a_commit_is_followed_too() {
     let place = tempfile::tempdir().unwrap();
