@@ -101,7 +101,9 @@ pub(super) enum Asks {
     Everything,
     /// What changes something: edits, servers' tools, commands that it does not take for harmless.
     Changes,
-    /// The same, unless settings of its user's or of the directory let it pass without a question.
+    /// The same, but for edits within a work tree of git, which it makes unasked.
+    ChangesBeyondGit,
+    /// As those who ask about changes, unless settings of its user's or of the directory let it pass without a question.
     AsSet,
     /// Nobody knows.
     Unknown,
@@ -372,7 +374,9 @@ pub static KNOWN: [Known; 9] = [
         loosened_by: Some(loosened::kimi),
         project_programs: None,
         habits: Habits {
+            // In its mode for plans it does not edit, but agents that it starts do.
             modes: Modes::one("default"),
+            asks: Asks::ChangesBeyondGit,
             counts: Counts::Nothing,
             silent_errors: true,
             forks: true,

@@ -195,12 +195,21 @@ fn unenforceable(permission: &Permission, asks: Asks) -> Vec<String> {
             inexpressible(&Permission { level, allow: Vec::new(), ..permission.clone() })
         }
         Asks::Changes => {
-            let unasked = |rule: &&Rule| !matches!(rule.kind(), ToolKind::Edit | ToolKind::Mcp { .. });
-            let of = |rules: &[Rule]| rules.iter().filter(unasked).cloned().collect();
-            let (ask, deny) = (of(&permission.ask), of(&permission.deny));
-            inexpressible(&Permission { ask, deny, ..Permission::default() })
+            unasked(permission, |kind| !matches!(kind, ToolKind::Edit | ToolKind::Mcp { .. }), None)
+        }
+        Asks::ChangesBeyondGit => {
+            // At safe-edit such an edit is allowed.
+            let level = permission.level.filter(|level| *level == Level::ReadOnly);
+            unasked(permission, |kind| !matches!(kind, ToolKind::Mcp { .. }), level)
         }
     }
+}
+
+/// Names a level, and the rules about tools that are used without a question.
+fn unasked(permission: &Permission, is_unasked: fn(ToolKind) -> bool, level: Option<Level>) -> Vec<String> {
+    let of = |rules: &[Rule]| rules.iter().filter(|rule| is_unasked(rule.kind())).cloned().collect();
+    let (ask, deny) = (of(&permission.ask), of(&permission.deny));
+    inexpressible(&Permission { level, ask, deny, ..Permission::default() })
 }
 
 fn conversation(spec: &RunSpec, place: &Place<'_>, habits: Habits) -> Conversation {

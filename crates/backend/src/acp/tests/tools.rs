@@ -172,6 +172,10 @@ fn what_cannot_be_held_is_named() {
     for kind in ["acp-claude", "acp-gemini", "acp-opencode", "acp-qwen"] {
         assert_eq!(gaps(kind), all, "{kind} does not ask about what settings allow");
     }
+    assert_eq!(gaps("acp-kimi"), all[..3], "it edits what git knows unasked");
+    let editor = Permission { level: Some(Level::SafeEdit), ..Permission::default() };
+    let kimi = crate::registry::by_kind("acp-kimi").unwrap();
+    assert_eq!(kimi.unenforceable(&editor, &Value::Null), [""; 0], "beyond the directory it asks");
     assert_eq!(
         Acp.unenforceable(&Permission { level: Some(Level::Yolo), ..Permission::default() }, &Value::Null),
         [""; 0]

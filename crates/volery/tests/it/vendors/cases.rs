@@ -106,15 +106,11 @@ pub(super) fn deny(vendor: &Vendor) {
     let touch = format!("touch '{}'", made.display());
     place.offline.server().add([vendor.executes(&touch), Reply::say("It was not allowed.").always()]);
     place.agent(vendor, "permission: read-only\ntimeout: 100s");
-    if vendor.obeys_its_settings() {
+    if let Some(reason) = vendor.cannot_be_held() {
         let refused = place.volery(&["run", "worker", "Touch a file."]).exits(3);
         assert!(refused.stderr.contains("cannot enforce the level read-only"), "{refused:?}");
         assert_eq!(place.stage.runs(), Vec::<String>::new());
-        return tell(
-            vendor,
-            "deny",
-            &Cell::Cannot("its own settings may allow it: refused before it starts"),
-        );
+        return tell(vendor, "deny", &Cell::Cannot(reason));
     }
     let run = place.run("Touch a file.", &[]);
     assert!(!made.exists(), "{run}");

@@ -109,9 +109,15 @@ impl Vendor {
         }
     }
 
-    /// Tells whether settings of the user's or of the directory can let pass what the agent may not do.
-    pub(super) fn obeys_its_settings(&self) -> bool {
-        ["acp-claude", "acp-gemini", "acp-opencode", "acp-qwen"].contains(&self.name)
+    /// Returns why the program can do what an agent may not that only reads, if so.
+    pub(super) fn cannot_be_held(&self) -> Option<&'static str> {
+        match self.name {
+            "acp-claude" | "acp-gemini" | "acp-opencode" | "acp-qwen" => {
+                Some("its own settings may allow it: refused before it starts")
+            }
+            "acp-kimi" => Some("it edits in a git work tree unasked: refused before it starts"),
+            _ => None,
+        }
     }
 
     /// Tells whether what the program writes shows that the agent was denied something. What a sandbox refuses looks to
