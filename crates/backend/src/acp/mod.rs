@@ -249,6 +249,8 @@ fn plain(prompt: String) -> String {
 fn mode(modes: Modes, permission: &Permission) -> &'static str {
     match permission.level {
         Some(Level::ReadOnly) => modes.read_only,
+        // Where it may edit by its mode, it would not ask about an edit that rules speak of.
+        _ if restricting(permission).any(speaks_of_edits) => modes.read_only,
         Some(Level::Yolo) if is_free(permission) => modes.free,
         Some(Level::SafeEdit | Level::Yolo) | None => modes.safe_edit,
     }
@@ -261,6 +263,10 @@ fn is_free(permission: &Permission) -> bool {
 
 fn restricting(permission: &Permission) -> impl Iterator<Item = &Rule> {
     permission.ask.iter().chain(&permission.deny)
+}
+
+fn speaks_of_edits(rule: &Rule) -> bool {
+    matches!(rule.kind(), ToolKind::Edit | ToolKind::Everything)
 }
 
 fn speaks_of_own_server(rule: &Rule) -> bool {

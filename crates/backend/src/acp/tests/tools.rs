@@ -4,7 +4,7 @@ use domain::agent::Delegates;
 use domain::permission::{Level, Permission};
 use serde_json::{Value, json};
 
-use super::{Talk, asked, asks, spec, update};
+use super::{Talk, asked, asks, hello, spec, update};
 use crate::acp::Acp;
 use crate::acp::calls::Calls;
 use crate::contract::{Ask, Backend, Decision, Report};
@@ -180,4 +180,30 @@ fn what_cannot_be_held_is_named() {
         Acp.unenforceable(&Permission { level: Some(Level::Yolo), ..Permission::default() }, &Value::Null),
         [""; 0]
     );
+}
+
+#[test]
+fn codex_is_put_in_a_mode_in_which_it_asks_about_the_edits_that_rules_speak_of() {
+    let modes = ["read-only", "workspace-write", "agent-full-access"];
+    let mode = |level: Level, ask: &[&str], deny: &[&str]| {
+        let mut spec = spec("acp-codex");
+        let parse = |rules: &[&str]| rules.iter().map(|rule| rule.parse().unwrap()).collect();
+        spec.setup.permission =
+            Permission { level: Some(level), ask: parse(ask), deny: parse(deny), ..Permission::default() };
+        let mut talk = Talk::of(&spec);
+        talk.hear(&hello(&json!({})));
+        let offered: Vec<Value> = modes.iter().map(|mode| json!({"id": mode, "name": mode})).collect();
+        talk.hear(&json!({"jsonrpc": "2.0", "id": 2, "result": {"sessionId": "s-1", "modes": {
+            "currentModeId": "auto", "availableModes": offered}}}));
+        let set = talk.written.iter().find(|message| message["method"] == "session/set_mode").unwrap();
+        set["params"]["modeId"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(mode(Level::SafeEdit, &[], &[]), "workspace-write");
+    assert_eq!(mode(Level::SafeEdit, &[], &["mcp__x"]), "workspace-write");
+    assert_eq!(mode(Level::Yolo, &[], &[]), "agent-full-access");
+    for level in [Level::SafeEdit, Level::Yolo] {
+        assert_eq!(mode(level, &[], &["Edit"]), "read-only");
+        assert_eq!(mode(level, &[], &["Edit(secret/**)"]), "read-only");
+        assert_eq!(mode(level, &["Write"], &[]), "read-only");
+    }
 }
