@@ -174,7 +174,8 @@ impl Tree<'_> {
         // Also that of an earlier try.
         let is_ours =
             |name: &&str| name.strip_prefix(own).is_some_and(|end| end.is_empty() || end.starts_with('-'));
-        let looked_at = |tip: &String| self.made().is_some_and(|made| !made.contains(tip));
+        let looked_at =
+            |tip: &String| self.made().is_some_and(|made| !made.contains(tip)) && self.is_held(tip);
         let is_rest = rest.is_some();
         let Some(tip) = rest.or_else(|| head.clone()) else { return Ok(None) };
         let branch = |name: &str, tip: String| Branch { name: name.to_owned(), base: base.clone(), tip };
@@ -192,6 +193,13 @@ impl Tree<'_> {
         // A second try finds everything committed.
         self.ask(&["symbolic-ref", "HEAD", &reference(&name)])?;
         Ok((tip != *base).then(|| branch(&name, tip)))
+    }
+
+    /// Tells whether a commit stays without the work tree.
+    fn is_held(&self, commit: &str) -> bool {
+        let words =
+            ["for-each-ref", "--count=1", "--contains", commit, "refs/heads", "refs/tags", "refs/remotes"];
+        self.ask(&words).is_ok_and(|told| !told.is_empty())
     }
 
     fn is_within(&self, commit: &str, head: Option<&str>) -> bool {
@@ -246,7 +254,8 @@ impl Tree<'_> {
             let is_name = commit.len() >= 40 && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
             (is_name && !seen.iter().any(|seen| what.starts_with(seen))).then(|| commit.to_owned())
         };
-        Some(record.lines().filter_map(commit).collect())
+        // Git begins it with the first checkout; without that it is not whole.
+        (!record.is_empty()).then(|| record.lines().filter_map(commit).collect())
     }
 
     /// Returns the branches with commits of the run that the one of the result has not. What was replaced by an amended

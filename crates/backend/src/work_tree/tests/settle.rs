@@ -274,3 +274,18 @@ fn a_work_tree_below_a_link_is_found() {
     own.write("made.txt", "made");
     assert_eq!(own.shown(&own.branch().name, "made.txt"), "made");
 }
+
+#[test]
+fn commits_that_git_did_not_note_as_made_are_not_lost() {
+    let own = Own::new();
+    own.write("made.txt", "made").git(&["add", "--all"]);
+    let tree = user_git(&own.root(), &["write-tree"]);
+    let commit = user_git(&own.root(), &["commit-tree", tree.trim(), "-p", "HEAD", "-m", "x"]);
+    own.git(&["checkout", "--quiet", "--force", "--detach", commit.trim()]);
+    assert_eq!(own.branch().tip, commit.trim());
+
+    let own = Own::new();
+    own.git(&["checkout", "--quiet", "-b", "other"]).commit("made.txt");
+    own.git(&["reflog", "expire", "--expire=now", "--all"]);
+    assert_eq!(own.shown(&own.branch().tip, "made.txt"), "made.txt");
+}
