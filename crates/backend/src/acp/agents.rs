@@ -52,10 +52,10 @@ pub(super) struct Habits {
     pub(super) asks: Asks,
     pub(super) counts: Counts,
     pub(super) prices: PriceList,
-    /// How a message begins that stands for an error, since the turn ends as any other.
-    pub(super) error_marks: &'static [&'static str],
-    /// An error of its model is a turn that ends without a word.
-    pub(super) silent_errors: bool,
+    /// How a message begins and ends that stands for an error, since the turn ends as any other.
+    pub(super) error_marks: &'static [(&'static str, &'static str)],
+    /// What it means if a turn ends without a word, a tool or a token.
+    pub(super) silence: Option<ModelError>,
     /// What it says between the pieces of an answer and is none.
     pub(super) asides: &'static [&'static str],
     /// What it says in place of an answer when a tool is denied: it gives up then.
@@ -139,7 +139,7 @@ pub(super) const STRANGER: Habits = Habits {
     counts: Counts::Unknown,
     prices: PriceList::Unlisted,
     error_marks: &[],
-    silent_errors: false,
+    silence: None,
     asides: &[],
     denial: None,
     servers: Servers::Unknown,
@@ -265,7 +265,7 @@ pub static KNOWN: [Known; 9] = [
             modes: Modes::one("https://agentclientprotocol.com/protocol/session-modes#agent"),
             prices: PriceList::Of("github-copilot"),
             counts: Counts::Session,
-            error_marks: &["Error: "],
+            error_marks: &[("Error: ", "")],
             asides: &["Info: Request failed due to a transient API error. Retrying..."],
             denial: Some("Info: Operation cancelled by user"),
             // Its arguments about instructions do not count here.
@@ -343,7 +343,9 @@ pub static KNOWN: [Known; 9] = [
             modes: Modes::one("approve"),
             asks: Asks::Everything,
             counts: Counts::LastStep,
-            error_marks: &["Ran into this error: "],
+            error_marks: &crate::goose::versions::ERROR_MARKS,
+            // Of all errors it is silent only about credits that are used up.
+            silence: Some(ModelError::RateLimit),
             beside: Beside {
                 no_context: Some(Way::Variables(|_| {
                     let (name, value) = crate::goose::WITHOUT_CONTEXT;
@@ -378,7 +380,7 @@ pub static KNOWN: [Known; 9] = [
             modes: Modes::one("default"),
             asks: Asks::ChangesBeyondGit,
             counts: Counts::Nothing,
-            silent_errors: true,
+            silence: Some(ModelError::Other),
             forks: true,
             ..KNOWN_WELL
         },
@@ -398,7 +400,7 @@ pub static KNOWN: [Known; 9] = [
 ];
 
 /// What the words of an error mean, by the first that occur; agents pass on what their services say.
-pub(super) const ERRORS: [(&str, ModelError); 14] = [
+pub(super) const ERRORS: [(&str, ModelError); 15] = [
     ("rate limit", ModelError::RateLimit),
     ("rate_limit", ModelError::RateLimit),
     ("quota", ModelError::RateLimit),
@@ -408,6 +410,7 @@ pub(super) const ERRORS: [(&str, ModelError); 14] = [
     ("api key", ModelError::Denied),
     ("forbidden", ModelError::Denied),
     ("context length", ModelError::TooLong),
+    ("context limit", ModelError::TooLong),
     ("prompt is too long", ModelError::TooLong),
     ("overloaded", ModelError::Overloaded),
     ("network error", ModelError::Unreachable),

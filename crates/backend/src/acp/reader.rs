@@ -328,7 +328,7 @@ impl Conversation {
             self.no_turns_left = true;
             return self.finish_message();
         }
-        let begins = habits.error_marks.iter().any(|mark| text.text.starts_with(mark));
+        let begins = habits.error_marks.iter().any(|(begin, _)| text.text.starts_with(begin));
         let id = chunk.message_id.map(|id| id.0.to_string());
         let reports = if id == self.message_id && !begins { Vec::new() } else { self.finish_message() };
         self.message_id = id;
@@ -391,7 +391,7 @@ impl Conversation {
     fn end_of(&self, result: &Value) -> AgentEnd {
         let reason = serde_json::from_value::<StopReason>(result["stopReason"].clone());
         match reason {
-            Ok(StopReason::EndTurn) => self.judge_answer(),
+            Ok(StopReason::EndTurn) => self.judge_answer(result),
             Ok(StopReason::MaxTokens) => AgentEnd::OverBudget(LimitName::Tokens),
             Ok(StopReason::MaxTurnRequests) => AgentEnd::OverBudget(LimitName::Turns),
             Ok(StopReason::Refusal) => AgentEnd::Failed(Failure::Model {
@@ -410,13 +410,14 @@ impl Conversation {
     }
 
     /// Judges a turn that ended as it should by what was said in it.
-    fn judge_answer(&self) -> AgentEnd {
+    fn judge_answer(&self, result: &Value) -> AgentEnd {
         let (habits, name) = (&self.order.habits, &self.order.name);
         let answer = self.answer.trim();
         if self.no_turns_left {
             return AgentEnd::OverBudget(LimitName::Turns);
         }
-        if self.broken || habits.error_marks.iter().any(|mark| answer.starts_with(mark)) {
+        let is_error = |(begin, end): &(&str, &str)| answer.starts_with(begin) && answer.ends_with(end);
+        if self.broken || habits.error_marks.iter().any(is_error) {
             return AgentEnd::Failed(failure::of_message(answer));
         }
         if self.requests.denied && (answer.is_empty() || habits.denial == Some(answer)) {
@@ -426,9 +427,9 @@ impl Conversation {
             return AgentEnd::Done;
         }
         let reason = format!("{name} ended its turn without a word");
-        match habits.silent_errors && !self.calls.seen {
-            true => AgentEnd::Failed(Failure::Model { error: ModelError::Other, message: reason }),
-            false => AgentEnd::Failed(Failure::Output { reason }),
+        match habits.silence.filter(|_| !self.calls.seen && result["usage"].is_null()) {
+            Some(error) => AgentEnd::Failed(Failure::Model { error, message: reason }),
+            None => AgentEnd::Failed(Failure::Output { reason }),
         }
     }
 

@@ -6,7 +6,10 @@ use std::collections::BTreeMap;
 use domain::run::{AgentEnd, Failure, LimitName, ModelError, Usage};
 use serde_json::Value;
 
-use super::versions::{ERROR, ERRORS, FINAL_OUTPUT, NO_TURNS_LEFT, UNKNOWN_SESSION, UNKNOWN_TOOL};
+use super::versions::{
+    ERROR, ERROR_MARKS, ERRORS, FINAL_OUTPUT, NO_CREDITS, NO_CREDITS_WORDS, NO_TURNS_LEFT, UNKNOWN_SESSION,
+    UNKNOWN_TOOL,
+};
 use crate::calls::Calls;
 use crate::contract::{Answer, Conclusion, Exit, Report};
 use crate::cumulative;
@@ -40,6 +43,8 @@ pub(super) struct Stream {
     structured: Option<Value>,
     error: Option<String>,
     no_turns_left: bool,
+    /// The model said something or used a tool.
+    answered: bool,
     complete: bool,
 }
 
@@ -56,6 +61,7 @@ impl Stream {
             structured: None,
             error: None,
             no_turns_left: false,
+            answered: false,
             complete: false,
         }
     }
@@ -73,6 +79,9 @@ impl Stream {
                     reports.extend(self.called(part));
                 }
                 Some("toolResponse") => reports.extend(self.returned(part)),
+                Some("systemNotification") if part["notificationType"] == NO_CREDITS => {
+                    self.error = Some(format!("{NO_CREDITS_WORDS}: {}", text(&part["msg"])));
+                }
                 _ => {}
             }
         }
@@ -81,8 +90,10 @@ impl Stream {
 
     /// Takes a piece of a message, or what only looks like one.
     fn text(&mut self, piece: &str, id: Option<&str>) -> Vec<Report> {
-        if id.is_none() && piece.starts_with(ERROR) {
-            self.error = Some(piece[ERROR.len()..].to_owned());
+        let is_error =
+            |(begin, end): &(&str, &str)| piece.starts_with(begin) && piece.trim_end().ends_with(end);
+        if id.is_none() && ERROR_MARKS.iter().any(is_error) {
+            self.error = Some(piece.strip_prefix(ERROR).unwrap_or(piece).to_owned());
             return self.finish_message();
         }
         if id.is_none() && piece.starts_with(NO_TURNS_LEFT) {
@@ -95,6 +106,7 @@ impl Stream {
             self.message.take();
             self.id = id.map(ToOwned::to_owned);
         }
+        self.answered |= !piece.trim().is_empty();
         self.kept.piece(piece);
         reports.extend(self.message.add(piece));
         reports
@@ -111,6 +123,7 @@ impl Stream {
     }
 
     fn called(&mut self, part: &Value) -> Vec<Report> {
+        self.answered = true;
         let id = text(&part["id"]).to_owned();
         let call = &part["toolCall"]["value"];
         let name = text(&call["name"]);
@@ -162,6 +175,10 @@ impl Stream {
             }
             Exit::Code(0) if !self.complete => {
                 Failure::Output { reason: "the stream ended without its terminal event".to_owned() }
+            }
+            Exit::Code(0) if !self.answered => {
+                let message = "goose ended without a word of its model".to_owned();
+                Failure::Model { error: ModelError::Other, message }
             }
             Exit::Code(0) if self.expected.structured && self.structured.is_none() => {
                 Failure::without_value("the agent answered in words and gave no value")

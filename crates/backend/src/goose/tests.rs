@@ -91,6 +91,32 @@ fn an_error_is_a_message_without_an_id_and_the_same_words_of_a_model_are_none() 
     );
     assert_eq!(model("Ran into this error: something."), ModelError::Other);
     assert_eq!(end(&[piece(Some("m1"), words), complete()]), AgentEnd::Done);
+    let unreachable = "Network error: Could not connect to x.\n\nPlease resend your message to try again.";
+    assert_eq!(model(unreachable), ModelError::Unreachable);
+    let answer = "Network error: this is what the log says.";
+    assert_eq!(end(&[piece(None, answer), complete()]), AgentEnd::Done);
+    let compacting = "Ran into this error trying to compact: Failed to compact: context limit exceeded";
+    assert_eq!(model(compacting), ModelError::TooLong);
+    let too_long = "Unable to continue: Context limit still exceeded after compaction. Try using a shorter";
+    assert_eq!(model(too_long), ModelError::TooLong);
+}
+
+#[test]
+fn what_cannot_be_paid_is_a_quota_and_an_end_without_a_word_is_none() {
+    let notice = |kind: &str| {
+        let part =
+            json!({"type": "systemNotification", "notificationType": kind, "msg": "Please add credits."});
+        message(None, "assistant", &part)
+    };
+    let complete = json!({"type": "complete", "total_tokens": null});
+    let error = |events: &[Value]| match end(events) {
+        AgentEnd::Failed(Failure::Model { error, message }) => (error, message),
+        other => panic!("{other:?}"),
+    };
+    let credits = "Credits exhausted: Please add credits.".to_owned();
+    assert_eq!(error(&[notice("creditsExhausted"), complete.clone()]), (ModelError::RateLimit, credits));
+    let silence = "goose ended without a word of its model".to_owned();
+    assert_eq!(error(&[notice("inlineMessage"), complete]), (ModelError::Other, silence));
 }
 
 #[test]

@@ -82,7 +82,9 @@ fn errors_that_agents_hide_in_a_good_end_are_found() {
         let mode = KNOWN.iter().find(|known| known.name == kind).and_then(|known| known.habits.modes);
         let mode = mode.map(|modes| modes.safe_edit);
         talk.hear(&json!({"jsonrpc": "2.0", "id": 2, "result": {"sessionId": "s-1", "modes": {"currentModeId": mode}}}));
-        talk.hear(&says("Info: Request failed due to a transient API error. Retrying..."));
+        if kind == "acp-copilot" {
+            talk.hear(&says("Info: Request failed due to a transient API error. Retrying..."));
+        }
         if kind == "acp-codex" {
             let status = json!({"codex": {"threadStatus": {"type": "systemError"}}});
             talk.hear(&update(&json!({"sessionUpdate": "session_info_update", "_meta": status})));
@@ -96,10 +98,27 @@ fn errors_that_agents_hide_in_a_good_end_are_found() {
     };
     assert_eq!(said("acp-copilot", "Error: Authentication failed (HTTP 401)."), ModelError::Denied);
     assert_eq!(said("acp-goose", "Ran into this error: Rate limit exceeded"), ModelError::RateLimit);
+    let unreachable = "Network error: Could not connect.\n\nPlease resend your message to try again.";
+    assert_eq!(said("acp-goose", unreachable), ModelError::Unreachable);
+    let compacting = "Ran into this error trying to compact: Failed to compact: context limit exceeded";
+    assert_eq!(said("acp-goose", compacting), ModelError::TooLong);
+    assert_eq!(said("acp-goose", ""), ModelError::RateLimit, "it says nothing about credits");
     assert_eq!(said("acp-codex", "unexpected status 503"), ModelError::Overloaded);
     let mut silent = Talk::begun(&spec("acp-kimi"));
     silent.hear(&ends("end_turn"));
     assert!(matches!(silent.end().end, AgentEnd::Failed(Failure::Model { error: ModelError::Other, .. })));
+    let goose = |end: Value, text: &str| {
+        let mut talk = Talk::of(&spec("acp-goose"));
+        talk.hear(&hello(&json!({})));
+        talk.hear(&json!({"jsonrpc": "2.0", "id": 2, "result": {"sessionId": "s-1", "modes": {"currentModeId": "approve"}}}));
+        talk.hear(&says(text));
+        talk.hear(&end);
+        talk.end().end
+    };
+    let mut counted = ends("end_turn");
+    counted["result"]["usage"] = json!({"totalTokens": 1, "inputTokens": 1, "outputTokens": 0});
+    assert!(matches!(goose(counted, ""), AgentEnd::Failed(Failure::Output { .. })), "its model was paid");
+    assert_eq!(goose(ends("end_turn"), "Network error: so says the log."), AgentEnd::Done);
     let mut mute = Talk::begun(&spec("acp"));
     mute.hear(&ends("end_turn"));
     assert!(matches!(mute.end().end, AgentEnd::Failed(Failure::Output { .. })));
