@@ -162,10 +162,12 @@ impl Keeper {
         }
     }
 
-    /// Takes the run's session, waiting while another run has it. Breaks off when the run ended while it waited.
+    /// Takes the run's session, waiting while another run has it. Breaks off when the run ended while it waited. A copy is
+    /// made of what has ended, so it waits too, and takes nothing away from whoever goes on with the session; but not a
+    /// child's, which would wait for a parent that waits for it.
     fn wait_for_session(&mut self) -> Result<ControlFlow<(), Option<RunLock>>, KeeperError> {
-        // A copy is made of what there is, and takes nothing away from whoever goes on with the session.
-        let Some(session) = self.spec.continued().cloned() else {
+        let copies = self.spec.fork && self.spec.parent.is_none();
+        let Some(session) = self.spec.session.clone().filter(|_| copies || !self.spec.fork) else {
             return Ok(ControlFlow::Continue(None));
         };
         let home = self.dir.home().clone();
@@ -177,7 +179,7 @@ impl Keeper {
         let mut log = None;
         loop {
             if let Some(lock) = sessions::try_lock(&home, &session, scope)? {
-                return Ok(ControlFlow::Continue(Some(lock)));
+                return Ok(ControlFlow::Continue(Some(lock).filter(|_| !self.spec.fork)));
             }
             if log.is_none() {
                 let mut claimed = self.claim(0)?;

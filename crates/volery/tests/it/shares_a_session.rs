@@ -62,6 +62,33 @@ fn a_run_that_waits_for_its_session_can_be_cancelled() {
 }
 
 #[test]
+fn a_copy_waits_for_the_run_that_has_the_session_and_holds_up_nobody() {
+    let stage = Stage::new();
+    let (go, script) = (stage.path("go"), "echo began; while [ ! -e \"$0\" ]; do sleep 0.02; done");
+    stage.backend("holder", &["sh", "-c", script, go.to_str().unwrap()]).agent("holder", "backend: holder");
+    fs::write(&go, "").unwrap();
+    let session = stage.json(["run", "holder", "x"])["session"].as_str().unwrap().to_owned();
+    fs::remove_file(&go).unwrap();
+    let begin = |option: &str| {
+        let begun = stage.volery(["run", "holder", "x", option, &session, "--background"]).ok();
+        begun.stdout.trim().to_owned()
+    };
+    let first = begin("--session");
+    has_begun(&stage, &first);
+    let copy = begin("--fork");
+    stage.event(&copy, "session_awaited");
+    stage.volery(["cancel", "--now", &first]).ok();
+    stage.ended(&first);
+    has_begun(&stage, &copy);
+    let next = begin("--session");
+    has_begun(&stage, &next);
+    fs::write(&go, "").unwrap();
+    for id in [&copy, &next] {
+        assert_eq!(stage.ended(id)["status"], json!("succeeded"));
+    }
+}
+
+#[test]
 fn a_session_is_free_when_keeper_and_worker_were_killed() {
     let stage = place();
     let first = start(&stage, "one");
@@ -155,8 +182,11 @@ fn what_is_not_on_record_any_more_cannot_be_told() {
     let first = ask(&stage, "one", &[]);
     let session = first["session"].as_str().unwrap().to_owned();
     ask(&stage, "two", &["--session", &session]);
-    for run in stage.runs() {
-        fs::remove_dir_all(stage.run_dir(&run)).unwrap();
+    for dir in stage.runs().iter().map(|run| stage.run_dir(run)) {
+        // Its keeper may still be leaving.
+        wait_for(PATIENCE, "an empty folder", || {
+            fs::remove_dir_all(&dir).ok().or((!dir.exists()).then_some(()))
+        });
     }
     let run = ask(&stage, "three", &["--session", &session]);
     assert_eq!((&run["status"], &run["outcome"]["kind"]), (&json!("failed"), &json!("session")), "{run}");
