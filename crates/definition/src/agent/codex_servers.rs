@@ -108,10 +108,17 @@ impl Rules<'_, '_, '_> {
                 }
             }
         }
-        if let Some(Node { shape: Shape::Map(tools), .. }) = fields.take("tools") {
-            for tool in tools {
-                self.tool(tool, default, is_there);
+        match fields.take("tools") {
+            Some(Node { shape: Shape::Map(tools), .. }) => {
+                for tool in tools {
+                    self.tool(tool, default, is_there);
+                }
             }
+            Some(Node { place, .. }) => {
+                let message = format!("{SERVERS}.tools: expected a table for each tool");
+                self.findings.error_with_hint(*place, message, "enabled_tools is the list of those to use");
+            }
+            None => {}
         }
         fields.close(self.findings);
     }

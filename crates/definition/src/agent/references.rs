@@ -2,6 +2,9 @@
 
 use std::borrow::Cow;
 
+/// The longest text between the signs of a reference.
+const REFERENCE_BYTES_MAX: usize = 200;
+
 /// Turns `{env:NAME}`, `${env:NAME}`, `${{ secrets.NAME }}` and Copilot's `$COPILOT_MCP_NAME` into `${NAME}`, wherever they
 /// stand. Another `$NAME` is one as a whole text only: within a longer one it may be anything.
 pub(super) fn with_references(value: &str) -> String {
@@ -23,7 +26,9 @@ pub(super) fn with_references(value: &str) -> String {
 
 /// Reads what may be a reference at the beginning of a text; returns it in our words, with its length.
 fn reference(text: &str) -> (Cow<'_, str>, usize) {
-    if let Some((inside, _)) = text.strip_prefix("${{").and_then(|rest| rest.split_once("}}")) {
+    // Not farther than a name can reach, however often one begins and does not end.
+    let within = text.strip_prefix("${{").map(|rest| domain::size::head(rest, REFERENCE_BYTES_MAX));
+    if let Some((inside, _)) = within.and_then(|rest| rest.split_once("}}")) {
         let name = inside.trim();
         let name = name.rsplit_once('.').map_or(name, |(_, last)| last);
         if is_variable(name) {

@@ -61,6 +61,13 @@ fn a_file_of_one_long_line_costs_no_more_than_one_of_many() {
     assert_eq!(shown(codex::read(file(&toml))), (true, vec![skills.to_owned()]));
 }
 
+/// With a look for the end at each beginning this takes minutes.
+#[test]
+fn references_that_begin_and_never_end_cost_no_more_than_letters() {
+    let text = format!("{}}}}}", "${{".repeat(300_000));
+    assert_eq!(super::super::references::with_references(&text), text);
+}
+
 #[test]
 fn the_column_of_a_long_line_counts_letters() {
     for length in [1_020, 1_021, 1_022, 1_023, 1_024, 5_000] {

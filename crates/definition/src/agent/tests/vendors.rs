@@ -193,6 +193,14 @@ env_vars = [\"LOCAL_TOKEN\"]
     assert_eq!(spellings(&agent.setup.permission.allow), ["mcp__docs", "mcp__local"]);
 }
 
+#[test]
+fn a_list_in_the_place_of_codex_tables_of_tools_grants_nothing_in_silence() {
+    let text = "name = \"b\"\ndescription = \"d\"\ndeveloper_instructions = \"p\"\n\
+                mcp_servers.x = {command = \"c\", tools = [\"open\"]}\n";
+    let (agent, found) = read(codex::read, "x", text);
+    assert!(agent.is_none() && found[0].contains("expected a table for each tool"), "{found:?}");
+}
+
 /// The example of Codex' own page, with what its reference adds.
 const CODEX_SERVERS: &str = "\
 name = \"browser\"
