@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-pub use decide::{Ground, Ruling, named_path};
+pub use decide::{Ground, Ruling, is_in_repository, named_path};
 
 /// The longest rule that is read.
 const RULE_BYTES_MAX: usize = 1_000;

@@ -1,7 +1,7 @@
 //! A permission in the words of Copilot: what it may do unasked and what it may never do. Whatever is in neither list
 //! is refused by the program itself, since nobody can be asked.
 
-use domain::permission::{Level, Permission, Rule, ToolKind};
+use domain::permission::{Level, Permission, Rule, ToolKind, is_in_repository};
 
 use super::versions::TOOL_GROUPS;
 
@@ -9,7 +9,7 @@ use super::versions::TOOL_GROUPS;
 const WITH_SUBCOMMANDS: [&str; 2] = ["git", "gh"];
 
 /// Hooks and settings, which git executes for whoever calls it next. The program denies before it allows.
-const OF_GIT: &str = ".git/**";
+const OF_GIT: [&str; 2] = [".git/**", "**/.git/**"];
 
 /// What a permission becomes.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -35,7 +35,9 @@ pub(super) fn translate(permission: &Permission, directory: &str) -> Translated 
         Level::SafeEdit => {
             arg(&mut all, "--allow-tool=write");
             arg(&mut all, "--disallow-temp-dir");
-            arg(&mut all, &format!("--deny-tool=write({})", path(OF_GIT, directory)));
+            OF_GIT
+                .iter()
+                .for_each(|of| arg(&mut all, &format!("--deny-tool=write({})", path(of, directory))));
         }
         Level::ReadOnly => arg(&mut all, "--disallow-temp-dir"),
     }
@@ -77,6 +79,7 @@ fn allow(all: &mut Translated, rule: &Rule, directory: &str) {
         (ToolKind::Shell, None) => Some("--allow-tool=shell".to_owned()),
         (ToolKind::Shell, Some(pattern)) => stem(pattern).map(|stem| format!("--allow-tool=shell({stem}:*)")),
         (ToolKind::Edit, None) => Some("--allow-tool=write".to_owned()),
+        (ToolKind::Edit, Some(pattern)) if is_in_repository(pattern) => None,
         (ToolKind::Edit, Some(pattern)) => Some(format!("--allow-tool=write({})", path(pattern, directory))),
         (ToolKind::Fetch, None) => Some("--allow-all-urls".to_owned()),
         (ToolKind::Mcp { server, tool }, None) => Some(format!("--allow-tool={}", mcp(server, tool))),

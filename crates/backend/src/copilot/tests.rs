@@ -216,10 +216,17 @@ fn what_the_agent_wants_becomes_options() {
 }
 
 #[test]
+fn what_is_gits_own_cannot_be_allowed_beside_what_denies_it() {
+    let rules = permission(r#"{"level": "safe-edit", "allow": ["Edit(.git/info/**)"]}"#);
+    assert_eq!(permission::translate(&rules, "/p").ungranted, ["the rule allow Edit(.git/info/**)"]);
+}
+
+#[test]
 fn levels_and_rules_are_said_in_its_words() {
     let args = |text: &str| permission::translate(&permission(text), "/p").args;
-    let of_git = "--deny-tool=write(/p/.git/**)";
-    let nothing_beyond = ["--allow-tool=write", "--disallow-temp-dir", of_git, "--deny-tool=shell"];
+    let of_git = ["--deny-tool=write(/p/.git/**)", "--deny-tool=write(/p/**/.git/**)"];
+    let nothing_beyond =
+        ["--allow-tool=write", "--disallow-temp-dir", of_git[0], of_git[1], "--deny-tool=shell"];
     assert_eq!(args("{}"), nothing_beyond);
     assert_eq!(args(r#"{"level": "safe-edit"}"#), nothing_beyond);
     assert_eq!(

@@ -30,6 +30,7 @@ pub(super) struct Denied {
 
 /// What git keeps for itself is not looked through: it is large and nobody's to edit, and so denied as a whole.
 const OF_GIT: &str = ".git";
+const OF_ANNEX: &str = "annex";
 const OF_GIT_PATTERNS: [&str; 4] = [".git", "*/.git", ".git/*", "*/.git/*"];
 
 /// Looks for what is denied in the work tree of a run. A run that shall be held to its permission and cannot be is
@@ -123,10 +124,12 @@ fn links(root: &Path, entries_max: usize) -> Links {
     Links { outward, is_all: true }
 }
 
-/// Tells whether a folder within the work tree was not looked through. A file is what it is: nothing stands below it.
+/// Tells whether something is git's own, which was not looked through and is not edited. What git-annex keeps there is
+/// content of the work tree, of which each file is a link.
 fn is_unseen(root: &Path, target: &Path) -> bool {
     let below = target.strip_prefix(root).unwrap_or(target);
-    below.components().any(|part| part.as_os_str() == OF_GIT) && target.is_dir()
+    let mut parts = below.components().map(|part| part.as_os_str());
+    parts.any(|part| part == OF_GIT) && parts.next().is_none_or(|part| part != OF_ANNEX)
 }
 
 /// A name counts from the work tree of git, or from `/` where there is none.

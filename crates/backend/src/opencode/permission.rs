@@ -2,7 +2,7 @@
 //! of them is `ask`: what is asked for ends a run without an answer, and in a sub-agent it never ends.
 
 use domain::mcp_server::McpServer;
-use domain::permission::{Level, Permission, Rule, ToolKind};
+use domain::permission::{Level, Permission, Rule, ToolKind, is_in_repository};
 use serde_json::{Map, Value, json};
 
 use crate::mcp_config;
@@ -161,6 +161,10 @@ impl Decisions {
                 }
             }
             (ToolKind::Delegate, Some(pattern)) => self.make("task", pattern, "allow"),
+            // What is git's own is denied after all rules.
+            (ToolKind::Edit, Some(pattern)) if is_in_repository(pattern) => {
+                self.ungranted.push(format!("the rule allow {rule}"));
+            }
             // A star of the program's crosses folders.
             (ToolKind::Edit, Some(pattern)) if !pattern.replace("**", "").contains('*') => {
                 let inside = pattern.trim_start_matches("./").replace("**/", "*").replace("**", "*");

@@ -272,6 +272,13 @@ fn a_server_of_the_agents_own_may_be_used_unless_a_level_or_a_rule_says_otherwis
 }
 
 #[test]
+fn what_is_gits_own_cannot_be_allowed_beside_what_denies_it() {
+    let rules = permission(r#"{"allow": ["Edit(.git/info/**)"]}"#);
+    let decisions = permission::translate(&rules, "", &[]);
+    assert_eq!(decisions.ungranted, ["the rule allow Edit(.git/info/**)"]);
+}
+
+#[test]
 fn which_agents_it_may_delegate_to_is_said_by_pattern() {
     let decisions = permission::translate(&permission(r#"{"allow": ["task(bird-*)"]}"#), "", &[]);
     assert_eq!(decisions.unsaid, Vec::<String>::new());
@@ -362,24 +369,29 @@ fn what_git_keeps_for_itself_is_denied_and_not_looked_through() {
     let place = tempfile::tempdir().unwrap();
     let spec = run_with_links(place.path(), 0);
     let project = Path::new(&spec.directory);
-    std::fs::create_dir_all(project.join("deep/.git/objects/aa")).unwrap();
-    std::fs::write(project.join("deep/.git/objects/aa/bird"), "").unwrap();
+    std::fs::create_dir_all(project.join("deep/.git/annex/aa")).unwrap();
+    std::fs::create_dir_all(project.join("deep/.git/objects")).unwrap();
+    std::fs::write(project.join("deep/.git/annex/aa/bird"), "").unwrap();
+    std::fs::write(project.join("deep/.git/config"), "").unwrap();
     for (target, name) in [
         ("/", "deep/.git/objects/out"),
-        ("deep/.git/objects/aa/bird", "annexed"),
+        ("deep/.git/annex/aa/bird", "annexed"),
+        ("deep/.git/config", "config"),
         ("deep/.git/objects", "objects"),
         ("deep", "by-name"),
     ] {
         std::os::unix::fs::symlink(target, project.join(name)).unwrap();
     }
-    // Seen are deep, what is within it, and the three links of the project.
-    let bounds = outward::Bounds { entries: 5, ..outward::BOUNDS };
+    // Seen are deep, what is within it, and the four links of the project.
+    let bounds = outward::Bounds { entries: 6, ..outward::BOUNDS };
     let denied = outward::look(&spec, bounds).unwrap().patterns;
     let bare = project.strip_prefix("/").unwrap().display();
-    let objects = format!("{bare}/objects");
-    let names = [".git", "*/.git", ".git/*", "*/.git/*", "objects/*", "objects"];
-    let names = names.into_iter().map(ToOwned::to_owned).chain([format!("{objects}/*"), objects.clone()]);
-    assert_eq!(denied, names.collect::<Vec<_>>());
+    let names = |link: &str| [format!("{link}/*"), link.to_owned()];
+    let all = [".git", "*/.git", ".git/*", "*/.git/*"].map(ToOwned::to_owned).into_iter();
+    let links = ["config", "objects"].into_iter();
+    let all =
+        all.chain(links.flat_map(|link| names(link).into_iter().chain(names(&format!("{bare}/{link}")))));
+    assert_eq!(denied, all.collect::<Vec<_>>());
 }
 
 #[test]

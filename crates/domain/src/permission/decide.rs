@@ -161,7 +161,7 @@ impl Usage<'_> {
 }
 
 /// Tells whether a path is git's own. What stands there, hooks and settings, git executes for whoever calls it next.
-fn is_in_repository(path: &str) -> bool {
+pub fn is_in_repository(path: &str) -> bool {
     path.split('/').any(|part| part.eq_ignore_ascii_case(".git"))
 }
 
