@@ -328,7 +328,9 @@ impl Conversation {
             self.no_turns_left = true;
             return self.finish_message();
         }
-        let begins = habits.error_marks.iter().any(|(begin, _)| text.text.starts_with(begin));
+        let said = text.text.trim_end();
+        let is_error = |(begin, end): &(&str, &str)| said.starts_with(begin) && said.ends_with(end);
+        let begins = habits.error_marks.iter().any(is_error);
         let id = chunk.message_id.map(|id| id.0.to_string());
         let reports = if id == self.message_id && !begins { Vec::new() } else { self.finish_message() };
         self.message_id = id;
