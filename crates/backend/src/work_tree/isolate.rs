@@ -74,7 +74,9 @@ pub fn plan_worktree(
 pub fn make_worktree(git: &Git, worktree: &Worktree, deadline: Instant) -> Result<(), IsolationError> {
     let Worktree { path, branch, origin, base } = worktree;
     match place::find(git, worktree, deadline) {
-        Ok(Some(found)) if found.path == Path::new(path) && found.path.is_dir() => return Ok(()),
+        Ok(Some(found)) if found.path == Path::new(path) && found.path.is_dir() => {
+            return place::bring_back(git, &found, deadline);
+        }
         Ok(Some(found)) => {
             let source = Box::new(IsolationError::Unknown(path.clone()));
             return Err(IsolationError::Moved { to: found.path, source });

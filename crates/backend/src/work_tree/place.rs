@@ -74,25 +74,47 @@ pub(super) fn remove(
         let words = words.iter().map(OsString::from).chain([place.path.clone().into()]);
         git.ask_words(origin, &words.collect::<Vec<_>>(), &[], deadline)
     };
-    let pointer = place.path.join(".git");
-    if pointer.symlink_metadata().is_err() {
-        // Git removes nothing that does not say what it is, and the agent removed that.
-        let text = format!("gitdir: {}\n", place.admin.display());
-        let written = std::fs::write(&pointer, text);
-        written.map_err(|source| IsolationError::Io { path: pointer.display().to_string(), source })?;
-    }
+    point_back(place)?;
     if place.path != Path::new(&worktree.path) {
         ask(&["worktree", "repair"])?;
     }
-    let mark = place.admin.join(SETTLED);
-    // Without it, who comes after a removal that was cut short takes the folder for moved, and says so.
-    let _ = std::fs::write(&mark, "");
-    let removed = ask(&["worktree", "remove", "--force", "--force"]);
-    if removed.is_err() && place.path.exists() {
-        let _ = std::fs::remove_file(&mark);
+    // Git refuses a folder that does not name the record, and then nothing of it is gone.
+    if is_of(&place.path, &place.admin) {
+        // Without it, who comes after a removal that was cut short takes the folder for moved, or what is gone for deleted
+        // by the agent. So it stays if this fails.
+        let _ = std::fs::write(place.admin.join(SETTLED), "");
     }
-    removed?;
+    ask(&["worktree", "remove", "--force", "--force"])?;
     Ok(())
+}
+
+/// Brings back what a removal that was cut short took away, for who works there again.
+pub(super) fn bring_back(git: &Git, place: &Place, deadline: Instant) -> Result<(), IsolationError> {
+    if !is_settled(place) {
+        return Ok(());
+    }
+    point_back(place)?;
+    let inner = git.with_git_dir(place.admin.clone()).without_filters_of(&place.path, deadline)?;
+    // The index is that of the last commit. What is there is not replaced.
+    inner.ask(&place.path, &["checkout-index", "--all"], deadline)?;
+    let mark = place.admin.join(SETTLED);
+    let removed = std::fs::remove_file(&mark);
+    removed.map_err(|source| IsolationError::Io { path: mark.display().to_string(), source })
+}
+
+/// Tells whether a removal was begun: everything is committed, and some of it may be gone from the folder.
+pub(super) fn is_settled(place: &Place) -> bool {
+    place.admin.join(SETTLED).exists()
+}
+
+/// Lets the folder say what it is, if nothing there does: git removes no other, and the agent may have removed that.
+fn point_back(place: &Place) -> Result<(), IsolationError> {
+    let pointer = place.path.join(".git");
+    if pointer.symlink_metadata().is_ok() {
+        return Ok(());
+    }
+    let written = std::fs::write(&pointer, format!("gitdir: {}\n", place.admin.display()));
+    written.map_err(|source| IsolationError::Io { path: pointer.display().to_string(), source })
 }
 
 /// Takes away git's record of a work tree whose folder is not there. Not by pruning, which would take the records of all

@@ -68,7 +68,11 @@ fn settle_at(
     let inner = inner.without_filters_of(&found.path, deadline)?;
     let tree = Tree { git: &inner, worktree, place: found, deadline };
     let head = inner.head(&found.path, deadline);
-    let rest = tree.commit_rest(head.as_deref(), message)?;
+    let rest = match place::is_settled(found) {
+        // What is not there was taken away by a removal, and not by the agent.
+        true => None,
+        false => tree.commit_rest(head.as_deref(), message)?,
+    };
     let ended = tree.name(head, rest)?;
     let tip = ended.as_ref().map_or(&worktree.base, |branch| &branch.tip);
     tree.check(tip)?;

@@ -244,6 +244,43 @@ fn a_repository_that_an_agent_made_of_its_work_tree_stays() {
     assert!(own.settle().is_err());
     assert!(own.root().join(".git/HEAD").exists());
     assert_eq!(own.shown(&own.worktree.branch, "made.txt"), "made.txt");
+    // Nothing of it was removed, so what is done there afterwards counts.
+    fs::remove_dir_all(own.root().join(".git")).unwrap();
+    own.write("later.txt", "later");
+    assert_eq!(own.shown(&own.branch().tip, "later.txt"), "later");
+}
+
+/// Returns git that is killed when it has removed a file of a work tree, and what says whose that is.
+fn git_that_is_cut_short(folder: &Path) -> Git {
+    let path = git().env.iter().find(|(name, _)| name == "PATH").unwrap().1.clone();
+    let path = path.into_string().unwrap();
+    let program = folder.join("git");
+    let text = format!(
+        "#!/bin/sh\nPATH='{path}'\ncase \"$*\" in\n*' worktree remove '*)\n  for last; do :; done\n  rm \"$last/kept.txt\" \"$last/.git\"\n  kill -9 $$ ;;\nesac\nexec git \"$@\"\n"
+    );
+    fs::write(&program, text).unwrap();
+    fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+    Git::find(format!("{}:{path}", folder.display()).as_ref(), Vec::new(), 7).unwrap()
+}
+
+#[test]
+fn a_removal_that_is_cut_short_deletes_nothing_on_the_branch() {
+    let folder = tempfile::tempdir().unwrap();
+    let cut_short = git_that_is_cut_short(folder.path());
+    for works_again in [false, true] {
+        let own = Own::new();
+        own.commit("one").write("two", "two");
+        assert!(settle_worktree(&cut_short, &own.worktree, "rest", soon()).is_err());
+        assert!(own.root().join("two").exists() && !own.root().join("kept.txt").exists());
+        if works_again {
+            make_worktree(&git(), &own.worktree, soon()).unwrap();
+            own.git(&["rm", "--quiet", "one"]).write("one", "three");
+        }
+        let branch = own.branch();
+        assert_eq!(own.shown(&branch.tip, "kept.txt"), "kept\n");
+        assert_eq!(own.shown(&branch.tip, "two"), "two");
+        assert_eq!(own.shown(&branch.tip, "one"), if works_again { "three" } else { "one" });
+    }
 }
 
 #[test]
