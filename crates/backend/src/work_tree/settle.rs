@@ -150,8 +150,10 @@ impl Tree<'_> {
         for entry in listed.split(|byte| *byte == 0) {
             let [tag, b' ', path @ ..] = entry else { continue };
             let left_out = || sparse && self.on_disk(path).is_none();
-            let skipped = matches!(tag, b'S' | b's') && !left_out();
-            if skipped || tag.is_ascii_lowercase() {
+            if matches!(tag, b'S' | b's') && left_out() {
+                continue;
+            }
+            if *tag == b'S' || tag.is_ascii_lowercase() {
                 hidden.extend_from_slice(path);
                 hidden.push(0);
             }

@@ -93,6 +93,16 @@ fn what_a_sparse_work_tree_leaves_out_is_not_deleted_on_the_branch() {
 }
 
 #[test]
+fn what_is_left_out_and_also_not_looked_at_is_not_deleted_on_the_branch() {
+    let own = Own::new();
+    own.git(&["sparse-checkout", "set", "nothing"]);
+    own.git(&["update-index", "--assume-unchanged", "sub/changed.txt"]).write("made.txt", "made\n");
+    let branch = own.branch();
+    assert_eq!(own.shown(&branch.tip, "made.txt"), "made\n");
+    assert_eq!(own.shown(&branch.tip, "sub/changed.txt"), "before\n");
+}
+
+#[test]
 fn a_changed_file_that_git_is_told_to_forget_and_to_ignore_keeps_the_work_tree() {
     let own = Own::new();
     own.git(&["rm", "--quiet", "--cached", "kept.txt"]).write(".gitignore", "kept.txt\n");
