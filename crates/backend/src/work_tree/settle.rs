@@ -228,6 +228,9 @@ impl Tree<'_> {
         if String::from_utf8_lossy(&differences).lines().any(repository) {
             return Err(IsolationError::RepositoryWithin);
         }
+        if self.has_module()? {
+            return Err(IsolationError::Submodules);
+        }
         // What is no longer tracked and ignored now is not added. Nobody lists it but who saw it before.
         let words = ["diff-tree", "-r", "-z", "--no-renames", "--diff-filter=D", base, tip];
         let deleted = self.ask(&words)?;
@@ -241,6 +244,17 @@ impl Tree<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Tells whether a repository is where a submodule belongs. One that was cloned by hand has its
+    /// commits nowhere else.
+    fn has_module(&self) -> Result<bool, IsolationError> {
+        let listed = self.ask(&["ls-files", "--stage", "-z"])?;
+        let mut modules = listed.split(|byte| *byte == 0).filter(|entry| entry.starts_with(b"160000 "));
+        Ok(modules.any(|entry| {
+            let path = entry.splitn(2, |byte| *byte == b'\t').nth(1).unwrap_or_default();
+            self.on_disk(&[path, b"/.git"].concat()).is_some()
+        }))
     }
 
     fn content(&self, path: &[u8]) -> Option<String> {

@@ -294,6 +294,26 @@ fn a_removal_that_is_cut_short_deletes_nothing_on_the_branch() {
 }
 
 #[test]
+fn a_repository_that_was_cloned_where_a_submodule_belongs_stays() {
+    let repository = Repository::new();
+    let commit = user_git(repository.root(), &["rev-parse", "HEAD"]);
+    let module = format!("160000,{},module", commit.trim());
+    repository.git(&["update-index", "--add", "--cacheinfo", &module]);
+    repository.git(&["commit", "--quiet", "--message", "x"]);
+    let own = Own::of(repository);
+    let module = own.write("made.txt", "made").root().join("module");
+    let origin = own.worktree.origin.as_str();
+    user_git(&own.root(), &["clone", "--quiet", origin, "module"]);
+    user_git(&module, &["commit", "--quiet", "--allow-empty", "--message", "x"]);
+    assert!(matches!(own.settle(), Err(IsolationError::Submodules)));
+    assert!(module.join(".git/HEAD").exists());
+    // As git makes it, nothing is in it.
+    fs::remove_dir_all(&module).unwrap();
+    fs::create_dir(&module).unwrap();
+    assert_eq!(own.shown(&own.branch().tip, "made.txt"), "made");
+}
+
+#[test]
 fn a_second_try_leaves_the_same_branch() {
     let own = Own::new();
     own.commit("one").git(&["checkout", "--quiet", "--detach", "HEAD~1"]).write("two", "two");
