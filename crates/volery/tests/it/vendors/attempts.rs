@@ -8,7 +8,7 @@ use model_server::Reply;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::place::{PATIENCE, Place, Vendor};
+use super::place::{PATIENCE, Place, Vendor, files_below};
 use crate::stage::{Client, crew, said, wait_for};
 
 fn no_room() -> Reply {
@@ -183,6 +183,13 @@ fn what_was_lost_with_its_keeper_goes_on_once_when_a_server_starts() {
         let work = |seen: &&model_server::Seen| matches!(seen.purpose, model_server::Purpose::Work(_));
         seen.iter().filter(work).count() == 2
     }));
+    // The program writes its conversation down a moment after it was had.
+    wait_for(PATIENCE, "the conversation on disk", || {
+        let conversations = files_below(&place.stage.path("home/.claude/projects")).into_values();
+        let texts: Vec<String> =
+            conversations.map(|text| String::from_utf8_lossy(&text).into_owned()).collect();
+        texts.iter().any(|text| text.contains("by hand") && text.contains("tool_result")).then_some(())
+    });
     let crew = crew(&place.stage.run_dir(&id));
     for one in [crew.keeper.unwrap(), crew.worker.unwrap()] {
         one.signal(Signal::KILL);

@@ -419,7 +419,7 @@ fn meaning(content: &[u8]) -> Value {
 }
 
 /// Returns every file below a folder, with its content.
-fn files_below(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+pub(super) fn files_below(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok) {
         let path = entry.path();
