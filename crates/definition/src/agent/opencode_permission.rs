@@ -230,14 +230,16 @@ fn reopens(said: &[&Said<'_>]) -> bool {
     said.iter().skip_while(|said| !said.restricts()).any(|said| !said.restricts())
 }
 
-/// Takes what is said about one tool. Both orders mean the same if what holds for the rest stands first and is what holds
-/// anyway.
+/// Takes what is said about one tool. Both orders mean the same if what holds for the rest stands first and a level says it.
 fn take_patterns(tool: &str, said: &[&Said<'_>], permission: &mut Permission, findings: &mut Findings<'_>) {
     for (at, one) in said.iter().enumerate() {
         if reopens(&said[at..]) && one.restricts() {
-            if at == 0 && one.pattern == "*" && is_beyond(permission.level, tool) {
-                if one.decision == Decision::Deny {
-                    permission.level.get_or_insert(Level::SafeEdit);
+            if at == 0 && one.pattern == "*" && leave_to_level(permission, one.decision, tool) {
+                if one.decision == Decision::Ask {
+                    let message =
+                        format!("permission.{tool}: what no pattern allows is denied instead of asked for");
+                    let hint = "opencode can ask nobody while it runs; allow what the agent may do";
+                    findings.warning_with_hint(one.node.place, message, hint);
                 }
                 continue;
             }
@@ -253,6 +255,18 @@ fn take_patterns(tool: &str, said: &[&Said<'_>], permission: &mut Permission, fi
         };
         add(permission, one, &spelling, findings);
     }
+}
+
+/// Restricts a tool by the level, which what is allowed beats, and tells whether a level can.
+fn leave_to_level(permission: &mut Permission, decision: Decision, tool: &str) -> bool {
+    if ToolKind::named(tool) == ToolKind::Edit {
+        permission.level = Some(Level::ReadOnly);
+    }
+    let can = is_beyond(permission.level, tool);
+    if can && decision == Decision::Deny {
+        permission.level.get_or_insert(Level::SafeEdit);
+    }
+    can
 }
 
 fn add(permission: &mut Permission, said: &Said<'_>, spelling: &str, findings: &mut Findings<'_>) {

@@ -310,13 +310,21 @@ You read.
     assert_eq!(read(gemini::read, "a", several), (None, vec![expected.to_owned()]));
 }
 
+fn unasked(place: &str, tool: &str) -> String {
+    format!(
+        "f:{place}: warning: permission.{tool}: what no pattern allows is denied instead of asked for (hint: opencode \
+         can ask nobody while it runs; allow what the agent may do)"
+    )
+}
+
 #[test]
 fn the_order_of_opencodes_patterns_is_kept_or_warned_about() {
     let permission = |patterns: &str, warnings: &[&str]| {
         let text = format!("---\ndescription: x\npermission:\n{patterns}---\n");
         accept(opencode::read, "docs", &text, warnings).setup.permission
     };
-    let asked = permission("  bash:\n    \"*\": ask\n    \"git diff\": allow\n", &[]);
+    let warning = unasked("5:10", "bash");
+    let asked = permission("  bash:\n    \"*\": ask\n    \"git diff\": allow\n", &[&warning]);
     assert_eq!((asked.level, spellings(&asked.allow), asked.ask.len()), (None, vec!["bash(git diff)"], 0));
     let tasks = permission("  task:\n    \"*\": deny\n    \"bird-*\": allow\n", &[]);
     assert_eq!((spellings(&tasks.allow), tasks.deny.len()), (vec!["task(bird-*)"], 0));
@@ -325,9 +333,16 @@ fn the_order_of_opencodes_patterns_is_kept_or_warned_about() {
         (spellings(&last.allow), spellings(&last.deny)),
         (vec!["bash(git *)"], vec!["bash(git push *)"])
     );
-    let warning = "f:5:10: warning: permission.edit: \"*\" stands before what is allowed, and still counts (hint: write what is allowed first; a denial beats it)";
-    let edits = permission("  edit:\n    \"*\": deny\n    \"src/**\": allow\n", &[warning]);
-    assert_eq!(spellings(&edits.deny), ["edit"]);
+    for (decision, warnings) in [("deny", vec![]), ("ask", vec![unasked("5:10", "edit")])] {
+        let warnings: Vec<&str> = warnings.iter().map(String::as_str).collect();
+        let edits =
+            permission(&format!("  edit:\n    \"*\": {decision}\n    \"src/**\": allow\n"), &warnings);
+        let words = (edits.level, spellings(&edits.allow), edits.ask.len() + edits.deny.len());
+        assert_eq!(words, (Some(Level::ReadOnly), vec!["edit(src/**)"], 0), "{decision}");
+    }
+    let warning = "f:5:10: warning: permission.read: \"*\" stands before what is allowed, and still counts (hint: write what is allowed first; a denial beats it)";
+    let reads = permission("  read:\n    \"*\": deny\n    \"src/**\": allow\n", &[warning]);
+    assert_eq!(spellings(&reads.deny), ["read"]);
 }
 
 #[test]
@@ -386,7 +401,11 @@ fn an_entry_of_opencode_for_all_tools_leaves_what_later_ones_say() {
         "what stands before is overruled"
     );
     assert_eq!(
-        said("permission:\n  \"*\": allow\n  bash: {\"*\": ask, \"git *\": allow}\n", &[]).1[1..],
+        said(
+            "permission:\n  \"*\": allow\n  bash: {\"*\": ask, \"git *\": allow}\n",
+            &[&unasked("5:15", "bash")]
+        )
+        .1[1..],
         ["", ""].map(ToOwned::to_owned),
         "what is to be asked about is not allowed with the rest"
     );
@@ -397,9 +416,8 @@ fn an_entry_of_opencode_for_all_tools_leaves_what_later_ones_say() {
     assert_eq!(said("permission: deny\n", &[]), (None, words("", "", "*")));
     assert_eq!(said("permission: {\"*\": deny}\n", &[]), (None, words("", "", "*")));
     assert_eq!(said("tools: {\"*\": true, bash: false}\n", &[]), (None, words("", "", "bash")));
-    let warning = "f:4:8: warning: permission.edit: \"*\" stands before what is allowed, and still counts (hint: write \
-                   what is allowed first; a denial beats it)";
-    let edits = said("permission:\n  \"*\": ask\n  edit: {\"src/**\": allow}\n", &[warning]);
+    let edits = said("permission:\n  \"*\": ask\n  edit: {\"src/**\": allow}\n", &[&unasked("4:8", "edit")]);
+    assert_eq!(edits.0, Some(Level::ReadOnly), "what is not asked for is denied");
     assert_eq!(edits.1[0], "edit(src/**)");
 }
 
