@@ -26,6 +26,17 @@ pub fn read(agent_file: AgentFile<'_>, defaults: &PlainDefaults) -> (Option<Agen
     (agent, found)
 }
 
+/// Returns what can be read of a file with errors, so that all that is wrong can be told at once. Not to be run.
+pub fn draft(agent_file: AgentFile<'_>, defaults: &PlainDefaults) -> Option<Agent> {
+    let (draft, _) = markdown::draft(
+        agent_file,
+        Format::DotAgents,
+        Frontmatter::Optional,
+        |fields, agent_file, findings| read_fields(fields, agent_file, defaults, findings),
+    );
+    draft
+}
+
 fn read_fields(
     mut fields: Fields<'_>,
     agent_file: AgentFile<'_>,

@@ -48,6 +48,11 @@ pub fn read(agent_file: AgentFile<'_>, beside: Beside<'_>) -> (Option<Agent>, Ve
     (agent, found)
 }
 
+/// Returns what can be read of a file with errors, so that all that is wrong can be told at once. Not to be run.
+pub fn draft(agent_file: AgentFile<'_>) -> Option<Agent> {
+    markdown::draft(agent_file, Format::Jarvis, Frontmatter::Required { hint: MINIMAL }, read_fields).0
+}
+
 fn read_fields(
     mut fields: Fields<'_>,
     agent_file: AgentFile<'_>,

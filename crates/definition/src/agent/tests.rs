@@ -3,6 +3,7 @@
 mod bounds;
 mod formats;
 mod names;
+mod places;
 mod vendors;
 
 use domain::agent::{Agent, Callers, Delegates, Format, Input, Layer, Script, ScriptSource, Source, Step};

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use definition::agent::plain::PlainDefaults;
 use definition::agent::{
-    AgentFile, claude, codex, copilot, cursor, directive, dot_agents, gemini, opencode, plain, volery,
+    AgentFile, claude, codex, copilot, cursor, directive, dot_agents, gemini, jarvis, opencode, plain, volery,
 };
 use domain::agent::{Agent, Format, Script, ScriptSource};
 use domain::diagnostic::Diagnostic;
@@ -70,21 +70,37 @@ fn read_into(
             None => {
                 reserve(folder, &path, &found, agents, diagnostics);
                 diagnostics.extend(found);
-                agents.drafts.extend(draft(folder, &path));
+                agents.drafts.extend(draft(folder, &path, defaults));
             }
         }
     }
 }
 
 /// Reads what a file with errors says all the same, where its format has keys that only others can judge.
-fn draft(folder: &Folder, path: &Path) -> Option<Agent> {
-    if folder.format != Format::Volery || leaves_folder(path, &folder.path) {
+fn draft(folder: &Folder, path: &Path, defaults: &PlainDefaults) -> Option<Agent> {
+    if leaves_folder(path, &folder.path) {
         return None;
     }
     let text = read_text(path, &mut Vec::new())?;
     let file = path.display().to_string();
-    let stem = stem(folder.format, path);
-    volery::draft(AgentFile { text: &text, file: &file, stem, layer: folder.layer })
+    let agent_file =
+        AgentFile { text: &text, file: &file, stem: stem(folder.format, path), layer: folder.layer };
+    match folder.format {
+        Format::Volery => volery::draft(agent_file),
+        Format::DotAgents if has_frontmatter(&text) => dot_agents::draft(agent_file, defaults),
+        Format::Jarvis if has_frontmatter(&text) => jarvis::draft(agent_file),
+        Format::DotAgents
+        | Format::Jarvis
+        | Format::Plain
+        | Format::Kiro
+        | Format::Directive
+        | Format::Claude
+        | Format::Cursor
+        | Format::Codex
+        | Format::Gemini
+        | Format::Opencode
+        | Format::Copilot => None,
+    }
 }
 
 /// Leaves out folders of prompts that lead out of the project.

@@ -346,3 +346,38 @@ fn all_that_is_wrong_with_a_file_is_told_at_once() {
     let refused = volery(&stage, &["run", "stuck", "x"]).exits(5).stderr;
     assert!(refused.contains("its file has a problem"), "{refused}");
 }
+
+#[test]
+fn a_wrong_word_for_the_program_is_told_beside_the_other_mistakes_of_the_file() {
+    let stage = stage();
+    in_project(
+        &stage,
+        ".agents/dotted.md",
+        "---\nrun-agent: nosuch\npermission: banana\n---\nYou are an agent.\n",
+    );
+    let jarvis =
+        "---\nname: butler\ndescription: d\ntimeout_ms: banana\noutput_schema: {type: strng}\n---\nx\n";
+    in_project(&stage, "agents/butler/agent.md", jarvis);
+    let checked = volery(&stage, &["agents", "check"]).exits(1).stdout;
+    for (place, told) in [
+        ("dotted.md:2:1: ", "needs the backend nosuch, which is not configured"),
+        ("dotted.md:3:13: ", "permission: "),
+        ("agent.md:4:13: ", "timeout_ms: "),
+        ("agent.md:5:1: ", "output_schema: "),
+    ] {
+        let found = |line: &&str| line.contains(&format!("{place}error: ")) && line.contains(told);
+        assert_eq!(checked.lines().filter(found).count(), 1, "{place}{told}: {checked}");
+    }
+}
+
+#[test]
+fn what_only_the_backend_knows_has_its_column_in_json_on_one_line() {
+    let stage = stage();
+    let one_line =
+        r#"{"description": "sub-agent: \"tools\": [", "name": "one", "tools": ["fs_read", "execute_bash"]}"#;
+    in_project(&stage, ".kiro/agents/one.json", one_line);
+    let checked = volery(&stage, &["agents", "check"]).stdout;
+    let column = one_line.find("\"tools\": [\"").unwrap() + 1;
+    let place = format!("one.json:1:{column}: warning: tools: execute_bash is denied");
+    assert!(checked.contains(&place), "{place}: {checked}");
+}
