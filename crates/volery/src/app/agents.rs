@@ -70,6 +70,7 @@ impl Engine {
         let mut diagnostics = catalogue.diagnostics;
         diagnostics.extend(findings);
         diagnostics.extend(unhonoured);
+        diagnostics.extend(registry::unread_agents(&directory, &catalogue.project));
         Ok(AgentList { project: catalogue.project, agents, diagnostics })
     }
 

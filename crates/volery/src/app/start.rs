@@ -31,7 +31,7 @@ use crate::keeper;
 use crate::own_program;
 use crate::point;
 use crate::readable::readable;
-use crate::registry::{Catalogue, Trust};
+use crate::registry::{self, Catalogue, Trust};
 use crate::wire::{self, Word};
 use crate::worker;
 
@@ -86,7 +86,7 @@ impl Engine {
         let (given, named) = (ask.definition.take(), ask.named.take());
         let agent = match &given {
             Some(agent) => agent,
-            None => find_agent(&catalogue, &ask.agent)?,
+            None => find_agent(&catalogue, &directory, &ask.agent)?,
         };
         if agent.source.format == Format::Directive {
             return Err(refusal_error(Refusal::Directive { agent: agent.name.clone() }));
@@ -451,7 +451,11 @@ fn check_config(catalogue: &Catalogue) -> Result<(), AppError> {
 }
 
 /// Returns the agent of this name; else lists what there is, and the nearest.
-pub(super) fn find_agent<'a>(catalogue: &'a Catalogue, typed: &str) -> Result<&'a Agent, AppError> {
+pub(super) fn find_agent<'a>(
+    catalogue: &'a Catalogue,
+    directory: &str,
+    typed: &str,
+) -> Result<&'a Agent, AppError> {
     let name: AgentName = typed.parse().map_err(|error: domain::id::IdError| {
         // A name for people has one for programs.
         let meant = definition::agent::name_of(Format::Claude, "", typed);
@@ -462,18 +466,22 @@ pub(super) fn find_agent<'a>(catalogue: &'a Catalogue, typed: &str) -> Result<&'
     if let Some(agent) = catalogue.agents.get(&name) {
         return Ok(agent);
     }
-    let names: Vec<&str> = catalogue.agents.keys().map(|name| name.as_str()).collect();
-    let message = format!("there is no agent {typed} in {}", catalogue.project);
+    let refused = AppError::not_found(format!("there is no agent {typed} in {}", catalogue.project));
     let named_so =
         || catalogue.diagnostics.iter().find(|found| found.is_error() && is_file_of(typed, &found.file));
-    let broken = catalogue.broken.get(&name).or_else(named_so);
-    let hint = match (broken, nearest(typed, names.iter().copied()), names.is_empty()) {
-        (Some(found), _, _) => format!("its file has a problem: {found}"),
-        (None, _, true) => "no agents are defined here; `volery agents new NAME` writes one".to_owned(),
-        (None, Some(near), false) => format!("did you mean {near}? Available: {}", names.join(", ")),
-        (None, None, false) => format!("available: {}", names.join(", ")),
+    if let Some(found) = catalogue.broken.get(&name).or_else(named_so) {
+        return Err(refused.hint(format!("its file has a problem: {found}")));
+    }
+    if let Some(found) = registry::unread_agents(directory, &catalogue.project).first() {
+        return Err(refused.hint(found.to_string()));
+    }
+    let names: Vec<&str> = catalogue.agents.keys().map(|name| name.as_str()).collect();
+    let hint = match (nearest(typed, names.iter().copied()), names.is_empty()) {
+        (_, true) => "no agents are defined here; `volery agents new NAME` writes one".to_owned(),
+        (Some(near), false) => format!("did you mean {near}? Available: {}", names.join(", ")),
+        (None, false) => format!("available: {}", names.join(", ")),
     };
-    Err(AppError::not_found(message).hint(hint))
+    Err(refused.hint(hint))
 }
 
 /// Tells whether an agent of this name would stand in the file.

@@ -63,16 +63,9 @@ pub(super) fn folders(project: &Path, diagnostics: &mut Vec<Diagnostic>) -> Vec<
     let user_prompts: Vec<PathBuf> = prompts(home.as_deref()).into_iter().collect();
     let own_prompts: Vec<PathBuf> = prompts(Some(project)).into_iter().chain(user_prompts.clone()).collect();
     let of = |folders: &[PathBuf]| Prompts { folders: folders.to_vec(), ..Prompts::default() };
-    let in_project: Vec<Folder> = IN_PROJECT
-        .iter()
-        .map(|(format, below)| Folder {
-            path: project.join(below),
-            format: *format,
-            layer: Layer::Project,
-            within: Some(project.to_owned()),
-            prompts: of(&own_prompts),
-        })
-        .collect();
+    let in_project = folders_at(project)
+        .map(|folder| Folder { prompts: of(&own_prompts), ..folder })
+        .collect::<Vec<Folder>>();
     let of_user = user_folders(home.as_deref()).into_iter().map(|(format, path)| Folder {
         path,
         format,
@@ -86,6 +79,17 @@ pub(super) fn folders(project: &Path, diagnostics: &mut Vec<Diagnostic>) -> Vec<
     all.extend(in_project.into_iter().filter(|folder| !of_users.contains(&folder.path)));
     all.extend(named_folders(diagnostics));
     all
+}
+
+/// Returns every folder that would count if a project began here.
+pub(super) fn folders_at(project: &Path) -> impl Iterator<Item = Folder> {
+    IN_PROJECT.iter().map(move |(format, below)| Folder {
+        path: project.join(below),
+        format: *format,
+        layer: Layer::Project,
+        within: Some(project.to_owned()),
+        prompts: Prompts::default(),
+    })
 }
 
 /// Returns a folder of the user's as it is called where the home is no symbolic link, as a project never is.

@@ -381,3 +381,28 @@ fn what_only_the_backend_knows_has_its_column_in_json_on_one_line() {
     let place = format!("one.json:1:{column}: warning: tools: execute_bash is denied");
     assert!(checked.contains(&place), "{place}: {checked}");
 }
+
+#[test]
+fn agents_that_stand_below_the_top_of_the_project_are_said_to_be_unread() {
+    let stage = stage();
+    let text = "---\nname: near\ndescription: d\n---\nx\n";
+    in_project(&stage, "part/.claude/agents/near.md", text);
+    in_project(&stage, "part/agents/notes.md", "no agent of anybody's");
+    let part = stage.project().join("part");
+    let below = part.join("deep");
+    std::fs::create_dir(&below).unwrap();
+    let folder = part.join(".claude/agents");
+    let told = format!("{}: warning: its agents are not read, since the project is ", folder.display());
+    for directory in [&part, &below] {
+        let directory = directory.to_str().unwrap();
+        let checked = volery(&stage, &["agents", "check", "--dir", directory]);
+        assert_eq!(checked.stdout.matches("are not read, since").count(), 1, "{checked:?}");
+        assert!(checked.stdout.contains(&told), "{checked:?}");
+        let refused = volery(&stage, &["run", "near", "x", "--dir", directory]).exits(5).stderr;
+        assert!(refused.contains(&told), "{refused}");
+    }
+    assert!(!volery(&stage, &["agents", "check"]).stdout.contains("are not read"), "nobody looks there");
+    std::fs::create_dir(part.join(".volery")).unwrap();
+    let list = volery(&stage, &["agents", "--json", "--dir", part.to_str().unwrap()]).ok().json();
+    assert_eq!(problem(&list, "near"), "", "{list}");
+}
