@@ -6,3 +6,4 @@ mod groups;
 mod limits;
 mod playing;
 mod spawning;
+mod walking;

@@ -73,14 +73,15 @@ impl Proc {
         Ok(Self { root: openat(CWD, c"/proc", flags, Mode::empty())?, buffer: Vec::with_capacity(4096) })
     }
 
-    /// Calls `visit` for every process, also for those that are born meanwhile.
+    /// Calls `visit` once for every process, also for those that are born meanwhile.
     ///
     /// A plain listing would be outrun by processes that live for less time than it takes: what is born behind it
     /// is found by the numbers that the kernel has given out since. So whoever sees nobody has seen that there is
     /// nobody, unless the numbers wrap around at that very moment.
     pub(super) fn visit_all(&mut self, mut visit: impl FnMut(&mut Self, Stat)) -> io::Result<()> {
         let mut newest = self.newest_number();
-        for pid in self.pids()? {
+        let listed = self.pids()?;
+        for pid in listed.iter().copied() {
             if let Some(stat) = self.stat(pid) {
                 visit(self, stat);
             }
@@ -91,10 +92,9 @@ impl Proc {
             if before == after {
                 return Ok(());
             }
-            for number in (before + 1)..=after {
+            for pid in unlisted(before, after, &listed) {
                 // Threads have numbers too, and can be looked up, but are not listed.
-                if let Some(pid) = Pid::from_raw(number)
-                    && let Some(stat) = self.stat(pid)
+                if let Some(stat) = self.stat(pid)
                     && self.is_process(pid)
                 {
                     visit(self, stat);
@@ -206,6 +206,12 @@ impl Proc {
     fn open_file(&self, path: &str) -> Option<OwnedFd> {
         openat(&self.root, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()
     }
+}
+
+/// Returns the numbers above one, up to another, that a listing does not have: what was born before it ended may be in it.
+fn unlisted(before: i32, after: i32, listed: &[Pid]) -> impl Iterator<Item = Pid> {
+    let numbers = (before.saturating_add(1)..=after).filter_map(Pid::from_raw);
+    numbers.filter(|pid| !listed.contains(pid))
 }
 
 /// Parses `pid (comm) state parent …`. The comm may contain anything, also parentheses.
