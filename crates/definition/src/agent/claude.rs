@@ -69,7 +69,7 @@ fn read_fields(
         setup.tools = None;
     }
     setup.max_turns = take_turns(&mut fields, "maxTurns", findings);
-    setup.effort = fields.take("effort").and_then(|node| read_effort(node, findings));
+    setup.effort = fields.take("effort").and_then(|node| read_effort(node, "effort", findings));
     if let Some(node) = fields.take("mcpServers") {
         setup.mcp_servers = read_servers(node, "mcpServers", findings);
     }

@@ -219,10 +219,17 @@ fn read_inputs(directive: &Element, findings: &mut Findings<'_>) -> Vec<Input> {
             findings.error(element.place, format!("the input {} stands twice", quoted(name)));
             continue;
         }
+        let required = element.attribute("required").unwrap_or("false");
+        let is_required = required.eq_ignore_ascii_case("true");
+        if !is_required && !required.eq_ignore_ascii_case("false") {
+            let message =
+                format!("the input {name}: required={} is neither true nor false", quoted(required));
+            findings.error_with_hint(element.place, message, "write required=\"true\"");
+        }
         inputs.push(Input {
             name: name.to_owned(),
             kind: element.attribute("type").unwrap_or("string").to_owned(),
-            required: element.attribute("required") == Some("true"),
+            required: is_required,
             default: element.attribute("default").map(ToOwned::to_owned),
             description: one_line(&element.text),
         });

@@ -50,7 +50,7 @@ fn read_fields(
         None => Some(defaults.backend.clone()),
     };
     let model = fields.take("model").and_then(|node| read_model(node, findings));
-    let effort = fields.take("effort").and_then(|node| read_effort(node, findings));
+    let effort = fields.take("effort").and_then(|node| read_effort(node, "effort", findings));
     let level = fields.take("permission").and_then(|node| choice(node, "permission", &LEVELS, findings));
     fields.close(findings);
     let mut agent = Agent::new(name?, backend?, agent_file.source(Format::DotAgents));

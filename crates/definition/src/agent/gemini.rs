@@ -8,7 +8,7 @@ use super::AgentFile;
 use super::markdown::{self, Frontmatter};
 use super::servers::read_servers;
 use super::setup::{names, take_turns};
-use super::values::{take_description, take_inherited_model, take_unhonoured, vendor_agent};
+use super::values::{ONLY_LOOKS, take_description, take_inherited_model, take_unhonoured, vendor_agent};
 use crate::text::{Bounds, Fields, Findings, amount, choice};
 
 const MINIMAL: &str = "begin the file with four lines: `---`, `name: NAME`, `description: TEXT`, `---`";
@@ -35,6 +35,7 @@ fn read_fields(
         if choice(node, "kind", &kinds, findings) == Some(Kind::Remote) {
             let hint = "give the agent a kind: local and a system prompt";
             findings.error_with_hint(node.place, "kind: a remote agent cannot be run", hint);
+            // The rest of such a file is written in other words.
             return None;
         }
     }
@@ -45,15 +46,23 @@ fn read_fields(
     setup.prompt_mode = PromptMode::Replace;
     let tools = fields.take("tools").map(|node| names(node, "tools", findings));
     setup.tools = tools.filter(|tools| !tools.iter().any(|tool| tool == "*"));
-    if let Some(node) = fields.take("mcpServers") {
-        setup.mcp_servers = read_servers(node, "mcpServers", findings);
+    // The program itself knows only the first spelling, and its documentation both.
+    for key in ["mcp_servers", "mcpServers"] {
+        if let Some(node) = fields.take(key) {
+            setup.mcp_servers = read_servers(node, key, findings);
+            break;
+        }
     }
     setup.max_turns = take_turns(&mut fields, "max_turns", findings);
     if let Some(node) = fields.take("timeout_mins") {
         let minutes = amount(node, "timeout_mins", Bounds::from(1).up_to(60 * 24 * 365), findings);
         agent.limits.timeout_ms = minutes.map(|minutes| minutes * MINUTE_MS);
     }
-    take_unhonoured(&mut fields, &[("temperature", "Gemini's default holds")], findings);
+    take_unhonoured(
+        &mut fields,
+        &[("temperature", "Gemini's default holds"), ("display_name", ONLY_LOOKS)],
+        findings,
+    );
     fields.close(findings);
     Some(agent)
 }

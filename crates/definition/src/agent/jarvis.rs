@@ -60,7 +60,10 @@ fn read_fields(
 ) -> Option<Agent> {
     let mut agent = vendor_agent("claude", Format::Jarvis, &mut fields, agent_file, findings);
     match fields.take("description") {
-        Some(node) => agent.description = text(node, "description", findings)?.trim().to_owned(),
+        Some(node) => {
+            let description = text(node, "description", findings).unwrap_or_default();
+            agent.description = description.trim().to_owned();
+        }
         None => {
             let hint = "callers choose an agent by its description";
             findings.error_with_hint(fields.place, "the key description is missing", hint);

@@ -46,7 +46,7 @@ fn read_fields(
     // The older key says the same.
     let turns = [take_turns(&mut fields, "steps", findings), take_turns(&mut fields, "maxSteps", findings)];
     setup.max_turns = turns.into_iter().flatten().next();
-    setup.effort = fields.take("variant").and_then(|node| read_effort(node, findings));
+    setup.effort = fields.take("variant").and_then(|node| read_effort(node, "variant", findings));
     let (tools, permission) = (fields.take("tools"), fields.take("permission"));
     setup.permission = opencode_permission::read(tools, permission, findings);
     let disabled = take_flag(&mut fields, "disable", findings);

@@ -13,10 +13,12 @@ use crate::text::{
 };
 
 /// What vendors document for a server and no other vendor could be given.
-const UNHONOURED: [&str; 20] = [
+const UNHONOURED: [&str; 22] = [
     "disabledTools",
     "disabled_tools",
     "excludeTools",
+    "exclude_tools",
+    "tcp",
     "autoApprove",
     "cwd",
     "trust",
@@ -208,7 +210,7 @@ fn take_timeout(fields: &mut Fields<'_>, findings: &mut Findings<'_>) -> Option<
 /// Takes the names of the only tools that there are; what several vendors' keys say must all hold.
 fn take_tools(fields: &mut Fields<'_>, findings: &mut Findings<'_>) -> Option<Vec<String>> {
     let mut only: Option<Vec<String>> = None;
-    for key in ["tools", "includeTools", "enabled_tools"] {
+    for key in ["tools", "includeTools", "include_tools", "enabled_tools"] {
         let Some(node) = fields.take(key) else { continue };
         let tools = text_or_list(node, &fields.name(key), findings);
         if tools == ["*"] {
@@ -227,80 +229,131 @@ fn take_transport(
     kind: Option<Kind>,
     findings: &mut Findings<'_>,
 ) -> Option<Transport> {
-    let command = fields.take("command");
-    let arguments = fields.take("args");
-    let env = ["env", "environment"].into_iter().find_map(|key| fields.take(key));
-    let url = ["url", "httpUrl"].into_iter().find_map(|key| fields.take(key).map(|node| (node, key)));
-    let headers = ["headers", "http_headers"].into_iter().find_map(|key| fields.take(key));
-    let by_name = NamedVariables::take(fields, findings);
-    match (command, url) {
+    let url = take_url(fields, findings);
+    match (fields.take("command"), url) {
         (Some(command), None) => {
-            let words = text_or_list(command, &fields.name("command"), findings);
-            let mut words = words.into_iter();
-            let program = words.next()?;
-            let words: Vec<VariableText> = words.map(VariableText::from).collect();
-            point_out_arguments(
-                words.iter().map(|word| (word, command.place)),
-                &fields.name("command"),
-                findings,
-            );
-            let more = arguments.map(|node| arguments_of(node, &fields.name("args"), findings));
-            let args = words.into_iter().chain(more.unwrap_or_default()).collect();
-            let mut env = env.map(|node| texts(node, &fields.name("env"), findings)).unwrap_or_default();
-            env.extend(by_name.env);
-            Some(Transport::Stdio { command: program, args, env })
+            let transport = program_of(command, fields, findings);
+            pass_over(fields, &HEADERS, "a program gets no headers", findings);
+            transport
         }
         (None, Some((node, key))) => {
-            let url: VariableText = with_references(&text(node, &fields.name(key), findings)?).into();
-            point_out(&url, None, node.place, &fields.name(key), findings);
-            let mut headers =
-                headers.map(|node| texts(node, &fields.name("headers"), findings)).unwrap_or_default();
-            headers.extend(by_name.headers);
-            Some(match kind {
-                Some(Kind::Sse) => Transport::Sse { url, headers },
-                Some(Kind::Program | Kind::Http | Kind::Socket) | None => Transport::Http { url, headers },
-            })
+            let transport = address_of(node, key, kind, fields, findings);
+            pass_over(fields, &PROGRAMS, "only a program gets it, and this is an address", findings);
+            transport
         }
         (Some(_), Some((node, key))) => {
             let message = format!("{} and command exclude each other", fields.name(key));
             findings.error(node.place, message);
+            pass_over_silently(fields, HEADERS.iter().chain(&PROGRAMS));
             None
         }
         (None, None) => {
             let message = format!("the key {} is missing", fields.name("command"));
             findings.error_with_hint(fields.place, message, "a server has a command, or a url");
+            pass_over_silently(fields, HEADERS.iter().chain(&PROGRAMS));
             None
         }
     }
 }
 
-/// What Codex names by variables only.
-#[derive(Default)]
-struct NamedVariables {
-    env: BTreeMap<String, VariableText>,
-    headers: BTreeMap<String, VariableText>,
+/// Keys for what a request to a server carries.
+const HEADERS: [&str; 4] = ["headers", "http_headers", "bearer_token_env_var", "env_http_headers"];
+/// Keys for what a program is started with.
+const PROGRAMS: [&str; 4] = ["args", "env", "environment", "env_vars"];
+
+/// Warns of keys that mean nothing for a server of this kind.
+fn pass_over(fields: &mut Fields<'_>, keys: &[&'static str], reason: &str, findings: &mut Findings<'_>) {
+    for key in keys {
+        if let Some(node) = fields.take(key) {
+            findings.warning(node.place, format!("{} is not honoured: {reason}", fields.name(key)));
+        }
+    }
 }
 
-impl NamedVariables {
-    fn take(fields: &mut Fields<'_>, findings: &mut Findings<'_>) -> Self {
-        let mut named = Self::default();
-        if let Some(node) = fields.take("env_vars") {
-            let names = environment_names(node, &fields.name("env_vars"), findings);
-            named.env = names.iter().map(|name| (name.clone(), VariableText::of_variable(name))).collect();
-        }
-        if let Some(node) = fields.take("bearer_token_env_var")
-            && let Some(name) = text(node, &fields.name("bearer_token_env_var"), findings)
-        {
-            named.headers.insert("Authorization".to_owned(), format!("Bearer ${{{name}}}").into());
-        }
-        if let Some(node) = fields.take("env_http_headers") {
-            let names = texts(node, &fields.name("env_http_headers"), findings);
-            let headers =
-                names.iter().map(|(header, name)| (header.clone(), VariableText::of_variable(name.as_str())));
-            named.headers.extend(headers);
-        }
-        named
+/// Takes keys about which nothing is to be said beside a greater mistake.
+fn pass_over_silently<'k>(fields: &mut Fields<'_>, keys: impl Iterator<Item = &'k &'static str>) {
+    for key in keys {
+        fields.take(key);
     }
+}
+
+/// Takes the address of a server. Of several that Gemini may be given it uses the one for HTTP.
+fn take_url<'a>(fields: &mut Fields<'a>, findings: &mut Findings<'_>) -> Option<(&'a Node, &'static str)> {
+    let keys = ["httpUrl", "http_url", "url"].into_iter();
+    let mut found =
+        keys.filter_map(|key| fields.take(key).map(|node| (node, key))).collect::<Vec<_>>().into_iter();
+    let (node, key) = found.next()?;
+    for (other, name) in found {
+        findings.warning(other.place, format!("{} is not honoured: {key} is used", fields.name(name)));
+    }
+    Some((node, key))
+}
+
+fn program_of(command: &Node, fields: &mut Fields<'_>, findings: &mut Findings<'_>) -> Option<Transport> {
+    let before = findings.errors();
+    let words = text_or_list(command, &fields.name("command"), findings);
+    let is_told = findings.errors() > before;
+    let more = fields.take("args").map(|node| arguments_of(node, &fields.name("args"), findings));
+    let env = ["env", "environment"].into_iter().find_map(|key| fields.take(key));
+    let mut env = env.map(|node| texts(node, &fields.name("env"), findings)).unwrap_or_default();
+    if let Some(node) = fields.take("env_vars") {
+        let names = environment_names(node, &fields.name("env_vars"), findings);
+        env.extend(names.iter().map(|name| (name.clone(), VariableText::of_variable(name))));
+    }
+    let mut words = words.into_iter();
+    let Some(program) = words.next() else {
+        if !is_told {
+            let message = format!("{}: there is no program in it", fields.name("command"));
+            findings.error(command.place, message);
+        }
+        return None;
+    };
+    let words: Vec<VariableText> = words.map(VariableText::from).collect();
+    point_out_arguments(words.iter().map(|word| (word, command.place)), &fields.name("command"), findings);
+    let args = words.into_iter().chain(more.unwrap_or_default()).collect();
+    Some(Transport::Stdio { command: program, args, env })
+}
+
+fn address_of(
+    node: &Node,
+    key: &'static str,
+    kind: Option<Kind>,
+    fields: &mut Fields<'_>,
+    findings: &mut Findings<'_>,
+) -> Option<Transport> {
+    let headers = take_headers(fields, findings);
+    let url = with_references(&text(node, &fields.name(key), findings)?);
+    let lower = url.to_ascii_lowercase();
+    // Where it begins with a variable, only its start tells.
+    if !["http://", "https://", "${", "ws://", "wss://"].iter().any(|begin| lower.starts_with(begin)) {
+        let message = format!("{}: {} is no address of a server", fields.name(key), quoted(&url));
+        findings.error_with_hint(node.place, message, "it begins with https:// or http://");
+        return None;
+    }
+    let url: VariableText = url.into();
+    point_out(&url, None, node.place, &fields.name(key), findings);
+    Some(match kind {
+        Some(Kind::Sse) => Transport::Sse { url, headers },
+        Some(Kind::Program | Kind::Http | Kind::Socket) | None => Transport::Http { url, headers },
+    })
+}
+
+/// Takes what requests carry, also what Codex names by variables only.
+fn take_headers(fields: &mut Fields<'_>, findings: &mut Findings<'_>) -> BTreeMap<String, VariableText> {
+    let written = ["headers", "http_headers"].into_iter().find_map(|key| fields.take(key));
+    let mut headers = written.map(|node| texts(node, &fields.name("headers"), findings)).unwrap_or_default();
+    if let Some(node) = fields.take("bearer_token_env_var")
+        && let Some(name) = text(node, &fields.name("bearer_token_env_var"), findings)
+    {
+        headers.insert("Authorization".to_owned(), format!("Bearer ${{{name}}}").into());
+    }
+    if let Some(node) = fields.take("env_http_headers") {
+        let names = texts(node, &fields.name("env_http_headers"), findings);
+        let named =
+            names.iter().map(|(header, name)| (header.clone(), VariableText::of_variable(name.as_str())));
+        headers.extend(named);
+    }
+    headers
 }
 
 /// Reads arguments, of which one may be empty.

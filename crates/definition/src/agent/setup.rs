@@ -33,7 +33,7 @@ pub(super) fn take_setup(fields: &mut Fields<'_>, findings: &mut Findings<'_>) -
     let tools = take_tools(fields, &mut permission, findings);
     let servers = fields.take("mcp_servers").map(|node| read_servers(node, "mcp_servers", findings));
     let mut setup = Setup {
-        effort: fields.take("effort").and_then(|node| read_effort(node, findings)),
+        effort: fields.take("effort").and_then(|node| read_effort(node, "effort", findings)),
         temperature: fields.take("temperature").and_then(|node| read_temperature(node, findings)),
         permission,
         unenforceable: take_choice(fields, "unenforceable", &answers, findings),
@@ -90,8 +90,8 @@ pub(super) fn take_turns(
 }
 
 /// Reads how hard the model shall think.
-pub(super) fn read_effort(node: &Node, findings: &mut Findings<'_>) -> Option<String> {
-    read_word(node, "effort", "a word for an effort", findings)
+pub(super) fn read_effort(node: &Node, name: &str, findings: &mut Findings<'_>) -> Option<String> {
+    read_word(node, name, "a word for an effort", findings)
 }
 
 /// Reads how freely the model chooses its words.

@@ -1,7 +1,7 @@
 //! Tags in a text that is nearly XML: people write `a && b` and `Vec<T>` between them. Only known names are tags;
 //! everything else, and everything inside of a tag that holds free text, stays what it is.
 
-use super::{Findings, Place};
+use super::{Findings, Place, quoted};
 
 /// Deeper than this nobody writes by hand.
 const DEPTH_MAX: usize = 50;
@@ -61,9 +61,13 @@ pub(crate) fn read_tags(
                     element.text.push_str(&text);
                 }
             }
-            Piece::Open { name, attributes, at, closed } => {
+            Piece::Open { name, attributes: Attributes { read: attributes, unread }, at, closed } => {
                 count += 1;
                 let place = findings.place_of(at);
+                if let Some(unread) = unread {
+                    let message = format!("<{name}>: {} is no attribute", quoted(&unread));
+                    findings.error_with_hint(place, message, "write each as name=\"value\"");
+                }
                 if open.len() >= DEPTH_MAX || count > ELEMENTS_MAX {
                     findings.error(place, "there are more tags than are read");
                     return None;
@@ -116,8 +120,14 @@ fn close(open: &mut Vec<Element>) -> Option<Element> {
 
 enum Piece {
     Text(String),
-    Open { name: String, attributes: Vec<(String, String)>, at: usize, closed: bool },
+    Open { name: String, attributes: Attributes, at: usize, closed: bool },
     Close { name: String, at: usize },
+}
+
+struct Attributes {
+    read: Vec<(String, String)>,
+    /// Where reading them ended too early.
+    unread: Option<String>,
 }
 
 struct Scanner<'a> {
@@ -179,7 +189,7 @@ impl Scanner<'_> {
     }
 
     /// Passes over an element of free text.
-    fn raw(&mut self, name: String, attributes: Vec<(String, String)>, start: usize) -> Piece {
+    fn raw(&mut self, name: String, attributes: Attributes, start: usize) -> Piece {
         let end = format!("</{name}>");
         if let Some(length) = self.text[self.at..].find(&end) {
             self.at += length + end.len();
@@ -208,17 +218,22 @@ fn tag_end(text: &str) -> Option<usize> {
     None
 }
 
-fn attributes(text: &str) -> Vec<(String, String)> {
-    let mut attributes = Vec::new();
+fn attributes(text: &str) -> Attributes {
+    let mut read = Vec::new();
     let mut rest = text.trim();
     while let Some((name, after)) = rest.split_once('=') {
+        let name = name.trim();
         let after = after.trim_start();
         let Some(quote) = after.chars().next().filter(|letter| matches!(letter, '"' | '\'')) else { break };
         let Some((value, next)) = after[1..].split_once(quote) else { break };
-        attributes.push((name.trim().to_owned(), unescape(value)));
+        if name.is_empty() || name.contains(char::is_whitespace) {
+            break;
+        }
+        read.push((name.to_owned(), unescape(value)));
         rest = next.trim_start();
     }
-    attributes
+    let unread = rest.split_whitespace().next().map(ToOwned::to_owned);
+    Attributes { read, unread }
 }
 
 fn unescape(text: &str) -> String {

@@ -373,6 +373,52 @@ fn a_directive_tells_all_its_problems() {
 }
 
 #[test]
+fn what_cannot_be_read_of_a_tag_is_told() {
+    let inputs = |inputs: &str| {
+        let at = DIRECTIVE.find("<inputs>").unwrap() + "<inputs>".len();
+        let text = format!("{}{inputs}{}", &DIRECTIVE[..at], &DIRECTIVE[at..]);
+        let (agent, found) = directive::read(file(&text, "ship.md", "ship"));
+        let found: Vec<String> = found
+            .iter()
+            .map(|found| found.to_string().split(": ").skip(1).collect::<Vec<_>>().join(": "))
+            .collect();
+        (agent.map(|agent| agent.inputs.into_iter().next().unwrap()), found)
+    };
+    let (agent, found) = inputs("<input name=\"a\" required=\"True\" type=\"integer\">x</input>");
+    let agent = agent.unwrap_or_else(|| panic!("{found:?}"));
+    assert_eq!((agent.required, agent.kind.as_str(), found.len()), (true, "integer", 0));
+    for (input, told) in [
+        (
+            "<input name=\"a\" required=true type=\"integer\">x</input>",
+            "error: <input>: \"required=true\" is no attribute (hint: write each as name=\"value\")",
+        ),
+        (
+            "<input name=\"a\" required type=\"integer\">x</input>",
+            "error: <input>: \"required\" is no attribute (hint: write each as name=\"value\")",
+        ),
+        (
+            "<input name=\"a\" required=\"yes\">x</input>",
+            "error: the input a: required=\"yes\" is neither true nor false (hint: write required=\"true\")",
+        ),
+    ] {
+        assert_eq!(inputs(input), (None, vec![told.to_owned()]), "{input}");
+    }
+}
+
+#[test]
+fn all_problems_of_an_agent_of_jarvis_are_told_at_once() {
+    let text = "---\nname: a\ndescription: [1, 2]\ntimeout_ms: soon\nsesion: true\npermissions: {allow: ['Bash(']}\n---\nx\n";
+    let (agent, found) = jarvis::read(file(text, "a.md", "a"), jarvis::Beside::default());
+    let places: Vec<String> =
+        found.iter().map(|found| found.to_string().split(": ").next().unwrap().to_owned()).collect();
+    assert_eq!(
+        (agent, places.join(" ").as_str()),
+        (None, "a.md:3:14 a.md:4:13 a.md:5:1 a.md:6:23"),
+        "{found:?}"
+    );
+}
+
+#[test]
 fn servers_are_reached_as_each_vendor_writes_it() {
     let text = "---\nname: a\ndescription: b\nmcp_servers:\n  one: {type: sse, url: 'https://x.example', headers: {X-Key: $X_KEY}}\n  two: {command: [node, s.js], environment: {A_TOKEN: '{env:A_TOKEN}'}, disabled: true}\n  three: {command: s, env: {B_TOKEN: '${{ secrets.B_TOKEN }}'}, tools: ['*']}\n---\n";
     let (agent, found) = accept(jarvis::read(file(text, "a.md", "a"), jarvis::Beside::default()));

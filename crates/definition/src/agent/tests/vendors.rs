@@ -357,6 +357,71 @@ fn a_tool_of_opencode_that_is_only_switched_on_is_said_to_be_denied() {
     told("tools:\n  bash: false\n", &[]);
 }
 
+/// The program itself refuses the other spelling, which stands in its documentation.
+#[test]
+fn servers_of_gemini_are_read_as_the_program_spells_them() {
+    let text = "\
+---
+name: a
+description: b
+display_name: The A
+mcp_servers:
+  docs: {http_url: 'https://docs.example', url: 'https://old.example', include_tools: [find], exclude_tools: [drop]}
+  lines: {tcp: 'localhost:1', command: lines}
+---
+";
+    let warnings = [
+        "f:4:15: warning: display_name is not honoured: it only changes how a terminal shows the agent",
+        "f:6:49: warning: mcp_servers.url is not honoured: http_url is used",
+        "f:6:110: warning: mcp_servers.exclude_tools is not honoured",
+        "f:7:16: warning: mcp_servers.tcp is not honoured",
+    ];
+    let agent = accept(gemini::read, "a", text, &warnings);
+    let [docs, lines] = agent.setup.mcp_servers.as_slice() else { panic!("{:?}", agent.setup.mcp_servers) };
+    assert_eq!((&docs.tools, lines.name.as_str()), (&texts(&["find"]), "lines"));
+    let address = Transport::Http { url: "https://docs.example".into(), headers: [].into() };
+    assert_eq!(docs.transport, address);
+}
+
+#[test]
+fn no_server_and_nothing_of_one_is_left_out_without_a_word() {
+    let told = |server: &str| {
+        let text = format!("---\nname: a\ndescription: b\nmcp_servers:\n  s: {server}\n---\n");
+        read(gemini::read, "a", &text).1
+    };
+    let program = "is not honoured: a program gets no headers";
+    let address = "is not honoured: only a program gets it, and this is an address";
+    for (server, expected) in [
+        ("{command: []}", vec!["f:5:16: error: mcp_servers.command: there is no program in it".to_owned()]),
+        (
+            "{command: c, headers: {A: b}, bearer_token_env_var: T}",
+            vec![
+                format!("f:5:28: warning: mcp_servers.headers {program}"),
+                format!("f:5:58: warning: mcp_servers.bearer_token_env_var {program}"),
+            ],
+        ),
+        (
+            "{url: 'https://x', args: [a], env: {A: b}, env_vars: [C]}",
+            vec![
+                format!("f:5:31: warning: mcp_servers.args {address}"),
+                format!("f:5:41: warning: mcp_servers.env {address}"),
+                format!("f:5:59: warning: mcp_servers.env_vars {address}"),
+            ],
+        ),
+        (
+            "{url: 'ftp://x'}",
+            vec![
+                "f:5:12: error: mcp_servers.url: \"ftp://x\" is no address of a server (hint: it begins with https:// or \
+                 http://)"
+                    .to_owned(),
+            ],
+        ),
+        ("{url: '${ADDRESS}/mcp'}", vec![]),
+    ] {
+        assert_eq!(told(server), expected, "{server}");
+    }
+}
+
 #[test]
 fn a_description_of_the_wrong_type_is_reported_once() {
     let (agent, found) = read(claude::read, "a", "---\nname: a\ndescription: 42\n---\nx\n");
