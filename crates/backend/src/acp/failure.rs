@@ -9,6 +9,9 @@ use crate::kept::message;
 /// The protocol's number for a user who has to log in first.
 const AUTH_REQUIRED: i64 = -32_000;
 
+/// How words end behind which the number of a status stands.
+const BEFORE_STATUS: [&str; 5] = ["error", "status", "code", "http", "failed"];
+
 /// Returns what an error in answer to a request means.
 pub(super) fn of_error(name: &str, error: &Value, login: &str) -> Failure {
     let text = words(error);
@@ -31,11 +34,26 @@ pub(super) fn of_message(text: &str) -> Failure {
 
 /// Returns what the words of an error mean: by the status that they name, or as they are.
 fn of_text(text: &str) -> Option<ModelError> {
-    let numbers = text.split(|character: char| !character.is_ascii_alphanumeric());
-    let status = numbers.filter_map(|word| word.parse().ok()).find(|status| (400..600).contains(status));
     let lower = text.to_lowercase();
     let known = || ERRORS.iter().find(|(words, _)| lower.contains(words)).map(|(_, error)| *error);
-    status.map(ModelError::of_status).or_else(known)
+    status_in(&lower).map(ModelError::of_status).or_else(known)
+}
+
+/// Returns the status that a text in lower case names. Lines of a program and lengths have numbers too: a status begins
+/// the text, or stands behind a word for it.
+fn status_in(text: &str) -> Option<u64> {
+    let words = text.split(|letter: char| !letter.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let mut before = None;
+    for word in words {
+        let is_status =
+            before.is_none_or(|before: &str| BEFORE_STATUS.iter().any(|end| before.ends_with(end)));
+        let status = word.parse().ok().filter(|status| is_status && (400..600).contains(status));
+        if status.is_some() {
+            return status;
+        }
+        before = Some(word);
+    }
+    None
 }
 
 /// Returns all that an error says.

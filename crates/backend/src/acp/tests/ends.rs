@@ -138,6 +138,15 @@ fn errors_in_answer_to_the_prompt_have_a_meaning() {
         ),
         (json!({"code": -32000, "message": "Authentication required"}), Some(ModelError::Denied)),
         (json!({"code": -32603, "message": "out of nuts"}), None),
+        (
+            json!({"code": -32603, "message": "Request failed with status code 503"}),
+            Some(ModelError::Overloaded),
+        ),
+        (
+            json!({"code": -32603, "message": "Codex process has exited with code 1", "data": "at run (job.js:561:25)"}),
+            None,
+        ),
+        (json!({"code": -32603, "message": "the line has 429 letters"}), None),
     ];
     for (error, expected) in cases {
         let mut talk = Talk::begun(&spec("acp-kimi"));
