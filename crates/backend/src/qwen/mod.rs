@@ -1,5 +1,5 @@
-//! Qwen Code, driven by a stream of JSON in both directions, so that what it asks for is decided here. With a schema for
-//! the answer it takes no such stream, and what it may do is told by options only.
+//! Qwen Code, driven by a stream of JSON in both directions, so that what it asks for is decided here. Its own option for the
+//! shape of an answer is not used: with that it takes no such stream, and at `safe-edit` it would edit anywhere.
 
 mod reader;
 mod rules;
@@ -23,10 +23,10 @@ use crate::plain_words::plain_words;
 use crate::program::Program;
 use crate::project_settings::{self, Keys, ProjectSettings};
 use crate::user::{self, User};
+use crate::worded_schema;
 
 const KIND: &str = "qwen";
 const MCP_FILE: &str = "mcp.json";
-const SCHEMA_FILE: &str = "schema.json";
 const SYSTEM_FILE: &str = "system.md";
 /// The argument that leaves the directory's own instructions out.
 pub(crate) const WITHOUT_CONTEXT: &str = "--bare";
@@ -219,37 +219,19 @@ impl Backend for Qwen {
         if let Some(reason) = capabilities.wrong_prompt(&spec.system_prompt, setup.prompt_mode) {
             return Err(wrong(reason));
         }
-        let asks = setup.output_schema.is_none();
         let servers = servers(spec, place);
         let mut files = vec![mcp_config::written(MCP_FILE, &json!({ "mcpServers": servers }), spec)];
         let mut argv = found.argv.clone();
         let mut option = |flag: &str, value: &str| argv.push(format!("{flag}={value}"));
         option("--output-format", "stream-json");
         option("--mcp-config", &place.file(&files[0].name));
-        for rule in rules::excluded(&setup.permission, setup.tools.as_deref(), asks) {
+        for rule in rules::excluded(&setup.permission, setup.tools.as_deref()) {
             option("--exclude-tools", &rule);
         }
-        let mut allowed = Vec::new();
+        option("--input-format", "stream-json");
+        option("--approval-mode", "default");
         if spec.delegates != Delegates::Nobody {
-            allowed.push(format!("mcp__{OWN_SERVER}"));
-        }
-        match &setup.output_schema {
-            None => {
-                option("--input-format", "stream-json");
-                option("--approval-mode", "default");
-            }
-            Some(schema) => {
-                files.push(WorkFile::plain(SCHEMA_FILE, schema.to_string()));
-                option("--json-schema", &format!("@{}", place.file(SCHEMA_FILE)));
-                option("--approval-mode", rules::mode(&setup.permission));
-                for rule in rules::never_asked(&setup.permission) {
-                    option("--exclude-tools", &rule);
-                }
-                allowed.extend(rules::allowed(&setup.permission));
-            }
-        }
-        for rule in &allowed {
-            option("--allowed-tools", rule);
+            option("--allowed-tools", &format!("mcp__{OWN_SERVER}"));
         }
         let mut set = vec![("QWEN_CODE_SUPPRESS_YOLO_WARNING".to_owned(), Setting::Plain("1".to_owned()))];
         if spec.delegates != Delegates::Nobody {
@@ -268,8 +250,7 @@ impl Backend for Qwen {
         argv.extend(mcp_config::only_these(spec));
         argv.extend(options(spec));
         argv.extend(permitted_args(&setup.extra_args, EXTRA_ARGS).map_err(wrong)?);
-        let feed =
-            if asks { Feed::Open(opening(spec).map_err(wrong)?) } else { whole(spec).map_err(wrong)? };
+        let feed = Feed::Open(opening(spec).map_err(wrong)?);
         let used_before = if spec.session.is_some() { place.session_used } else { Some(Usage::default()) };
         Ok(Drive::Process(ProcessDrive {
             argv,
@@ -278,14 +259,17 @@ impl Backend for Qwen {
             set,
             feed,
             files,
-            reader: Box::new(reader::Stream::new(reader::Counted::after(used_before), !asks)),
+            reader: Box::new(reader::Stream::new(
+                reader::Counted::after(used_before),
+                setup.output_schema.is_some(),
+            )),
         }))
     }
 }
 
 /// Returns the arguments by which a process that speaks ACP has no tools but those of the agent's list.
 pub(crate) fn without_tools(spec: &RunSpec) -> Vec<String> {
-    let excluded = rules::excluded(&Permission::default(), spec.setup.tools.as_deref(), false);
+    let excluded = rules::excluded(&Permission::default(), spec.setup.tools.as_deref());
     excluded.into_iter().map(|tool| format!("--exclude-tools={tool}")).collect()
 }
 
@@ -374,17 +358,9 @@ fn opening(spec: &RunSpec) -> Result<Vec<u8>, String> {
         request["effort"] = json!(effort);
     }
     let hello = json!({"type": "control_request", "request_id": "volery-initialize", "request": request});
-    let message = json!({"role": "user", "content": plain_words(&spec.prompt)});
+    let message = json!({"role": "user", "content": plain_words(&worded_schema::prompt(spec))});
     let user = json!({"type": "user", "session_id": "", "message": message, "parent_tool_use_id": null});
     Ok(format!("{hello}\n{user}\n").into_bytes())
-}
-
-/// Returns the prompt alone, for a run that is not asked about.
-fn whole(spec: &RunSpec) -> Result<Feed, String> {
-    match spec.setup.effort {
-        Some(_) => Err("effort and output_schema cannot be had together".to_owned()),
-        None => Ok(Feed::Whole(plain_words(&spec.prompt).into_bytes())),
-    }
 }
 
 #[cfg(test)]

@@ -15,10 +15,9 @@ pub(super) fn unenforceable(permission: &Permission) -> Vec<String> {
     untold.chain(unasked.map(|rule| format!("the rule ask {rule}"))).collect()
 }
 
-/// Returns what is refused without asking, since it lets some uses pass without a question. Where a run can be asked
-/// about and may execute something, editing is left to the question: what is refused here, Qwen Code refuses to every
-/// command that writes.
-pub(super) fn excluded(permission: &Permission, tools: Option<&[String]>, asks: bool) -> Vec<String> {
+/// Returns what is refused without asking, since it lets some uses pass without a question. Where a run may execute
+/// something, editing is left to the question: what is refused here, Qwen Code refuses to every command that writes.
+pub(super) fn excluded(permission: &Permission, tools: Option<&[String]>) -> Vec<String> {
     let mut all = vec![ASKING_TOOL.to_owned()];
     all.extend(permission.deny.iter().flat_map(spellings));
     let speaks = |kind: ToolKind<'_>| {
@@ -26,7 +25,7 @@ pub(super) fn excluded(permission: &Permission, tools: Option<&[String]>, asks: 
         permission.allow.iter().chain(&permission.ask).any(of)
     };
     let beyond: &[ToolKind<'_>] = match permission.level {
-        Some(Level::ReadOnly) if asks && speaks(ToolKind::Shell) => &[],
+        Some(Level::ReadOnly) if speaks(ToolKind::Shell) => &[],
         Some(Level::ReadOnly) => &[ToolKind::Shell, ToolKind::Edit],
         Some(Level::SafeEdit) => &[ToolKind::Shell],
         Some(Level::Yolo) | None => &[],
@@ -43,26 +42,6 @@ pub(super) fn excluded(permission: &Permission, tools: Option<&[String]>, asks: 
     all.sort_unstable();
     all.dedup();
     all
-}
-
-/// Returns what somebody would have to be asked about, for a run that cannot be asked about: it is refused.
-pub(super) fn never_asked(permission: &Permission) -> Vec<String> {
-    permission.ask.iter().flat_map(spellings).collect()
-}
-
-/// Returns what may pass without a question, for a run that cannot be asked about.
-pub(super) fn allowed(permission: &Permission) -> Vec<String> {
-    let told = permission.allow.iter().filter(|rule| !rule.spelling().contains(','));
-    told.flat_map(spellings).collect()
-}
-
-/// Returns the mode that comes nearest to a level, for a run that cannot be asked about.
-pub(super) fn mode(permission: &Permission) -> &'static str {
-    match permission.level {
-        Some(Level::ReadOnly) => "default",
-        Some(Level::SafeEdit) | None => "auto-edit",
-        Some(Level::Yolo) => "yolo",
-    }
 }
 
 /// A name of the program's own stands for that tool alone, any other word for all that do the same; so does `edit`,

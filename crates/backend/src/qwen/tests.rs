@@ -251,18 +251,16 @@ fn what_it_would_let_pass_without_asking_is_refused_by_option() {
     assert!(!writer.argv.contains(&"--exclude-tools=write_file".to_owned()), "{:?}", writer.argv);
 }
 
+/// With the program's own option for a schema nobody is asked, and it edits anywhere.
 #[test]
-fn a_run_with_a_schema_takes_no_questions_and_is_told_everything_before() {
-    let drive = prepared(|spec| {
-        spec.setup.output_schema = Some(json!({"type": "object"}));
-        spec.setup.permission.allow = vec!["Bash(git log:*)".parse().unwrap()];
-        spec.setup.permission.ask = vec!["WebFetch".parse().unwrap()];
-    })
-    .unwrap();
-    has(&drive, &["--json-schema=@/w/schema.json", "--approval-mode=auto-edit"]);
-    has(&drive, &["--allowed-tools=run_shell_command(git log:*)", "--exclude-tools=web_fetch"]);
-    assert!(!drive.argv.contains(&"--input-format=stream-json".to_owned()), "{:?}", drive.argv);
-    assert_eq!(drive.feed, Feed::Whole(b"do it".to_vec()));
+fn a_run_with_a_schema_is_asked_about_as_any_other() {
+    let drive = prepared(|spec| spec.setup.output_schema = Some(json!({"type": "object"}))).unwrap();
+    has(&drive, &["--input-format=stream-json", "--approval-mode=default"]);
+    assert!(!drive.argv.iter().any(|word| word.contains("schema")), "{:?}", drive.argv);
+    let Feed::Open(opening) = &drive.feed else { panic!("{:?}", drive.feed) };
+    let words: Value = serde_json::from_slice(opening.split(|byte| *byte == b'\n').nth(1).unwrap()).unwrap();
+    let prompt = words["message"]["content"].to_string();
+    assert!(prompt.contains("do it") && prompt.contains("{\\\"type\\\":\\\"object\\\"}"), "{prompt}");
 }
 
 #[test]
@@ -313,7 +311,7 @@ fn what_cannot_be_had_is_refused_or_named() {
 fn with_a_level_nothing_plans_runs_or_makes_work_trees_unasked() {
     let excluded = |level, allow: &[&str]| {
         let allow = allow.iter().map(|rule| rule.parse().unwrap()).collect();
-        rules::excluded(&Permission { level, allow, ..Permission::default() }, None, true)
+        rules::excluded(&Permission { level, allow, ..Permission::default() }, None)
     };
     for level in [Level::ReadOnly, Level::SafeEdit] {
         let tools = excluded(Some(level), &["cron_create"]);
