@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use domain::run::{ModelError, RunSpec};
+use domain::run::{Failure, ModelError, RunSpec};
 use serde_json::json;
 
 use super::beside::{Beside, NOTHING, Way};
@@ -42,6 +42,9 @@ pub(super) enum ServersBy {
 /// Looks for programs in folders of a project.
 pub(super) type OfProject = fn(&[&Path]) -> Vec<ProjectProgram>;
 
+/// Returns why the last turn of a session failed, by the run's work folder and the session.
+pub(super) type ToldAtHome = fn(&Path, &str) -> Option<Failure>;
+
 /// Changes a prepared process such that none but the servers of the run are started.
 pub(super) type WithoutOthers = fn(&RunSpec, &mut ProcessDrive, &Place<'_>, &User<'_>) -> Result<(), String>;
 
@@ -54,8 +57,10 @@ pub(super) struct Habits {
     pub(super) prices: PriceList,
     /// How a message begins and ends that stands for an error, since the turn ends as any other.
     pub(super) error_marks: &'static [(&'static str, &'static str)],
-    /// What it means if a turn ends without a word, a tool or a token.
+    /// What it means if a turn ends without a word, and nothing shows that its model did so.
     pub(super) silence: Option<ModelError>,
+    /// Looks into the home of the run's own for why the last turn of a session failed, where the turn ends as any other.
+    pub(super) told_at_home: Option<ToldAtHome>,
     /// What it says between the pieces of an answer and is none.
     pub(super) asides: &'static [&'static str],
     /// What it says in place of an answer when a tool is denied: it gives up then.
@@ -140,6 +145,7 @@ pub(super) const STRANGER: Habits = Habits {
     prices: PriceList::Unlisted,
     error_marks: &[],
     silence: None,
+    told_at_home: None,
     asides: &[],
     denial: None,
     servers: Servers::Unknown,
@@ -347,6 +353,10 @@ pub static KNOWN: [Known; 9] = [
             // Of all errors it is silent only about credits that are used up.
             silence: Some(ModelError::RateLimit),
             beside: Beside {
+                // What it hands work to asks nobody.
+                held: Some(Way::Variables(|_| {
+                    vec![(crate::goose::EXTENSIONS, crate::goose::extensions_without_delegation())]
+                })),
                 no_context: Some(Way::Variables(|_| {
                     let (name, value) = crate::goose::WITHOUT_CONTEXT;
                     vec![(name, value.to_owned())]
@@ -381,6 +391,7 @@ pub static KNOWN: [Known; 9] = [
             asks: Asks::ChangesBeyondGit,
             counts: Counts::Nothing,
             silence: Some(ModelError::Other),
+            told_at_home: Some(crate::kimi::home::failed_turn),
             forks: true,
             ..KNOWN_WELL
         },

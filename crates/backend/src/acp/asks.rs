@@ -9,7 +9,6 @@ use serde_json::Value;
 use super::calls::{Calls, is_too_much};
 use super::message::permission;
 use crate::contract::{Ask, Decision, Report};
-use crate::mcp_config::OWN_SERVER;
 
 /// How many requests are remembered.
 const OPEN_MAX: usize = 256;
@@ -26,12 +25,21 @@ struct Open {
 }
 
 /// What is allowed without a look at the rules.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Free {
     /// Everything: what is allowed once may be allowed for good.
     pub(super) everything: bool,
-    /// The tools of our own server: that the agent may delegate is its permission.
-    pub(super) own_server: bool,
+    /// The tools of these servers: our own, since that the agent may delegate is its permission, and those that its file
+    /// gives to it without a word about how far.
+    pub(super) servers: Vec<String>,
+}
+
+impl Free {
+    fn has(&self, tool: &str) -> bool {
+        let of =
+            |server: &String| tool.strip_prefix("mcp__")?.strip_prefix(server.as_str())?.strip_prefix("__");
+        self.servers.iter().any(|server| of(server).is_some())
+    }
 }
 
 /// The requests that wait for a decision.
@@ -60,15 +68,21 @@ impl Requests {
         let deny =
             option(PermissionOptionKind::RejectOnce).or_else(|| option(PermissionOptionKind::RejectAlways));
         let (mut reports, parts) = calls.wanted(request.tool_call);
-        if parts.is_empty() || is_too_much(&parts) || self.open.len() >= OPEN_MAX {
-            let told = "denied: more than people can be asked about at once".to_owned();
-            reports.extend([Report::Warned(told), Report::Write(permission(id, deny.as_deref()))]);
+        // Codex' adapter says beside the request whether a server's tool is meant, and before it which.
+        let of_server = params["_meta"]["is_mcp_tool_approval"] == true;
+        let is_unknown = of_server && !parts.iter().all(|(tool, _)| tool.starts_with("mcp__"));
+        if parts.is_empty() || is_unknown || is_too_much(&parts) || self.open.len() >= OPEN_MAX {
+            let told = match parts.is_empty() || is_unknown {
+                true => "denied: which tool is meant is not told",
+                false => "denied: more than people can be asked about at once",
+            };
+            self.denied = true;
+            reports.extend([Report::Warned(told.to_owned()), Report::Write(permission(id, deny.as_deref()))]);
             return reports;
         }
         let key = id.to_string();
         let open = Open { id: id.clone(), allow: once.or(always), deny, left: parts.len() };
-        let own = format!("mcp__{OWN_SERVER}__");
-        if self.free.own_server && parts.iter().all(|(tool, _)| tool.starts_with(&own)) {
+        if parts.iter().all(|(tool, _)| self.free.has(tool)) {
             reports.push(Report::Write(permission(id, open.allow.as_deref())));
             return reports;
         }

@@ -5,11 +5,14 @@ use domain::run::RunSpec;
 use domain::setup::Context;
 use serde_json::{Value, json};
 
+use super::is_free;
 use crate::contract::{Place, ProcessDrive, Setting, WorkFile};
 
 /// How an agent is told what; nothing where it cannot be.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Beside {
+    /// To do without what would not keep to rules or a level: told unless everything is allowed.
+    pub(super) held: Option<Way>,
     /// To leave the directory's own instructions out.
     pub(super) no_context: Option<Way>,
     /// Which of its own tools there are.
@@ -36,13 +39,15 @@ pub(super) enum Way {
     Adapted,
 }
 
-pub(super) const NOTHING: Beside = Beside { no_context: None, tools: None, max_turns: None, effort: None };
+pub(super) const NOTHING: Beside =
+    Beside { held: None, no_context: None, tools: None, max_turns: None, effort: None };
 
 impl Beside {
     /// Returns the ways by which this run's wishes are told.
     fn of(self, spec: &RunSpec) -> impl Iterator<Item = Way> {
         let setup = &spec.setup;
         let wished = [
+            self.held.filter(|_| !is_free(&setup.permission)),
             self.no_context.filter(|_| setup.context == Context::None),
             self.tools.filter(|_| setup.tools.is_some()),
             self.max_turns.filter(|_| setup.max_turns.is_some()),

@@ -28,10 +28,17 @@ pub(super) struct Calls {
     known: BTreeMap<String, Call>,
     /// How many there were.
     begun: u64,
-    /// The MCP servers of the session, by which their tools are recognised.
-    servers: Vec<String>,
+    servers: Servers,
     /// Some tool was used.
     pub(super) seen: bool,
+}
+
+/// The MCP servers of the session, by which their tools are recognised.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Servers {
+    pub(super) names: Vec<String>,
+    /// Rules hold some of their tools back, so that one of which nobody can tell whose it is may be meant.
+    pub(super) are_restricted: bool,
 }
 
 /// One use of a tool, as far as it is known.
@@ -52,7 +59,7 @@ struct Call {
 }
 
 impl Calls {
-    pub(super) fn new(servers: Vec<String>) -> Self {
+    pub(super) fn new(servers: Servers) -> Self {
         Self { known: BTreeMap::new(), begun: 0, servers, seen: false }
     }
 
@@ -91,7 +98,11 @@ impl Calls {
         let known = self.known.get(&id).filter(|call| !call.is_forgotten);
         let Some(call) = known.cloned() else { return (reports, Vec::new()) };
         reports.extend(self.tell(&id));
-        (reports, call.parts(&self.servers))
+        let servers = &self.servers;
+        if servers.are_restricted && call.is_nameless() && call.titled(&servers.names).is_none() {
+            return (reports, Vec::new());
+        }
+        (reports, call.parts(&servers.names))
     }
 
     /// Returns how much memory is taken by what is kept.
@@ -112,7 +123,7 @@ impl Calls {
     fn tell(&mut self, id: &str) -> Option<Report> {
         let call = self.known.get_mut(id).filter(|call| !call.told)?;
         call.told = true;
-        let name = call.tool(&self.servers);
+        let name = call.tool(&self.servers.names);
         let input = call.input.clone().unwrap_or_else(|| json!({ "title": call.title }));
         Some(Report::ToolCalled { id: id.to_owned(), name, input })
     }
@@ -122,7 +133,8 @@ impl Call {
     fn learn(&mut self, update: ToolCallUpdate) {
         let fields = update.fields;
         let ended = matches!(fields.status, Some(ToolCallStatus::Completed | ToolCallStatus::Failed));
-        let named = fields.name.or_else(|| update.meta.as_ref().and_then(tool_name));
+        let of_server = update.meta.as_ref().and_then(|meta| codex_tool(meta, fields.raw_input.as_ref()));
+        let named = of_server.or(fields.name).or_else(|| update.meta.as_ref().and_then(tool_name));
         self.name = named.or_else(|| self.name.take());
         self.kind = fields.kind.or(self.kind);
         if let Some(title) = fields.title.filter(|_| self.title.is_empty()) {
@@ -187,6 +199,7 @@ impl Call {
         let word = self.kind.and_then(word);
         let name =
             self.name.as_deref().map(|name| server_tool(name, servers).unwrap_or_else(|| name.to_owned()));
+        let name = name.or_else(|| self.titled(servers));
         match (name, word) {
             (Some(name), Some(word)) => match (Rules::named(&name), Rules::named(word)) {
                 // A tool that only looks is so by its own name or not at all.
@@ -198,6 +211,21 @@ impl Call {
             (None, Some(word)) => word.to_owned(),
             (None, None) => self.title.split_whitespace().next().unwrap_or("unknown").to_owned(),
         }
+    }
+
+    /// Tells whether neither a name nor a kind says which tool it is.
+    fn is_nameless(&self) -> bool {
+        self.name.is_none() && self.kind.and_then(word).is_none()
+    }
+
+    /// Returns the tool of a server that a use without a name is titled with, as Copilot does, unless the title may be the
+    /// model's own words.
+    fn titled(&self, servers: &[String]) -> Option<String> {
+        let is_described = self.input.as_ref().is_some_and(|input| input.get("description").is_some());
+        if !self.is_nameless() || is_described {
+            return None;
+        }
+        server_tool(&self.title, servers)
     }
 
     /// Returns what is asked for: once for each file that is changed, else once.
@@ -261,8 +289,19 @@ fn tool_name(meta: &serde_json::Map<String, Value>) -> Option<String> {
     direct.or_else(|| meta.values().find_map(|own| at(own).or_else(|| at(&own["toolCall"]))))
 }
 
+/// Returns the tool of a server as Codex' adapter tells it: what it gives the tool names both.
+fn codex_tool(meta: &serde_json::Map<String, Value>, input: Option<&Value>) -> Option<String> {
+    meta.get("is_mcp_tool_call").filter(|is| **is == json!(true))?;
+    let (server, tool) = (input?["server"].as_str()?, input?["tool"].as_str()?);
+    Some(format!("mcp__{server}__{tool}"))
+}
+
 /// Returns a server's tool as rules spell it, however the agent puts the two names together.
 fn server_tool(name: &str, servers: &[String]) -> Option<String> {
+    // A server that is called `run` does not make a tool of its own of `run_shell_command`.
+    if !matches!(Rules::named(name), Rules::Other(_) | Rules::Mcp { .. }) {
+        return None;
+    }
     servers.iter().find_map(|server| {
         let rest = [
             format!("mcp__{server}__"),

@@ -35,6 +35,7 @@ use crate::{combined_prompt, cumulative, worded_schema};
 use agents::{Asks, Counts, Habits, Modes, STRANGER, ServersBy};
 pub use agents::{KNOWN, Known};
 use asks::Free;
+use calls::Servers;
 use reader::Conversation;
 use session::Order;
 
@@ -102,6 +103,12 @@ impl Backend for Known {
 
     fn unenforceable(&self, permission: &Permission, _options: &Value) -> Vec<String> {
         unenforceable(permission, self.habits.asks)
+    }
+
+    fn ungranted(&self, permission: &Permission, _options: &Value) -> Vec<String> {
+        let is_held = self.habits.beside.held.is_some() && !is_free(permission);
+        let delegates = permission.allow.iter().filter(|rule| is_held && rule.kind() == ToolKind::Delegate);
+        delegates.map(|rule| format!("the rule allow {rule}")).collect()
     }
 
     fn is_followed(&self) -> bool {
@@ -234,11 +241,22 @@ fn conversation(spec: &RunSpec, place: &Place<'_>, habits: Habits) -> Conversati
         meta: habits.beside.session_meta(spec, habits.session_meta),
         structured: setup.output_schema.is_some(),
     };
+    let delegates = spec.delegates != Delegates::Nobody;
+    let own = delegates.then_some(OWN_SERVER).into_iter();
+    let meant = setup.mcp_servers.iter().map(|server| server.name.as_str());
+    let unasked = own.chain(meant.filter(|server| mcp_config::is_meant(permission, server)));
     let free = Free {
         everything: is_free(permission),
-        own_server: spec.delegates != Delegates::Nobody && !restricting(permission).any(speaks_of_own_server),
+        servers: unasked
+            .filter(|server| !restricting(permission).any(|rule| speaks_of_server(rule, server)))
+            .map(ToOwned::to_owned)
+            .collect(),
     };
-    Conversation::new(order, free, cumulative::used_before(spec, place), mcp_config::names(spec))
+    let are_restricted = restricting(permission).any(|rule| matches!(rule.kind(), ToolKind::Mcp { .. }));
+    let servers = Servers { names: mcp_config::names(spec), are_restricted };
+    let mut conversation = Conversation::new(order, free, cumulative::used_before(spec, place), servers);
+    conversation.look_for_failures_in(place.work);
+    conversation
 }
 
 /// Returns a prompt that is no command of the agent's, which many take a slash for.
@@ -269,9 +287,9 @@ fn speaks_of_edits(rule: &Rule) -> bool {
     matches!(rule.kind(), ToolKind::Edit | ToolKind::Everything)
 }
 
-fn speaks_of_own_server(rule: &Rule) -> bool {
+fn speaks_of_server(rule: &Rule, name: &str) -> bool {
     match rule.kind() {
-        ToolKind::Mcp { server, .. } => server == OWN_SERVER,
+        ToolKind::Mcp { server, .. } => server == name,
         kind => kind == ToolKind::Everything,
     }
 }

@@ -1,6 +1,7 @@
 //! Understands an agent that speaks ACP. Only the answer to the prompt ends a run, and only its reason says how.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::path::{Path, PathBuf};
 
 use agent_client_protocol_schema::v1::{
     AgentCapabilities, CloseSessionRequest, ContentBlock, ContentChunk, PromptRequest, SessionUpdate,
@@ -9,9 +10,9 @@ use agent_client_protocol_schema::v1::{
 use domain::run::{AgentEnd, Failure, LimitName, ModelError, Stream as Pipe, Usage};
 use serde_json::{Value, json};
 
-use super::agents::Servers;
+use super::agents::{Servers, ToldAtHome};
 use super::asks::{Free, Requests};
-use super::calls::Calls;
+use super::calls::{Calls, Servers as Known};
 use super::failure;
 use super::message::{CLOSE, INITIALIZE, NAMING, PROMPT, SESSION, SETTING, cancel, refusal, request};
 use super::session::{Offer, Order, Purpose, Setting};
@@ -55,6 +56,10 @@ pub(super) struct Conversation {
     message_id: Option<String>,
     /// The last message that has an end.
     answer: String,
+    /// A tool was used since something was said.
+    acted_last: bool,
+    /// The run's work folder.
+    work: PathBuf,
     /// The agent says beside its answer that the turn failed.
     broken: bool,
     /// The agent says in the place of an answer that its turns are used up.
@@ -65,7 +70,7 @@ pub(super) struct Conversation {
 }
 
 impl Conversation {
-    pub(super) fn new(order: Order, free: Free, used_before: Option<Usage>, servers: Vec<String>) -> Self {
+    pub(super) fn new(order: Order, free: Free, used_before: Option<Usage>, servers: Known) -> Self {
         Self {
             order,
             used_before,
@@ -85,11 +90,18 @@ impl Conversation {
             message: String::new(),
             message_id: None,
             answer: String::new(),
+            acted_last: false,
+            work: PathBuf::new(),
             broken: false,
             no_turns_left: false,
             failure: None,
             ended: None,
         }
+    }
+
+    /// Some agents tell only in a home of the run's own that a turn failed.
+    pub(super) fn look_for_failures_in(&mut self, work: &Path) {
+        self.work = work.to_owned();
     }
 
     /// The agent gets its servers in another way than with the session.
@@ -106,6 +118,7 @@ impl Conversation {
         match (message["method"].as_str(), message.get("id")) {
             (Some("session/request_permission"), Some(id)) => {
                 let mut reports = self.finish_message();
+                self.acted_last = true;
                 reports.extend(self.requests.take(id, &message["params"], &mut self.calls));
                 reports
             }
@@ -299,6 +312,7 @@ impl Conversation {
             SessionUpdate::AgentMessageChunk(chunk) => self.say(chunk),
             SessionUpdate::ToolCall(call) => {
                 let mut reports = self.finish_message();
+                self.acted_last = true;
                 reports.extend(self.calls.take(call.into()));
                 reports
             }
@@ -348,6 +362,7 @@ impl Conversation {
         }
         self.kept.say(&message);
         self.answer.clone_from(&message);
+        self.acted_last = false;
         vec![Report::Said(format!("{message}\n"))]
     }
 
@@ -422,16 +437,31 @@ impl Conversation {
         if self.broken || habits.error_marks.iter().any(is_error) {
             return AgentEnd::Failed(failure::of_message(answer));
         }
-        if self.requests.denied && (answer.is_empty() || habits.denial == Some(answer)) {
+        // What was said before a tool was used is no answer of an agent that was stopped there.
+        let is_silent = answer.is_empty() || self.acted_last;
+        if self.requests.denied && (is_silent || habits.denial == Some(answer)) {
             return self.gave_up();
         }
-        if !answer.is_empty() {
-            return AgentEnd::Done;
+        let told = |look: ToldAtHome| look(&self.work, self.session.as_deref()?);
+        if let Some(failure) = habits.told_at_home.and_then(told) {
+            return AgentEnd::Failed(failure);
         }
-        let reason = format!("{name} ended its turn without a word");
-        match habits.silence.filter(|_| !self.calls.seen && result["usage"].is_null()) {
-            Some(error) => AgentEnd::Failed(Failure::Model { error, message: reason }),
-            None => AgentEnd::Failed(Failure::Output { reason }),
+        let silence = habits.silence.filter(|_| is_silent);
+        match (silence, self.calls.seen) {
+            (Some(error), true) => {
+                let message = format!(
+                    "{name} ended its turn after a tool without a word, as it does when its model's service fails"
+                );
+                AgentEnd::Failed(Failure::Model { error, message })
+            }
+            (Some(error), false) if result["usage"].is_null() => {
+                let message = format!("{name} ended its turn without a word");
+                AgentEnd::Failed(Failure::Model { error, message })
+            }
+            (Some(_), false) | (None, _) if answer.is_empty() => {
+                AgentEnd::Failed(Failure::Output { reason: format!("{name} ended its turn without a word") })
+            }
+            (Some(_) | None, _) => AgentEnd::Done,
         }
     }
 

@@ -165,6 +165,16 @@ pub(crate) fn extensions_with_only(tools: &[String]) -> String {
     all.to_string()
 }
 
+/// Returns the extensions of a process that speaks ACP, without the one that hands work to agents of its own: those use their
+/// tools without asking anybody.
+pub(crate) fn extensions_without_delegation() -> String {
+    let mut all: Value = serde_json::from_str(versions::EXTENSIONS).unwrap_or_default();
+    if let Some(all) = all.as_object_mut() {
+        all.remove(versions::DELEGATION);
+    }
+    all.to_string()
+}
+
 /// Returns the digest of what goose brings back with a session.
 fn began_with(spec: &RunSpec, extensions: &Extensions) -> String {
     digest(&json!([extensions.entries, spec.system_prompt, spec.setup.output_schema]).to_string())

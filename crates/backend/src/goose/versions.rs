@@ -19,6 +19,9 @@ pub(crate) const EXTENSIONS: &str = r#"{"analyze":{"enabled":true,"type":"platfo
 "summon":{"enabled":true,"type":"platform","name":"summon"},
 "todo":{"enabled":true,"type":"platform","name":"todo"}}"#;
 
+/// The one of them by which a model hands work to other agents.
+pub(super) const DELEGATION: &str = "summon";
+
 /// How the program says that it does not know a session.
 pub(super) const UNKNOWN_SESSION: &str = "No session found";
 /// How a message begins that stands for an error, before the words of the error itself.

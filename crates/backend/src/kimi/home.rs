@@ -1,11 +1,16 @@
 //! A home of the run's own for Kimi Code, which has no other way to leave its user's MCP servers alone: links to all that
 //! the user has there, logins and sessions first, without what brings servers.
 
-use domain::run::RunSpec;
-use serde_json::json;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::path::Path;
+
+use domain::run::{Failure, ModelError, RunSpec};
+use serde_json::{Value, json};
 
 use crate::contract::{Place, ProcessDrive, SECRET_PREFIX, Setting, WorkFile};
+use crate::kept;
 use crate::mcp_config;
+use crate::plain_file;
 use crate::user::User;
 
 /// The variable that names the home, and where it is in the run's work folder: gone with the run's end, since the program
@@ -27,6 +32,41 @@ const LEFT_OUT: [&str; 8] = [
 ];
 /// What must outlive the run, whether it is there or not.
 const KEPT: [&str; 2] = ["blobs", "sessions"];
+
+/// How much of the end of a conversation's own record is looked at.
+const RECORD_BYTES: u64 = 256 << 10;
+/// How many folders of conversations are looked into.
+const FOLDERS_MAX: usize = 10_000;
+
+/// Returns why the last turn of a conversation failed, by the record that Kimi Code keeps of it: over ACP such a turn ends as
+/// any other.
+pub(crate) fn failed_turn(work: &Path, session: &str) -> Option<Failure> {
+    if session.contains(['/', '\0']) || session.starts_with('.') {
+        return None;
+    }
+    let sessions = work.join(format!("{SECRET_PREFIX}{FOLDER}")).join("sessions");
+    let folders = std::fs::read_dir(sessions).ok()?.filter_map(Result::ok).take(FOLDERS_MAX);
+    let records = folders.map(|folder| folder.path().join(session).join("agents/main/wire.jsonl"));
+    let mut record = records.filter_map(|path| plain_file::open(&path).ok()).next()?;
+    let length = record.metadata().ok()?.len();
+    record.seek(SeekFrom::Start(length.saturating_sub(RECORD_BYTES))).ok()?;
+    let mut end = Vec::new();
+    record.take(RECORD_BYTES).read_to_end(&mut end).ok()?;
+    let end = String::from_utf8_lossy(&end);
+    let values = end.lines().rev().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let last = values.into_iter().find(|value| value["type"] == "turn.ended")?;
+    (last["reason"] == "failed").then(|| failure(&last["error"]))
+}
+
+fn failure(error: &Value) -> Failure {
+    let status = error["details"]["statusCode"].as_u64().map(ModelError::of_status);
+    let unreachable = || (error["code"] == "provider.connection_error").then_some(ModelError::Unreachable);
+    let message = error["message"].as_str().unwrap_or("it does not say why");
+    Failure::Model {
+        error: status.or_else(unreachable).unwrap_or(ModelError::Other),
+        message: kept::message(message),
+    }
+}
 
 /// Gives the run its home, with the servers of its agent.
 pub(super) fn furnish_with_servers(

@@ -134,6 +134,18 @@ fn a_permission_is_a_list_of_tools() {
     assert!(!tools::allowed(&patterned, None).contains(&"Bash"));
 }
 
+/// An agent that another hands work to has all tools.
+#[test]
+fn who_is_held_back_hands_no_work_to_others() {
+    assert!(tools::allowed(&serde_json::from_str(r#"{"level": "yolo"}"#).unwrap(), None).contains(&"Agent"));
+    for rules in [r#"{"level": "yolo", "deny": ["Bash"]}"#, r#"{"level": "yolo", "ask": ["Bash(rm:*)"]}"#] {
+        assert!(!tools::allowed(&serde_json::from_str(rules).unwrap(), None).contains(&"Agent"), "{rules}");
+    }
+    let reader: Permission = serde_json::from_str(r#"{"level": "read-only", "allow": ["Task"]}"#).unwrap();
+    assert!(!tools::allowed(&reader, None).contains(&"Agent"));
+    assert_eq!(Kimi.ungranted(&reader, &json!(null)), ["the rule allow Task"]);
+}
+
 #[test]
 fn a_tool_that_the_agent_may_not_have_is_told_as_denied() {
     let line =

@@ -9,6 +9,10 @@ use crate::server_tools::{self, Of};
 /// Tells whether a kind of tool may be there: a rule that denies some of its uses takes all of it away.
 fn may(permission: &Permission, kind: ToolKind<'_>) -> bool {
     let speaks = |rule: &Rule| rule.kind() == kind || rule.kind() == ToolKind::Everything;
+    // An agent that it hands work to has all tools, whatever its own are.
+    if kind == ToolKind::Delegate && !is_free(permission) {
+        return false;
+    }
     if permission.deny.iter().chain(&permission.ask).any(speaks) {
         return false;
     }
@@ -20,6 +24,11 @@ fn may(permission: &Permission, kind: ToolKind<'_>) -> bool {
         (level, ToolKind::Edit) => level == Level::SafeEdit,
         (Level::SafeEdit | Level::ReadOnly, _) => false,
     }
+}
+
+/// Tells whether nothing is held back.
+fn is_free(permission: &Permission) -> bool {
+    permission.level == Some(Level::Yolo) && permission.deny.is_empty() && permission.ask.is_empty()
 }
 
 /// Returns the tools that the agent has.
@@ -43,7 +52,8 @@ pub(super) fn of_server(permission: &Permission, server: &McpServer) -> Vec<Stri
 
 /// Names what a permission allows and Kimi Code has no words for, so that it is not there.
 pub(super) fn ungranted(permission: &Permission) -> Vec<String> {
-    let missing = |rule: &&Rule| rule.pattern().is_some() && !may(permission, rule.kind());
+    let has_words = |rule: &Rule| rule.pattern().is_none() && rule.kind() != ToolKind::Delegate;
+    let missing = |rule: &&Rule| !has_words(rule) && !may(permission, rule.kind());
     permission.allow.iter().filter(missing).map(|rule| format!("the rule allow {rule}")).collect()
 }
 

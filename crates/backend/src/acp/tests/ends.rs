@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::{Talk, asks, ends, hello, says, spec, update};
 use crate::acp::KNOWN;
 use crate::contract::{Answer, Conclusion, Decision, Report};
+use crate::kimi::home::failed_turn;
 
 #[test]
 fn turns_that_are_used_up_are_told_in_an_error_or_in_a_message() {
@@ -58,12 +59,14 @@ fn an_agent_that_gives_up_at_a_denial_has_not_succeeded() {
         ("acp-copilot", vec![copilot, ends("end_turn")]),
         ("acp-codex", vec![ends("cancelled")]),
         ("acp-opencode", vec![ends("end_turn")]),
+        ("acp-qwen", vec![ends("end_turn")]),
     ] {
         let mut talk = Talk::of(&spec(kind));
         talk.hear(&hello(&json!({})));
         let mode = KNOWN.iter().find(|known| known.name == kind).and_then(|known| known.habits.modes);
         let mode = mode.map(|modes| modes.safe_edit);
         talk.hear(&json!({"jsonrpc": "2.0", "id": 2, "result": {"sessionId": "s-1", "modes": {"currentModeId": mode}}}));
+        talk.hear(&says("I will make the file now."));
         talk.hear(&asks(7, &json!({"toolCallId": "c", "kind": "execute"})));
         talk.decide("7#0", &Decision::Deny("no".to_owned()));
         for message in last {
@@ -122,6 +125,66 @@ fn errors_that_agents_hide_in_a_good_end_are_found() {
     let mut mute = Talk::begun(&spec("acp"));
     mute.hear(&ends("end_turn"));
     assert!(matches!(mute.end().end, AgentEnd::Failed(Failure::Output { .. })));
+}
+
+#[test]
+fn what_was_said_before_a_tool_is_no_answer_of_an_agent_that_is_silent_about_errors() {
+    let used = update(
+        &json!({"sessionUpdate": "tool_call", "toolCallId": "c", "title": "ls", "kind": "execute", "status": "completed",
+        "rawInput": {"command": "ls"}}),
+    );
+    let end = |kind: &str, mode: &str, last: &[Value]| {
+        let mut talk = Talk::of(&spec(kind));
+        talk.hear(&hello(&json!({})));
+        talk.hear(&json!({"jsonrpc": "2.0", "id": 2, "result": {"sessionId": "s-1", "modes": {"currentModeId": mode}}}));
+        talk.hear(&says("Let me look first."));
+        talk.hear(&used);
+        last.iter().for_each(|message| _ = talk.hear(message));
+        talk.hear(&ends("end_turn"));
+        talk.end().end
+    };
+    for (kind, mode, expected) in
+        [("acp-goose", "approve", ModelError::RateLimit), ("acp-kimi", "default", ModelError::Other)]
+    {
+        match end(kind, mode, &[]) {
+            AgentEnd::Failed(Failure::Model { error, .. }) => assert_eq!(error, expected, "{kind}"),
+            end => panic!("{kind}: {end:?}"),
+        }
+        assert_eq!(end(kind, mode, &[says("There is a heron.")]), AgentEnd::Done, "{kind}");
+    }
+    assert_eq!(end("acp-claude", "default", &[]), AgentEnd::Done, "it tells errors as such");
+}
+
+#[test]
+fn a_turn_that_failed_by_kimis_own_record_has_failed() {
+    let work = tempfile::tempdir().unwrap();
+    let folder = work.path().join("secret-kimi-home/sessions/wd_project_1/s-1/agents/main");
+    std::fs::create_dir_all(&folder).unwrap();
+    let failed = |error: &Value| json!({"type": "turn.ended", "reason": "failed", "error": error});
+    let completed = json!({"type": "turn.ended", "reason": "completed"});
+    for (records, expected) in [
+        (vec![completed.clone()], None),
+        (vec![failed(&json!({"details": {"statusCode": 429}})), completed.clone()], None),
+        (
+            vec![completed.clone(), failed(&json!({"details": {"statusCode": 429}}))],
+            Some(ModelError::RateLimit),
+        ),
+        (vec![failed(&json!({"code": "provider.connection_error"}))], Some(ModelError::Unreachable)),
+        (vec![failed(&json!({}))], Some(ModelError::Other)),
+    ] {
+        let text: String = records.iter().map(|record| format!("{record}\n")).collect();
+        std::fs::write(folder.join("wire.jsonl"), format!("{text}{{\"type\": \"prompt.completed\"}}\n"))
+            .unwrap();
+        let found = match failed_turn(work.path(), "s-1") {
+            Some(Failure::Model { error, .. }) => Some(error),
+            None => None,
+            Some(other) => panic!("{other:?}"),
+        };
+        assert_eq!(found, expected, "{text}");
+    }
+    for sly in ["..", "../s-1", "s-2", ""] {
+        assert_eq!(failed_turn(work.path(), sly), None, "{sly}");
+    }
 }
 
 #[test]

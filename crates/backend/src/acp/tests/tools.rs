@@ -1,12 +1,13 @@
 //! The uses of tools: what is told of them, asked about them, and kept.
 
 use domain::agent::Delegates;
+use domain::mcp_server::{McpServer, Transport};
 use domain::permission::{Level, Permission};
 use serde_json::{Value, json};
 
-use super::{Talk, asked, asks, hello, spec, update};
-use crate::acp::Acp;
-use crate::acp::calls::Calls;
+use super::{Talk, asked, asks, drive, hello, set, spec, update};
+use crate::acp::calls::{Calls, Servers};
+use crate::acp::{Acp, KNOWN};
 use crate::contract::{Ask, Backend, Decision, Report};
 
 #[test]
@@ -62,6 +63,90 @@ fn tools_are_named_by_what_is_stricter() {
     talk.hear(&asks(7, &json!({"toolCallId": "c", "name": "volery-run_agent", "kind": "other"})));
     let told = &talk.written.last().unwrap()["result"]["outcome"]["optionId"];
     assert_eq!(told, "yes", "whoever may delegate is not asked about it");
+}
+
+/// A conversation of an agent with the server `aviary` and these rules.
+fn with_server(kind: &str, level: Option<Level>, deny: &[&str]) -> Talk {
+    let mut spec = spec(kind);
+    spec.setup.permission.level = level;
+    spec.setup.permission.deny = deny.iter().map(|rule| rule.parse().unwrap()).collect();
+    let transport = Transport::Stdio { command: "s".to_owned(), args: Vec::new(), env: [].into() };
+    spec.setup.mcp_servers =
+        vec![McpServer { name: "aviary".to_owned(), transport, tools: None, timeout_ms: None }];
+    let mut talk = Talk::of(&spec);
+    talk.hear(&hello(&json!({})));
+    let modes = KNOWN.iter().find(|known| known.name == kind).and_then(|known| known.habits.modes);
+    let mode = modes.map(|modes| modes.safe_edit);
+    talk.hear(
+        &json!({"jsonrpc": "2.0", "id": 2, "result": {"sessionId": "s-1", "modes": {"currentModeId": mode}}}),
+    );
+    talk
+}
+
+#[test]
+fn a_servers_tool_is_recognised_however_it_is_told() {
+    let codex = json!({"sessionUpdate": "tool_call", "toolCallId": "c", "kind": "execute", "title": "mcp.aviary.count",
+        "rawInput": {"server": "aviary", "tool": "count", "arguments": {}}, "_meta": {"is_mcp_tool_call": true}});
+    let copilot = json!({"sessionUpdate": "tool_call", "toolCallId": "c", "kind": "other", "title": "aviary-count",
+        "rawInput": {}});
+    for (kind, begins) in [("acp-codex", codex), ("acp-copilot", copilot)] {
+        let mut talk = with_server(kind, Some(Level::SafeEdit), &[]);
+        talk.hear(&update(&begins));
+        let reports =
+            talk.hear(&asks(7, &json!({"toolCallId": "c", "kind": begins["kind"], "title": "count"})));
+        assert_eq!(asked(&reports)[0].tool, "mcp__aviary__count", "{kind}");
+        // Without a level, whoever gave it the server meant it to be used.
+        let mut talk = with_server(kind, None, &[]);
+        talk.hear(&update(&begins));
+        assert_eq!(asked(&talk.hear(&asks(7, &json!({"toolCallId": "c", "kind": begins["kind"]})))), []);
+        assert_eq!(talk.written.last().unwrap()["result"]["outcome"]["optionId"], "yes", "{kind}");
+        let mut talk = with_server(kind, None, &["mcp__aviary__drop"]);
+        talk.hear(&update(&begins));
+        assert_eq!(asked(&talk.hear(&asks(7, &json!({"toolCallId": "c"})))).len(), 1, "rules speak of it");
+    }
+}
+
+#[test]
+fn a_tool_that_may_be_a_restricted_one_of_a_server_is_denied() {
+    // Its title is what the model calls it.
+    let described = json!({"sessionUpdate": "tool_call", "toolCallId": "c", "kind": "other", "title": "aviary-count",
+        "rawInput": {"description": "aviary-count"}});
+    let mut talk = with_server("acp-copilot", Some(Level::Yolo), &["mcp__aviary__drop"]);
+    talk.hear(&update(&described));
+    assert_eq!(asked(&talk.hear(&asks(7, &json!({"toolCallId": "c", "kind": "other"})))), []);
+    assert_eq!(talk.written.last().unwrap()["result"]["outcome"]["optionId"], "no");
+    let mut talk = with_server("acp-copilot", Some(Level::SafeEdit), &[]);
+    talk.hear(&update(&described));
+    let reports = talk.hear(&asks(7, &json!({"toolCallId": "c", "kind": "other"})));
+    assert_eq!(asked(&reports)[0].tool, "aviary-count", "no tool of the server's");
+    // A command of the same name is none of a server.
+    let mut talk = with_server("acp-codex", Some(Level::SafeEdit), &[]);
+    let command = json!({"toolCallId": "c", "kind": "execute", "title": "mcp.aviary.count", "rawInput": {"command": "x"}});
+    assert_eq!(asked(&talk.hear(&asks(7, &command)))[0].tool, "execute");
+    let mut approval = asks(8, &json!({"toolCallId": "d", "kind": "execute"}));
+    approval["params"]["_meta"] = json!({"is_mcp_tool_approval": true});
+    assert_eq!(asked(&talk.hear(&approval)), [], "which one was not told");
+    assert_eq!(talk.written.last().unwrap()["result"]["outcome"]["optionId"], "no");
+}
+
+#[test]
+fn who_is_held_back_hands_no_work_to_agents_that_are_not() {
+    let extensions = |rules: &str| {
+        let mut spec = spec("acp-goose");
+        spec.setup.permission = serde_json::from_str(rules).unwrap();
+        set(&drive(&spec), "EXTENSIONS").to_owned()
+    };
+    assert!(extensions(r#"{"level": "yolo"}"#).contains("summon"));
+    for rules in
+        [r#"{"level": "yolo", "deny": ["Bash(rm:*)"]}"#, r#"{"level": "read-only", "allow": ["Task"]}"#, "{}"]
+    {
+        let told = extensions(rules);
+        assert!(told.contains("developer") && !told.contains("summon"), "{rules}: {told}");
+    }
+    let goose = KNOWN.iter().find(|known| known.name == "acp-goose").unwrap();
+    let permission: Permission =
+        serde_json::from_str(r#"{"level": "read-only", "allow": ["Task"]}"#).unwrap();
+    assert_eq!(goose.ungranted(&permission, &Value::Null), ["the rule allow Task"]);
 }
 
 #[test]
@@ -132,7 +217,7 @@ fn uses_of_tools_that_are_too_large_to_be_kept_are_denied_and_not_judged_by_half
 
 #[test]
 fn what_is_kept_of_the_uses_of_tools_is_bounded_in_bytes() {
-    let mut calls = Calls::new(Vec::new());
+    let mut calls = Calls::new(Servers::default());
     let long = "x".repeat(1 << 20);
     let zeros = vec![0; 100_000];
     for number in 0..40 {
