@@ -448,11 +448,30 @@ pub struct Ask {
     pub input: serde_json::Value,
 }
 
+/// The tool by which an agent of Claude Code asks people something.
+const ASKING_TOOL: &str = "AskUserQuestion";
+
+impl Ask {
+    /// Returns what the agent wants to be told in words, if it does not ask whether it may do something.
+    pub fn question(&self) -> Option<String> {
+        let questions = self.input.get("questions").filter(|_| self.tool == ASKING_TOOL)?.as_array()?;
+        let worded = questions.iter().filter_map(|question| {
+            let labels = question["options"].as_array().into_iter().flatten();
+            let labels: Vec<&str> = labels.filter_map(|option| option["label"].as_str()).collect();
+            Some(format!("{} ({})", question["question"].as_str()?, labels.join(", ")))
+        });
+        let worded: Vec<String> = worded.collect();
+        (!worded.is_empty()).then(|| worded.join("\n"))
+    }
+}
+
 /// What was decided about an ask.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Decision {
     /// With the input as it was asked for.
     Allow(serde_json::Value),
+    /// With the input as it was asked for, and what somebody said to its question.
+    Answer { input: serde_json::Value, text: String },
     /// With the reason, for the agent.
     Deny(String),
 }

@@ -22,6 +22,11 @@ pub(crate) trait Dialect {
         Vec::new()
     }
 
+    /// Tells whether the name is that of the model which answers, and not only what the program asks for.
+    fn is_model(&self, _name: &str) -> bool {
+        true
+    }
+
     /// Returns what of a text the model said itself, and not the program in its name.
     fn of_model<'a>(&self, message: &Value, text: &'a str) -> &'a str;
 
@@ -87,7 +92,8 @@ impl<D: Dialect> StreamJson<D> {
     fn begun(&self, event: &Value) -> Vec<Report> {
         let mut reports = Vec::new();
         reports.extend(event["session_id"].as_str().map(|session| Report::Session(session.to_owned())));
-        reports.extend(event["model"].as_str().map(|model| Report::Model(model.to_owned())));
+        let model = event["model"].as_str().filter(|model| self.dialect.is_model(model));
+        reports.extend(model.map(|model| Report::Model(model.to_owned())));
         reports.extend(self.dialect.begun(event));
         reports
     }
@@ -209,6 +215,9 @@ impl<D: Dialect> Events for StreamJson<D> {
         let answer = match decision {
             // Without the input it would be used as it was asked for.
             Decision::Allow(input) => json!({"behavior": "allow", "updatedInput": input}),
+            Decision::Answer { input, text } => {
+                json!({"behavior": "allow", "updatedInput": answered(input, text)})
+            }
             Decision::Deny(reason) => {
                 self.denied += 1;
                 json!({"behavior": "deny", "message": reason})
@@ -253,6 +262,20 @@ fn asked(event: &Value) -> Vec<Report> {
     }
     let refused = json!(format!("{} is not supported", text_of(&request["subtype"])));
     vec![response(&id, "error", "error", &refused)]
+}
+
+/// Returns what an agent asked with what it is told: a line for each question, or the whole for each.
+fn answered(input: &Value, text: &str) -> Value {
+    let questions = input["questions"].as_array().cloned().unwrap_or_default();
+    let lines: Vec<&str> = text.trim().lines().collect();
+    let each = questions.iter().enumerate().filter_map(|(at, question)| {
+        let said = if lines.len() == questions.len() { lines[at] } else { text.trim() };
+        Some((question["question"].as_str()?.to_owned(), json!(said)))
+    });
+    let answers: serde_json::Map<String, Value> = each.collect();
+    let mut input = input.clone();
+    input["answers"] = Value::Object(answers);
+    input
 }
 
 fn response(id: &str, subtype: &str, key: &str, value: &Value) -> Report {

@@ -228,6 +228,14 @@ text_id!(
     |text| is_name(text, 64)
 );
 
+impl QuestionId {
+    /// Tells whether it is asked if an agent may do something: ids of such questions begin with `a`, and those of questions
+    /// that want words with another letter.
+    pub fn is_permission(&self) -> bool {
+        self.as_str().starts_with('a')
+    }
+}
+
 fn is_name(text: &str, max: usize) -> bool {
     is_word(text, max) && text.as_bytes()[0].is_ascii_alphanumeric()
 }

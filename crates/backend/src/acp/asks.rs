@@ -99,11 +99,11 @@ impl Requests {
         let key = ask.rsplit_once(PART).map_or(ask, |(key, _)| key);
         let Some(open) = self.open.get_mut(key) else { return Vec::new() };
         let option = match decision {
-            Decision::Allow(_) if open.left > 1 => {
+            Decision::Allow(_) | Decision::Answer { .. } if open.left > 1 => {
                 open.left -= 1;
                 return Vec::new();
             }
-            Decision::Allow(_) => open.allow.as_deref(),
+            Decision::Allow(_) | Decision::Answer { .. } => open.allow.as_deref(),
             Decision::Deny(_) => {
                 self.denied = true;
                 open.deny.as_deref()

@@ -96,11 +96,11 @@ impl Asks {
         let key = ask.rsplit_once(PART).map_or(ask, |(key, _)| key);
         let Some(open) = self.open.get_mut(key) else { return Vec::new() };
         let word = match decision {
-            Decision::Allow(_) if open.left > 1 => {
+            Decision::Allow(_) | Decision::Answer { .. } if open.left > 1 => {
                 open.left -= 1;
                 return Vec::new();
             }
-            Decision::Allow(_) => "accept",
+            Decision::Allow(_) | Decision::Answer { .. } => "accept",
             Decision::Deny(_) => "decline",
         };
         let told = answer(&open.id, &open.form.word(word));

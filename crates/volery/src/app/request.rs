@@ -215,7 +215,8 @@ pub struct Answer {
     pub run: String,
     /// Absent: the only open question.
     pub question: Option<String>,
-    pub allow: bool,
+    /// Absent: words alone, which answer a question and permit nothing.
+    pub allow: Option<bool>,
     pub text: Option<String>,
     pub by: String,
 }

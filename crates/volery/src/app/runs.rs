@@ -208,6 +208,10 @@ impl Engine {
             return Err(AppError::not_found(format!("the open question of this run is {question}")));
         }
         let Answer { allow, text, by, .. } = ask;
+        let Some(allow) = allow.or_else(|| (!question.is_permission()).then_some(true)) else {
+            let message = format!("the run {} asks whether it may do something", spec.id.short());
+            return Err(AppError::usage(message).hint("words alone do not decide that: approve or deny it"));
+        };
         let answer = InboxAnswer { allow, text: text.unwrap_or_default(), by, at: clock::now() };
         match inbox::post_answer(&dir, question, &answer).map_err(store_error)? {
             Posted::First => {}

@@ -138,7 +138,11 @@ impl Page<'_> {
             Some(WaitingView::Answer { question, text, until }) => {
                 self.fact("waits for", &format!("an answer to {question}: {}", one_line(text)));
                 self.fact("", &format!("until {}, then it is denied", moment(until)));
-                self.fact("", &format!("volery approve|deny {0}, or volery answer {0} TEXT", run.short_id));
+                let words = match question.starts_with('a') {
+                    true => String::new(),
+                    false => format!(", or volery answer {} TEXT", run.short_id),
+                };
+                self.fact("", &format!("volery approve|deny {}{words}", run.short_id));
             }
         }
     }

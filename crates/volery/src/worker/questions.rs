@@ -38,6 +38,7 @@ impl OpenQuestion {
         let id = match &asker {
             // The same call asks the same question after an interruption, and takes an answer given meanwhile.
             Asker::Call(call) => format!("q{call}"),
+            Asker::Agent(ask) if ask.question().is_some() => format!("w{number}"),
             Asker::Agent(_) => format!("a{number}"),
         };
         Self {

@@ -114,7 +114,10 @@ impl Desk {
         let Driven::Process { asks, question: None, .. } = &mut self.driven else { return Ok(()) };
         let Some(ask) = asks.pop_front() else { return Ok(()) };
         let input = ask.input.to_string();
-        let text = format!("may it use {}? {}", ask.tool, domain::size::head(&input, SHOWN_MAX));
+        let text = match ask.question() {
+            Some(question) => domain::size::head(&question, SHOWN_MAX).to_owned(),
+            None => format!("may it use {}? {}", ask.tool, domain::size::head(&input, SHOWN_MAX)),
+        };
         self.put_question(Asker::Agent(ask), text)
     }
 
@@ -160,6 +163,7 @@ impl Desk {
             }
             Asker::Agent(ask) => {
                 let decision = match allowed {
+                    true if ask.question().is_some() => Decision::Answer { input: ask.input.clone(), text },
                     true => Decision::Allow(ask.input.clone()),
                     false => Decision::Deny(text),
                 };

@@ -9,7 +9,8 @@ use crate::app::{Answer, Answered};
 
 /// Answer the question of a waiting run
 ///
-/// `volery show RUN` shows what it asks. The first answer counts.
+/// `volery show RUN` shows what it asks. The first answer counts. A run that asks
+/// whether it may do something is answered with `volery approve` or `volery deny`.
 ///
 /// Examples:
 ///   volery answer 3f9a "use the staging database"
@@ -31,7 +32,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<Exit, CommandError> {
     let text = prompt::read(args.text, "answer", out)?;
     let person = context.person();
-    let answer = Answer { run: args.run, question: args.question, allow: true, text: Some(text), by: person };
+    let answer = Answer { run: args.run, question: args.question, allow: None, text: Some(text), by: person };
     give(answer, "answered", context, out).await
 }
 

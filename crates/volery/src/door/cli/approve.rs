@@ -28,6 +28,6 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<Exit, CommandError> {
     let Args { run, question } = args;
-    let answer = Answer { run, question, allow: true, text: None, by: context.person() };
+    let answer = Answer { run, question, allow: Some(true), text: None, by: context.person() };
     answer::give(answer, "approved", context, out).await
 }

@@ -31,6 +31,6 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<Exit, CommandError> {
     let Args { run, question, reason } = args;
-    let answer = Answer { run, question, allow: false, text: reason, by: context.person() };
+    let answer = Answer { run, question, allow: Some(false), text: reason, by: context.person() };
     answer::give(answer, "denied", context, out).await
 }

@@ -124,7 +124,7 @@ impl Latest {
                     let (agent, short) = (&progress.agent, run.short());
                     questions.push(format!("{agent} {activity}"));
                     questions.push(format!(
-                        "from another terminal: volery approve {short}, or volery deny {short}"
+                        "from another terminal: volery approve {short}, volery deny {short}, or, where it asks for words, volery answer {short} TEXT"
                     ));
                     shown.insert(*run, activity);
                 }

@@ -93,7 +93,7 @@ pub(super) fn to_answer(call: &Call<'_>, run: RunId, question: String, result: &
     Answer {
         run: run.to_string(),
         question: Some(question),
-        allow: result.action == ElicitationAction::Accept,
+        allow: Some(result.action == ElicitationAction::Accept),
         text: text.filter(|text| !text.is_empty()).map(str::to_owned),
         by: call.client.by(),
     }

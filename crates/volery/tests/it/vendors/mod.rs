@@ -21,6 +21,7 @@ mod leftovers;
 mod loose_settings;
 mod own_words;
 mod place;
+mod questions;
 mod seat;
 mod set_up;
 mod stand_ins;

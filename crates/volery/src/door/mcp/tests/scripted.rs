@@ -264,7 +264,8 @@ impl Front for Scripted {
             let Some(WaitingView::Answer { question, .. }) = view.waiting else {
                 return Err(AppError::not_found("the run asks nothing"));
             };
-            self.note(format!("answer {} {:?} by {}", ask.allow, ask.text, ask.by));
+            let allow = ask.allow.map_or("words".to_owned(), |allow| allow.to_string());
+            self.note(format!("answer {allow} {:?} by {}", ask.text, ask.by));
             self.end(view.run_id, "succeeded", &ask.text.unwrap_or_else(|| "approved".into()));
             Ok(Answered { run_id: view.run_id, question })
         }

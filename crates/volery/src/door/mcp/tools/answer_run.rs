@@ -18,7 +18,8 @@ pub(super) struct Input {
     run_id: String,
     /// Which question, as get_run shows it. Left out: the only open one.
     question_id: Option<String>,
-    /// "approve" or "deny". May be left out when text answers the question.
+    /// "approve" or "deny". May be left out when text answers a question that wants words; whether a run may do something
+    /// is never decided by text alone.
     decision: Option<Decision>,
     /// The answer, or the reason of a denial.
     text: Option<String>,
@@ -50,8 +51,9 @@ impl NativeTool for AnswerRun {
 
     async fn call(call: &Call<'_>, input: Input) -> Result<Reply<Output>, AppError> {
         let allow = match (input.decision, &input.text) {
-            (Some(Decision::Approve), _) | (None, Some(_)) => true,
-            (Some(Decision::Deny), _) => false,
+            (Some(Decision::Approve), _) => Some(true),
+            (Some(Decision::Deny), _) => Some(false),
+            (None, Some(_)) => None,
             (None, None) => {
                 return Err(AppError::usage("give decision (\"approve\" or \"deny\"), text, or both"));
             }
