@@ -8,7 +8,7 @@ mod versions;
 use std::path::Path;
 
 use domain::permission::{Level, Permission, Rule, ToolKind};
-use domain::run::{CostBasis, RunSpec};
+use domain::run::RunSpec;
 use domain::setup::{Context, PromptMode, Setup};
 use serde_json::{Value, json};
 
@@ -242,14 +242,12 @@ impl Backend for Claude {
         let message = json!({"role": "user", "content": [{"type": "text", "text": prompt}]});
         let first = format!("{}\n", json!({"type": "user", "message": message}));
         let told = match spec.session {
-            Some(_) if versions::cost_is_cumulative(found.version.as_deref()) => place
-                .session_used
-                .and_then(|used| used.cost)
-                // What was computed is no part of what it has added up.
-                .filter(|cost| cost.basis == CostBasis::Reported)
-                .map_or(Told::Sum, |cost| Told::SumFrom(cost.microusd)),
-            Some(_) | None => Told::Own,
+            Some(_) if versions::cost_is_cumulative(found.version.as_deref()) => {
+                Told::after(place.session_used)
+            }
+            Some(_) | None => Told::anew(),
         };
+        let told = if self.service.is_some() { told.at_another_service() } else { told };
         Ok(Drive::Process(ProcessDrive {
             argv,
             env: Vec::new(),

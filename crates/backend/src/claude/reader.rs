@@ -1,6 +1,6 @@
 //! How Claude Code speaks its stream: what its figures are about, and what was wrong with the model.
 
-use domain::run::{AgentEnd, Cost, Failure, LimitName, ModelError, Usage};
+use domain::run::{AgentEnd, Cost, CostBasis, Failure, LimitName, ModelError, Usage};
 use serde_json::Value;
 
 use crate::contract::{Exit, Report};
@@ -15,15 +15,38 @@ const UNKNOWN_SESSION: &str = "No conversation found";
 /// The stream of one run.
 pub(super) type Stream = StreamJson<Told>;
 
-/// What the figures in the terminal event are about.
+/// What the figures in the terminal event are about. Those of all models, and the price, add up over a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Told {
-    /// This run.
-    Own,
-    /// The whole session, of which earlier runs had cost this much, in millionths of a dollar.
-    SumFrom(u64),
-    /// The whole session, and nobody knows what came before.
-    Sum,
+pub(super) struct Told {
+    /// What the session had used before, if that is known.
+    before: Option<Usage>,
+    /// The service is another vendor's, whose prices the program does not know.
+    is_other_service: bool,
+}
+
+/// What a new session has used.
+const NOTHING: Usage = Usage {
+    input_tokens: 0,
+    output_tokens: 0,
+    cache_read_tokens: 0,
+    cache_write_tokens: 0,
+    cost: Some(Cost { microusd: 0, basis: CostBasis::Reported }),
+};
+
+impl Told {
+    /// A session begins, or its figures begin anew.
+    pub(super) const fn anew() -> Self {
+        Self { before: Some(NOTHING), is_other_service: false }
+    }
+
+    /// A session goes on.
+    pub(super) const fn after(before: Option<Usage>) -> Self {
+        Self { before, is_other_service: false }
+    }
+
+    pub(super) const fn at_another_service(self) -> Self {
+        Self { is_other_service: true, ..self }
+    }
 }
 
 impl Dialect for Told {
@@ -38,6 +61,11 @@ impl Dialect for Told {
         let missing = states.filter(|(_, status)| !matches!(status.as_str(), "connected" | "pending"));
         let warn = |(name, status)| Report::Warned(format!("the MCP server {name} is not there: {status}"));
         missing.map(warn).collect()
+    }
+
+    /// Another vendor's service puts a model of its own in the place of one that it does not have.
+    fn is_model(&self, name: &str) -> bool {
+        !(self.is_other_service && name.starts_with("claude"))
     }
 
     fn of_model<'a>(&self, message: &Value, text: &'a str) -> &'a str {
@@ -77,25 +105,23 @@ impl Dialect for Told {
         let mut usage = tokens(&event["usage"]);
         let models: Vec<&Value> =
             event["modelUsage"].as_object().into_iter().flat_map(|all| all.values()).collect();
-        // A run that stopped at its budget reports nothing here, and everything by model.
-        if usage.input_tokens + usage.output_tokens == 0 && *self == Self::Own {
-            let inputs = ["inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens"];
-            let sum = |keys: &[&str]| models.iter().map(|model| count(model, keys)).sum();
-            usage.input_tokens = sum(&inputs);
-            usage.output_tokens = sum(&["outputTokens"]);
-            usage.cache_read_tokens = sum(&["cacheReadInputTokens"]);
-            usage.cache_write_tokens = sum(&["cacheCreationInputTokens"]);
+        let all = of_models(&models);
+        // Agents that it hands work to are counted by model only, and so is a run that stopped at its budget.
+        let own = self.before.and_then(|before| rest(all, before));
+        if let Some(own) = own.filter(|own| sum(*own) > sum(usage)) {
+            usage = own;
         }
-        let priced = models.iter().all(|model| model["costBasis"] != "unknown");
+        let priced = !self.is_other_service && models.iter().all(|model| model["costBasis"] != "unknown");
         let told = event["total_cost_usd"].as_f64().filter(|_| priced).and_then(Cost::reported);
-        usage.cost = told.and_then(|told| match *self {
-            Self::Own => Some(told),
-            Self::SumFrom(before) => Some(Cost { microusd: told.microusd.checked_sub(before)?, ..told }),
-            Self::Sum => None,
+        let before = self.before.and_then(|before| before.cost);
+        // What was computed is no part of what it has added up.
+        let before = before.filter(|cost| cost.basis == CostBasis::Reported);
+        usage.cost = told.zip(before).and_then(|(told, before)| {
+            Some(Cost { microusd: told.microusd.checked_sub(before.microusd)?, ..told })
         });
-        // A run that waits for agents in the background has several results, and each adds up all costs so far.
-        if let Some(told) = told {
-            *self = Self::SumFrom(told.microusd);
+        // A run that waits for agents in the background has several results, and each adds up all so far.
+        if !models.is_empty() {
+            self.before = Some(Usage { cost: told, ..all });
         }
         (usage != Usage::default()).then_some(Report::Used(usage)).into_iter().collect()
     }
@@ -121,6 +147,34 @@ impl Dialect for Told {
             false => kept::without_end(exit),
         })
     }
+}
+
+/// Returns the tokens of all models.
+fn of_models(models: &[&Value]) -> Usage {
+    let inputs = ["inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens"];
+    let sum = |keys: &[&str]| models.iter().map(|model| count(model, keys)).fold(0, u64::saturating_add);
+    Usage {
+        input_tokens: sum(&inputs),
+        output_tokens: sum(&["outputTokens"]),
+        cache_read_tokens: sum(&["cacheReadInputTokens"]),
+        cache_write_tokens: sum(&["cacheCreationInputTokens"]),
+        cost: None,
+    }
+}
+
+/// Returns the tokens that were not used before; nothing where the figures do not fit each other.
+fn rest(all: Usage, before: Usage) -> Option<Usage> {
+    Some(Usage {
+        input_tokens: all.input_tokens.checked_sub(before.input_tokens)?,
+        output_tokens: all.output_tokens.checked_sub(before.output_tokens)?,
+        cache_read_tokens: all.cache_read_tokens.checked_sub(before.cache_read_tokens)?,
+        cache_write_tokens: all.cache_write_tokens.checked_sub(before.cache_write_tokens)?,
+        cost: None,
+    })
+}
+
+fn sum(usage: Usage) -> u64 {
+    usage.input_tokens.saturating_add(usage.output_tokens)
 }
 
 fn count(of: &Value, keys: &[&str]) -> u64 {

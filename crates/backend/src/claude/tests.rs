@@ -12,7 +12,7 @@ use crate::program::Found;
 use crate::sample::{self, lines, read};
 
 fn reader(structured: bool, resumed: bool) -> Stream {
-    Stream::new(if resumed { Told::Sum } else { Told::Own }, structured)
+    Stream::new(if resumed { Told::after(None) } else { Told::anew() }, structured)
 }
 
 fn said(text: &str) -> Value {
@@ -51,10 +51,49 @@ fn the_cost_of_a_whole_session_is_not_told_as_that_of_a_run() {
     let (reports, _) = read(reader(false, true), &[result(&json!({}))], Exit::Code(0));
     let usage = Usage { input_tokens: 120, output_tokens: 10, cache_read_tokens: 20, ..Usage::default() };
     assert_eq!(reports, [Report::Used(usage), Report::CloseInput]);
-    let known = Stream::new(Told::SumFrom(400), false);
+    let before = Usage { cost: Some(Cost { microusd: 400, basis: CostBasis::Reported }), ..Usage::default() };
+    let known = Stream::new(Told::after(Some(before)), false);
     let (reports, _) = read(known, &[result(&json!({}))], Exit::Code(0));
     let cost = Some(Cost { microusd: 200, basis: CostBasis::Reported });
     assert_eq!(reports, [Report::Used(Usage { cost, ..usage }), Report::CloseInput]);
+}
+
+#[test]
+fn what_agents_used_that_work_was_handed_to_is_the_runs_too() {
+    let of_models = |input: u64, output: u64| {
+        json!({"a": {"costBasis": "list", "inputTokens": input, "cacheReadInputTokens": 20, "outputTokens": output},
+               "b": {"costBasis": "list", "inputTokens": 100, "outputTokens": 10}})
+    };
+    let whole = result(&json!({"modelUsage": of_models(200, 20), "total_cost_usd": 0.0018}));
+    let (reports, _) = read(reader(false, false), std::slice::from_ref(&whole), Exit::Code(0));
+    let cost = |microusd| Some(Cost { microusd, basis: CostBasis::Reported });
+    let used = Usage { input_tokens: 320, output_tokens: 30, cache_read_tokens: 20, ..Usage::default() };
+    assert_eq!(reports[0], Report::Used(Usage { cost: cost(1_800), ..used }));
+    // The session goes on, and its figures with it.
+    let before = Usage { cost: cost(1_800), ..used };
+    let more = result(&json!({"modelUsage": of_models(700, 70), "total_cost_usd": 0.005}));
+    let (reports, _) = read(Stream::new(Told::after(Some(before)), false), &[more], Exit::Code(0));
+    let own = Usage { input_tokens: 500, output_tokens: 50, cost: cost(3_200), ..Usage::default() };
+    assert_eq!(reports[0], Report::Used(own));
+    // Without what was before, only what it calls the run's own.
+    let (reports, _) = read(reader(false, true), &[whole], Exit::Code(0));
+    let told = Usage { input_tokens: 120, output_tokens: 10, cache_read_tokens: 20, ..Usage::default() };
+    assert_eq!(reports[0], Report::Used(told));
+}
+
+/// It sells no models of its own there.
+#[test]
+fn neither_price_nor_model_is_claude_codes_at_another_service() {
+    let begin =
+        |model: &str| json!({"type": "system", "subtype": "init", "session_id": "s-1", "model": model});
+    let read_at = |model: &str| {
+        let stream = Stream::new(Told::anew().at_another_service(), false);
+        read(stream, &[begin(model), result(&json!({}))], Exit::Code(0)).0
+    };
+    let named = |reports: &[Report]| reports.iter().any(|report| matches!(report, Report::Model(_)));
+    assert!(named(&read_at("glm-4.6")) && !named(&read_at("claude-opus-5-5")));
+    let used = Usage { input_tokens: 120, output_tokens: 10, cache_read_tokens: 20, ..Usage::default() };
+    assert!(read_at("glm-4.6").contains(&Report::Used(used)));
 }
 
 #[test]
