@@ -14,7 +14,7 @@ use super::agent_page::{fitted, needs_nothing_unset};
 use super::engine::Engine;
 use super::honour::{self, Obstacle, Wishes};
 use super::project_programs::ProjectPrograms;
-use super::{AgentList, AgentView, AppError, FoundAgent, FoundAgents, ListAgents};
+use super::{AgentList, AgentView, AppError, FoundAgent, FoundAgents, ListAgents, own_folders};
 use crate::env;
 use crate::registry::{self, Catalogue, Folder};
 
@@ -132,6 +132,10 @@ impl Engine {
         let problem = of_reader
             .or_else(|| self.backend_of(catalogue, agent).err().map(|error| in_a_list(&error)))
             .or_else(|| wrong.first().map(|wrong| wrong.error.to_string()))
+            .or_else(|| {
+                let own = own_folders::check(self.home.path(), &agent.setup, &backend, directory);
+                own.err().map(|error| error.to_string())
+            })
             .or_else(|| {
                 let others = self.alternatives(catalogue, agent);
                 let weighed = others.and_then(|(others, _)| programs.weigh(&backend, &others));

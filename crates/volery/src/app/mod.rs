@@ -17,6 +17,7 @@ mod lists;
 mod look;
 mod machine;
 mod new_agent;
+mod own_folders;
 mod owner;
 mod project_programs;
 mod relay;

@@ -23,8 +23,7 @@ use sha2::{Digest, Sha256};
 use super::conversation::{Conversation, Wanted};
 use super::engine::{Engine, store_error};
 use super::honour::{self, Wishes};
-use super::leashes;
-use super::{AppError, Attachment, Start, Started};
+use super::{AppError, Attachment, Start, Started, leashes, own_folders};
 use crate::clock;
 use crate::iac;
 use crate::keeper;
@@ -134,6 +133,7 @@ impl Engine {
             spec.containment = catalogue.config.containment.value;
         }
         check_honoured(&spec, agent.source.format)?;
+        own_folders::check(self.home.path(), &spec.setup, &spec.backend, &spec.directory)?;
         spec.warnings = honour::unhonoured(&Wishes::of_run(&spec, agent.source.format), &spec.backend);
         spec.warnings.extend(said_of_fallbacks);
         let programs = self.project_programs(&catalogue, &spec.directory);
