@@ -138,6 +138,11 @@ impl Desk {
             false => sessions::known(home, &id)?,
         };
         let before = if self.spec.fork { self.session_record() } else { None };
+        // A copy that the vendor made counts on from what it is a copy of.
+        let used = match self.attempt.session.is_some() {
+            true => before.as_ref().map_or(Some(NOTHING), |before| before.used),
+            false => Some(NOTHING),
+        };
         let begun = || -> Result<Session, StoreError> {
             Ok(Session {
                 session: id,
@@ -147,7 +152,7 @@ impl Desk {
                 directory: self.dir.read_spec()?.directory,
                 kept: Kept::AsNamed,
                 runs: before.map(|before| before.runs).unwrap_or_default(),
-                used: Some(NOTHING),
+                used,
                 used_at: clock::now(),
             })
         };
