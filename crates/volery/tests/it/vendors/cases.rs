@@ -74,8 +74,8 @@ fn is_replayed(run: &Value) -> bool {
 }
 
 pub(super) fn fork(vendor: &Vendor) {
-    let script = vec![Reply::say("I am one."), Reply::say("I am a copy."), Reply::say("I am two.")];
-    let Some(place) = Place::make(vendor, "fork", script) else { return };
+    let script = ["I am one.", "I am a copy.", "I am two.", "I am still a copy."].map(Reply::say);
+    let Some(place) = Place::make(vendor, "fork", script.to_vec()) else { return };
     place.agent(vendor, "timeout: 100s");
     let first = place.run("Remember the heron.", &[]);
     let session = first["session"].as_str().unwrap_or_else(|| panic!("no session: {first}"));
@@ -97,6 +97,13 @@ pub(super) fn fork(vendor: &Vendor) {
     assert!(!asked(&place).contains("In the copy"), "the copy is in the original");
     let replayed = is_replayed(&copy);
     assert_eq!(replayed, !vendor.copies_sessions(), "{copy}");
+    // What a copy is a copy of has been counted before.
+    let on = place.run("And now?", &["--session", copy["session"].as_str().unwrap()]);
+    assert_eq!(on["result"].as_str().unwrap_or_default().trim(), "I am still a copy.", "{on}");
+    assert!(tokens(&on) == tokens(&first) || tokens(&on) == none, "{first} {on}");
+    if on["usage"]["cost"]["basis"] == first["usage"]["cost"]["basis"] {
+        assert_eq!(on["usage"]["cost"], first["usage"]["cost"], "{on}");
+    }
     tell(vendor, "fork", &if replayed { Cell::Limited("by replay") } else { Cell::Works });
 }
 
@@ -137,9 +144,11 @@ pub(super) fn error(vendor: &Vendor) {
 pub(super) fn time_out(vendor: &Vendor) {
     let script = vec![Reply::stall("Half of this is said and the other half never comes.").always()];
     let Some(place) = Place::make(vendor, "time-out", script) else { return };
-    // Less than some programs wait for a stalled model themselves.
-    place.agent(vendor, "timeout: 8s\ngrace: 2s");
+    // Less than some programs wait for a stalled model themselves, and more than the slowest one needs to begin.
+    let time = if vendor.drives() == "opencode" { "40s" } else { "12s" };
+    place.agent(vendor, &format!("timeout: {time}\ngrace: 2s"));
     let run = place.run("Say it.", &[]);
+    assert!(!place.offline.server().asks().is_empty(), "the model was not asked in time: {run}");
     let cell = match run["status"].as_str() {
         Some("partial") => {
             assert_eq!(run["outcome"]["cause"]["limit"], json!("total"), "{run}");
@@ -174,7 +183,6 @@ pub(super) fn schema(vendor: &Vendor) {
     let value = json!({"birds": 3});
     let reply = match vendor.name {
         "claude" | "glm" => Reply::call("StructuredOutput", value.clone()),
-        "qwen" => Reply::call("structured_output", value.clone()),
         "goose" => Reply::call("recipe__final_output", value.clone()),
         _ => Reply::say_json(&value),
     };
@@ -183,7 +191,12 @@ pub(super) fn schema(vendor: &Vendor) {
     };
     let schema = "output_schema: {type: object, properties: {birds: {type: integer}}, required: [birds]}";
     place.agent(vendor, &format!("{schema}\ntimeout: 100s"));
-    let run = place.run("Count the birds.", &[]);
+    let run = place.run("Count them.", &[]);
+    let seen = place.offline.server().seen();
+    assert!(
+        seen.iter().any(|seen| seen.body.to_string().contains("birds")),
+        "the shape was not asked for: {run}"
+    );
     let warned = run["warnings"].to_string().contains("the form of the output is not honoured");
     if warned {
         return tell(vendor, "schema", &Cell::Cannot("no way to ask for a shape"));
