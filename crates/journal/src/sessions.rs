@@ -128,6 +128,12 @@ pub fn write(home: &Home, session: &Session) -> Result<(), StoreError> {
     write_file(home, &last_path(home, &session.agent, &session.directory), &session.session)
 }
 
+/// Writes down that no vendor has a conversation any more: it will be told again.
+pub fn write_lost(home: &Home, session: Session) -> Result<(), StoreError> {
+    let path = record_path(home, &session.session);
+    write_file(home, &path, &Session { kept: Kept::Nowhere, used: None, ..session })
+}
+
 /// Within what the id of a session means one thing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope<'a> {

@@ -80,11 +80,28 @@ impl Desk {
         let chosen = crate::app::chooses_sessions(&self.attempt.backend);
         let continued = self.spec.continued().cloned().filter(|_| !chosen);
         // One id for the whole conversation, whatever vendors call it since.
-        let session = continued.or_else(|| state.session.clone()).unwrap_or_else(|| native.clone());
+        let session = continued.or_else(|| state.session.clone());
+        let session = match session {
+            Some(session) => session,
+            None if !chosen && self.is_given_anew(&native)? => self.spec.own_session(),
+            None => native.clone(),
+        };
         let kept = if native == session { Kept::AsNamed } else { Kept::As(native.clone()) };
         let native = Some(native).filter(|native| *native != session);
         self.append(Event::SessionNamed { session, native })?;
         self.keep_session(kept)
+    }
+
+    /// Tells whether the vendor calls a new conversation as it called another one, and writes down that it has forgotten that
+    /// one: goose counts its sessions from one in each store.
+    fn is_given_anew(&self, native: &SessionId) -> Result<bool, StoreError> {
+        let home = self.dir.home();
+        let other = sessions::read(home, native)?.filter(|known| !known.runs.contains(&self.spec.id));
+        let Some(other) = other else { return Ok(false) };
+        if other.kept == Kept::AsNamed {
+            sessions::write_lost(home, other)?;
+        }
+        Ok(true)
     }
 
     /// Names the session of a backend that keeps none, where somebody wants it continued.

@@ -227,6 +227,35 @@ fn a_session_of_goose_goes_on_when_the_agent_has_other_instructions_now() {
     assert!(last_body(&place).contains("Count the herons."), "{second}");
 }
 
+/// It counts its sessions from one in each store.
+#[test]
+fn a_session_of_goose_is_not_taken_for_another_of_the_same_name() {
+    let script =
+        ["I am of the first.", "I am of the second.", "I am still of the first.", "And I of the second."];
+    let Some(place) = Place::make_for(&["acp-goose"], "renamed", script.map(Reply::say).to_vec()) else {
+        return;
+    };
+    for agent in ["first", "second"] {
+        place.agent_named(agent, "acp-goose", "timeout: 100s");
+    }
+    let ask = |agent: &str, prompt: &str, session: Option<&Value>| {
+        let session = session.map(|session| ["--session", session.as_str().unwrap()]);
+        let words = ["run", agent, prompt, "--json"].into_iter().chain(session.into_iter().flatten());
+        place.volery(&words.collect::<Vec<_>>()).json()
+    };
+    let first = ask("first", "Remember the heron.", None);
+    fs::remove_dir_all(place.stage.path("home/.local/share/goose")).unwrap();
+    let second = ask("second", "Remember the wren.", None);
+    assert!(first["session"].is_string() && first["session"] != second["session"], "{first} {second}");
+    let again = ask("first", "What was it?", Some(&first["session"]));
+    succeeded(&again, "I am still of the first.");
+    let body = last_body(&place);
+    assert!(body.contains("the heron") && !body.contains("the wren"), "{body}");
+    succeeded(&ask("second", "What was it?", Some(&second["session"])), "And I of the second.");
+    let body = last_body(&place);
+    assert!(body.contains("the wren") && !body.contains("the heron"), "{body}");
+}
+
 #[test]
 fn a_session_of_kimi_does_not_keep_what_the_agent_may_no_longer_do() {
     let Some(place) = Place::make_for(&["kimi"], "narrowed", Vec::new()) else { return };
