@@ -30,6 +30,9 @@ pub struct Capabilities {
     pub resume: bool,
     /// The agent can ask a person.
     pub ask: bool,
+    /// How long the program waits for an answer at most; nothing where it waits for ever.
+    #[serde(skip)]
+    pub answer_ms_max: Option<u64>,
     /// A process is started, so that containment and resource limits mean something.
     pub process: bool,
     /// The agent's system prompt can take the place of the program's own.

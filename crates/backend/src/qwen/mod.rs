@@ -173,6 +173,7 @@ impl Backend for Qwen {
             usage: true,
             prices: PriceList::ByModel,
             ask: true,
+            answer_ms_max: Some(versions::DECISION_TIMEOUT_MS - versions::DECISION_MARGIN_MS),
             tells_tools: true,
             process: true,
             replaces_prompt: true,

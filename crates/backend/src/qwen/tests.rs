@@ -251,6 +251,16 @@ fn what_it_would_let_pass_without_asking_is_refused_by_option() {
     assert!(!writer.argv.contains(&"--exclude-tools=write_file".to_owned()), "{:?}", writer.argv);
 }
 
+#[test]
+fn a_question_is_denied_before_the_program_gives_it_up_itself() {
+    let drive = prepared(|_| {}).unwrap();
+    let Feed::Open(opening) = &drive.feed else { panic!("{:?}", drive.feed) };
+    let hello: Value = serde_json::from_slice(opening.split(|byte| *byte == b'\n').next().unwrap()).unwrap();
+    let patience = hello["request"]["timeout"]["canUseTool"].as_u64().unwrap();
+    let most = Qwen.capabilities(&Value::Null).answer_ms_max.unwrap();
+    assert!(most < patience && most + 60_000 > patience, "{most} {patience}");
+}
+
 /// With the program's own option for a schema nobody is asked, and it edits anywhere.
 #[test]
 fn a_run_with_a_schema_is_asked_about_as_any_other() {

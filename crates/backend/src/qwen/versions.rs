@@ -43,6 +43,9 @@ pub(super) const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
 /// The longest time in which it waits for a decision.
 pub(super) const DECISION_TIMEOUT_MS: u64 = 600_000;
 
+/// How much earlier a question is denied, so that the program is told before it gives up by itself.
+pub(super) const DECISION_MARGIN_MS: u64 = 10_000;
+
 /// How the program says that it does not know a session.
 pub(super) const UNKNOWN_SESSION: &str = "No saved session found";
 /// How its own words begin when the service refused.

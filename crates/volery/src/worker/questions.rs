@@ -29,8 +29,9 @@ pub(super) struct OpenQuestion {
 }
 
 impl OpenQuestion {
-    pub(super) fn new(spec: &RunSpec, asker: Asker, number: usize) -> Self {
-        let wait_ms = spec.limits.answer_timeout_ms;
+    /// Makes a question that is open for so long at most, whatever the run's own limit is.
+    pub(super) fn new(spec: &RunSpec, asker: Asker, number: usize, wait_ms_max: Option<u64>) -> Self {
+        let wait_ms = spec.limits.answer_timeout_ms.min(wait_ms_max.unwrap_or(u64::MAX));
         let now = clock::now();
         let signed = i64::try_from(wait_ms).unwrap_or(i64::MAX);
         let until = Timestamp::from_millisecond(now.as_millisecond().saturating_add(signed))

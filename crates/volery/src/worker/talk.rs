@@ -124,7 +124,9 @@ impl Desk {
     /// Records a question and lets the clocks of the run stand still until it is answered.
     pub(super) fn put_question(&mut self, asker: Asker, text: String) -> Result<(), StoreError> {
         let number = self.log.state().questions.len();
-        let asked = OpenQuestion::new(&self.spec, asker, number);
+        let backend = &self.attempt.backend;
+        let can = backend::registry::by_kind(&backend.kind).map(|kind| kind.capabilities(&backend.options));
+        let asked = OpenQuestion::new(&self.spec, asker, number, can.and_then(|can| can.answer_ms_max));
         let event = Event::Asked { question: asked.id.clone(), text, until: asked.until };
         match &mut self.driven {
             Driven::Loop { question, .. } | Driven::Process { question, .. } => *question = Some(asked),
