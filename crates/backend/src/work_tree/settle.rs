@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use domain::run::{Branch, Worktree};
@@ -31,6 +31,8 @@ pub struct Settled {
     pub branch: Option<Branch>,
     /// Other branches, with commits of the run that this one has not.
     pub elsewhere: Vec<String>,
+    /// Branches that are checked out in work trees of their user's, and have commits of the run.
+    pub moved: Vec<String>,
 }
 
 /// Commits what is not committed yet, removes the work tree, and returns the branch with what was done, if anything
@@ -45,7 +47,7 @@ pub fn settle_worktree(
         // It was never made, or removed in an earlier try; the branch tells.
         place::forget(git, worktree, deadline);
         let branch = rest_of_branch(git, worktree, deadline)?;
-        return Ok(Settled { branch, elsewhere: Vec::new() });
+        return Ok(Settled { branch, ..Settled::default() });
     };
     let moved = found.path != Path::new(&worktree.path);
     settle_at(git, worktree, &found, message, deadline).map_err(|source| match moved {
@@ -76,12 +78,12 @@ fn settle_at(
     let ended = tree.name(head, rest)?;
     let tip = ended.as_ref().map_or(&worktree.base, |branch| &branch.tip);
     tree.check(tip)?;
-    let elsewhere = tree.elsewhere(ended.as_ref());
+    let (elsewhere, moved) = (tree.elsewhere(ended.as_ref()), tree.moved());
     place::remove(git, worktree, found, deadline)?;
     // The run's own branch goes if nothing happened on it.
     let own = rest_of_branch(git, worktree, deadline)?;
     let branch = ended.filter(|ended| ended.name != worktree.branch).or(own);
-    Ok(Settled { branch, elsewhere })
+    Ok(Settled { branch, elsewhere, moved })
 }
 
 /// Returns the branch of a work tree that is gone, or removes it if nothing happened on it.
@@ -102,6 +104,11 @@ fn rest_of_branch(
 fn tip_of(git: &Git, root: &Path, branch: &str, deadline: Instant) -> Option<String> {
     let words = ["rev-parse", "--quiet", "--verify", &reference(branch)];
     git.ask(root, &words, deadline).ok().map(|bytes| line(&bytes))
+}
+
+/// Returns a path without symbolic links, as far as it is there.
+fn really(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
 fn reference(branch: &str) -> String {
@@ -282,10 +289,7 @@ impl Tree<'_> {
     /// commit is on none.
     fn elsewhere(&self, ended: Option<&Branch>) -> Vec<String> {
         let tip = ended.map_or(&self.worktree.base, |ended| &ended.tip);
-        let made = self.made().unwrap_or_default();
-        let own = tip_of(self.git, &self.place.path, &self.worktree.branch, self.deadline);
-        let made = made.into_iter().rev().take(MADE_MAX).chain(own);
-        let made: Vec<String> = made.filter(|commit| *commit != self.worktree.base).collect();
+        let made = self.commits();
         let mut words = vec!["rev-list", "--ignore-missing"];
         words.extend(made.iter().map(String::as_str));
         words.extend(["--not", tip]);
@@ -293,11 +297,36 @@ impl Tree<'_> {
         let missing = String::from_utf8_lossy(&missing).into_owned();
         let missing: HashSet<&str> = missing.lines().collect();
         let missing = made.iter().filter(|commit| missing.contains(commit.as_str()));
-        let contains: Vec<String> = missing.map(|commit| format!("--contains={commit}")).collect();
+        self.branches_with(missing, "%(refname:lstrip=2)")
+    }
+
+    /// Returns the branches that are checked out elsewhere and have commits of the run: an agent can move them from here.
+    fn moved(&self) -> Vec<String> {
+        let named = self.branches_with(self.commits().iter(), "%(worktreepath)%00%(refname:lstrip=2)");
+        let elsewhere = named.iter().filter_map(|line| line.split_once('\0'));
+        // Git may know this work tree by another name, or by where it was before.
+        let own = [Path::new(&self.worktree.path), &self.place.path].map(really);
+        let elsewhere = elsewhere.filter(|(path, name)| {
+            !path.is_empty() && !own.contains(&really(Path::new(path))) && *name != self.worktree.branch
+        });
+        elsewhere.map(|(_, name)| name.to_owned()).collect()
+    }
+
+    /// Returns the commits of the run, as far as they are known.
+    fn commits(&self) -> Vec<String> {
+        let own = tip_of(self.git, &self.place.path, &self.worktree.branch, self.deadline);
+        let made = self.made().unwrap_or_default().into_iter().rev().take(MADE_MAX).chain(own);
+        made.filter(|commit| *commit != self.worktree.base).collect()
+    }
+
+    /// Returns a line for each branch that has one of these commits.
+    fn branches_with<'c>(&self, commits: impl Iterator<Item = &'c String>, form: &str) -> Vec<String> {
+        let contains: Vec<String> = commits.map(|commit| format!("--contains={commit}")).collect();
         if contains.is_empty() {
             return Vec::new();
         }
-        let mut words = vec!["for-each-ref", "--format=%(refname:lstrip=2)"];
+        let form = format!("--format={form}");
+        let mut words = vec!["for-each-ref", form.as_str()];
         words.extend(contains.iter().map(String::as_str));
         words.push("refs/heads");
         let names = self.ask(&words).unwrap_or_default();

@@ -128,7 +128,13 @@ pub(super) fn settle(spec: &RunSpec, log: &mut LogWriter) -> Result<(), StoreErr
         spec.id.short()
     );
     match work_tree::settle_worktree(&git, &worktree, &message, Instant::now() + SETTLE_MAX) {
-        Ok(Settled { branch, elsewhere }) => {
+        Ok(Settled { branch, elsewhere, moved }) => {
+            if !moved.is_empty() {
+                let names = moved.join(", ");
+                let message =
+                    format!("commits of the run are on {names}, which another work tree has checked out");
+                note(log, Event::Warned { message })?;
+            }
             if !elsewhere.is_empty() {
                 note(log, also_on(branch.as_ref(), &elsewhere))?;
             }

@@ -50,8 +50,8 @@ impl Own {
 
     /// Settles it and returns the branch of the result; everything is on it.
     fn branch(&self) -> Branch {
-        let Settled { branch, elsewhere } = self.settle().unwrap();
-        assert_eq!(elsewhere, Vec::<String>::new());
+        let Settled { branch, elsewhere, moved } = self.settle().unwrap();
+        assert_eq!((elsewhere, moved), (Vec::new(), Vec::new()));
         assert!(!self.root().exists());
         branch.expect("a branch")
     }
@@ -135,7 +135,7 @@ fn branches_with_work_that_the_one_of_the_result_has_not_are_told() {
         .git(&["checkout", "--quiet", "-b", "other", "HEAD~1"])
         .commit("two")
         .write("three", "three");
-    let Settled { branch, elsewhere } = own.settle().unwrap();
+    let Settled { branch, elsewhere, .. } = own.settle().unwrap();
     let branch = branch.unwrap();
     assert_eq!(branch.name, format!("{}-2", own.worktree.branch));
     assert_eq!(
@@ -148,8 +148,17 @@ fn branches_with_work_that_the_one_of_the_result_has_not_are_told() {
     let own = Own::new();
     own.git(&["checkout", "--quiet", "-b", "other"]).commit("two");
     own.git(&["checkout", "--quiet", &own.worktree.branch]);
-    let Settled { branch, elsewhere } = own.settle().unwrap();
+    let Settled { branch, elsewhere, .. } = own.settle().unwrap();
     assert_eq!((branch, elsewhere), (None, vec!["other".to_owned()]));
+}
+
+#[test]
+fn a_branch_of_the_users_that_the_agent_moved_is_told() {
+    let own = Own::new();
+    own.commit("one").git(&["update-ref", "refs/heads/main", "HEAD"]);
+    let Settled { branch, elsewhere, moved } = own.settle().unwrap();
+    assert_eq!((branch.unwrap().name, elsewhere), (own.worktree.branch.clone(), Vec::new()));
+    assert_eq!(moved, ["main"]);
 }
 
 #[test]
@@ -170,7 +179,7 @@ fn a_branch_that_was_only_looked_at_is_no_work() {
     repository.write("feature.txt", "x").commit().git(&["checkout", "--quiet", "main"]);
     let own = Own::of(repository);
     own.git(&["checkout", "--quiet", "feature"]);
-    let Settled { branch, elsewhere } = own.settle().unwrap();
+    let Settled { branch, elsewhere, .. } = own.settle().unwrap();
     assert_eq!((branch, elsewhere), (None, Vec::new()));
     assert_eq!(own.branches(), ["feature", "main"]);
 }
@@ -323,7 +332,7 @@ fn a_second_try_leaves_the_same_branch() {
     user_git(&within, &["commit", "--quiet", "--allow-empty", "--message", "x"]);
     assert!(matches!(own.settle(), Err(IsolationError::RepositoryWithin)));
     fs::remove_dir_all(&within).unwrap();
-    let Settled { branch, elsewhere } = own.settle().unwrap();
+    let Settled { branch, elsewhere, .. } = own.settle().unwrap();
     let branch = branch.unwrap();
     assert_eq!(own.shown(&branch.tip, "two"), "two");
     assert_eq!(elsewhere, [own.worktree.branch.as_str()]);
