@@ -74,8 +74,10 @@ fn is_replayed(run: &Value) -> bool {
 }
 
 pub(super) fn fork(vendor: &Vendor) {
-    let script = ["I am one.", "I am a copy.", "I am two.", "I am still a copy."].map(Reply::say);
-    let Some(place) = Place::make(vendor, "fork", script.to_vec()) else { return };
+    let mut script = ["I am one.", "I am a copy.", "I am two."].map(Reply::say).to_vec();
+    // Some programs ask for a summary beside it, sooner or later.
+    script.push(Reply::say("I am still a copy.").always());
+    let Some(place) = Place::make(vendor, "fork", script) else { return };
     place.agent(vendor, "timeout: 100s");
     let first = place.run("Remember the heron.", &[]);
     let session = first["session"].as_str().unwrap_or_else(|| panic!("no session: {first}"));
@@ -145,7 +147,7 @@ pub(super) fn time_out(vendor: &Vendor) {
     let script = vec![Reply::stall("Half of this is said and the other half never comes.").always()];
     let Some(place) = Place::make(vendor, "time-out", script) else { return };
     // Less than some programs wait for a stalled model themselves, and more than the slowest one needs to begin.
-    let time = if vendor.drives() == "opencode" { "40s" } else { "12s" };
+    let time = if vendor.drives() == "opencode" { "40s" } else { "8s" };
     place.agent(vendor, &format!("timeout: {time}\ngrace: 2s"));
     let run = place.run("Say it.", &[]);
     assert!(!place.offline.server().asks().is_empty(), "the model was not asked in time: {run}");
