@@ -48,6 +48,10 @@ pub struct Capabilities {
     pub server_tools: bool,
     /// A call of a server's tool ends when the server's time is up.
     pub server_timeouts: bool,
+    /// The program takes a `$` in what it is told of a server for the beginning of a variable, and there is no other way to
+    /// write one.
+    #[serde(skip)]
+    pub expands_dollars: bool,
     /// The answer is made to satisfy a schema.
     pub output_schema: bool,
     pub max_turns: bool,

@@ -137,6 +137,7 @@ impl Backend for Claude {
             tools: true,
             skips_context: true,
             mcp_servers: true,
+            expands_dollars: true,
             output_schema: true,
             max_turns: true,
             extra_args: EXTRA_ARGS,

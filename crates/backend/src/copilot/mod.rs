@@ -90,6 +90,7 @@ impl Backend for Copilot {
             tools: true,
             skips_context: true,
             mcp_servers: true,
+            expands_dollars: true,
             server_tools: true,
             server_timeouts: true,
             output_schema: true,

@@ -142,6 +142,7 @@ impl Backend for Gemini {
             replaces_prompt: true,
             tools: true,
             mcp_servers: true,
+            expands_dollars: true,
             server_tools: true,
             server_timeouts: true,
             max_turns: true,

@@ -108,6 +108,17 @@ pub(super) fn missing(spec: &RunSpec, drive: &ProcessDrive) -> Vec<String> {
     named(spec, drive).into_iter().filter(|name| env::get(name).is_none()).collect()
 }
 
+/// Returns the variables of servers whose values the program would change.
+pub(super) fn misread(spec: &RunSpec, drive: &ProcessDrive) -> Vec<String> {
+    let backend = backend::registry::by_kind(&spec.backend.kind);
+    let expands = backend.is_some_and(|backend| backend.capabilities(&spec.backend.options).expands_dollars);
+    let mut names: Vec<String> = drive.files.iter().flat_map(|file| file.variables.iter().cloned()).collect();
+    names.retain(|name| expands && env::text(name).is_some_and(|value| value.contains('$')));
+    names.sort();
+    names.dedup();
+    names
+}
+
 fn named(spec: &RunSpec, drive: &ProcessDrive) -> Vec<String> {
     spec.env.iter().chain(&drive.env).cloned().collect()
 }

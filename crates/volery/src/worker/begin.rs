@@ -69,6 +69,13 @@ impl Desk {
                         format!("the environment variable {name} is not set, so the agent has none");
                     self.append(Event::Warned { message })?;
                 }
+                for name in agent::misread(&self.attempt, &drive) {
+                    let message = format!(
+                        "the value of {name} holds a $, by which {} may hand another value to an MCP server",
+                        self.attempt.backend.name
+                    );
+                    self.append(Event::Warned { message })?;
+                }
                 self.append(agent::started(&drive, &started))?;
                 let output = self.spools_for(drive.reader)?;
                 self.hold(started, drive.feed, output).await

@@ -7,7 +7,7 @@ use std::path::Path;
 use model_server::Reply;
 use serde_json::json;
 
-use super::place::Place;
+use super::place::{Place, Vendor};
 use crate::stage::git;
 
 fn write(path: &Path, text: &str) {
@@ -98,4 +98,19 @@ fn what_claude_code_may_use_a_tool_for_can_stand_behind_its_name() {
     assert!(!project.join("made.txt").exists(), "{run}");
     let began = |kind: &str| asks.iter().any(|ask| ask.last_user_text().contains(&format!("I am {kind}.")));
     assert!(began("counter") && !began("general-purpose"), "{asks:?}");
+}
+
+#[test]
+fn a_value_for_a_server_that_the_program_would_change_is_warned_about() {
+    let vendor = Vendor::named("claude");
+    let script = vec![Reply::say("I see.").always()];
+    let Some(mut place) = Place::make(&vendor, "dollars", script) else { return };
+    place.set("AVIARY_TOKEN", "pa$HOME-x");
+    place.set("OTHER_TOKEN", "plain-value");
+    let server = "{command: /bin/true, env: {TOKEN: '${AVIARY_TOKEN}', OTHER: '${OTHER_TOKEN}'}}";
+    place.agent(&vendor, &format!("timeout: 100s\nmcp_servers: {{aviary: {server}}}"));
+    assert_eq!(place.volery(&["trust", "--yes"]).code, 0);
+    let warnings = place.run("Say hello.", &[])["warnings"].to_string();
+    assert!(warnings.contains("the value of AVIARY_TOKEN holds a $"), "{warnings}");
+    assert!(!warnings.contains("OTHER_TOKEN") && !warnings.contains("pa$HOME"), "{warnings}");
 }
