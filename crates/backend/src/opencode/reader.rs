@@ -4,7 +4,7 @@
 use domain::run::{AgentEnd, Cost, Failure, ModelError, Usage};
 use serde_json::Value;
 
-use super::versions::{DENIED, OTHER_AGENT, UNKNOWN_SESSION};
+use super::versions::{DELEGATION, DENIED, OTHER_AGENT, UNKNOWN_SESSION};
 use crate::contract::{Answer, Conclusion, Exit, Report};
 use crate::json_lines::Events;
 use crate::kept::{self, Kept, Message};
@@ -20,6 +20,8 @@ pub(super) struct Stream {
     /// How the last step ended; nothing while one is under way.
     reason: Option<String>,
     error: Option<Value>,
+    /// Work was handed to another agent of the program's.
+    has_delegated: bool,
 }
 
 impl Stream {
@@ -31,6 +33,7 @@ impl Stream {
             step: Message::default(),
             reason: None,
             error: None,
+            has_delegated: false,
         }
     }
 
@@ -86,7 +89,13 @@ impl Events for Stream {
                     reports.push(Report::Said(format!("{said}\n")));
                 }
             }
-            Some("tool_use") => reports.extend(used(part)),
+            Some("tool_use") => {
+                reports.extend(used(part));
+                if part["tool"] == DELEGATION && !std::mem::replace(&mut self.has_delegated, true) {
+                    let told = "what other agents of opencode used is not counted: it does not tell";
+                    reports.push(Report::Warned(told.to_owned()));
+                }
+            }
             Some("step_finish") => {
                 self.reason = Some(text(&part["reason"]).to_owned());
                 reports.extend(usage(part).map(Report::Used));

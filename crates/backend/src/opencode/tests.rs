@@ -509,3 +509,20 @@ fn where_git_may_not_say_what_the_work_tree_is_all_above_it_is_looked_at() {
         assert!(refused(&path), "git refuses what belongs to somebody else");
     }
 }
+
+#[test]
+fn what_other_agents_used_is_said_not_to_be_counted() {
+    let uses = |tool: &str| {
+        json!({"type": "tool_use", "sessionID": "ses_1", "part": {"callID": "c", "tool": tool,
+            "state": {"status": "completed", "input": {}, "output": "done"}}})
+    };
+    let told = |tools: &[&str]| {
+        let events: Vec<Value> = tools.iter().map(|tool| uses(tool)).collect();
+        let (reports, _) = read(&events, Exit::Code(0));
+        reports
+            .iter()
+            .filter(|report| matches!(report, Report::Warned(text) if text.contains("not counted")))
+            .count()
+    };
+    assert_eq!((told(&["read"]), told(&["task"]), told(&["task", "read", "task"])), (0, 1, 1));
+}

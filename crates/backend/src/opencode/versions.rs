@@ -14,6 +14,9 @@ pub(crate) static PROGRAM: Program = Program {
     tried: Tried::Real("1.18.33", "1.18.33"),
 };
 
+/// The tool by which a model hands work to other agents.
+pub(super) const DELEGATION: &str = "task";
+
 /// How the program says that it does not know a session.
 pub(super) const UNKNOWN_SESSION: &str = "Session not found";
 /// How the program says that it works as another agent than it was told to.
