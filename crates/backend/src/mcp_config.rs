@@ -59,6 +59,20 @@ pub fn is_meant(permission: &Permission, server: &str) -> bool {
     permission.level.is_none() && !permission.allow.iter().any(single)
 }
 
+/// Tells whether a use of a tool needs nobody's answer, since it is of a server that its file gives to the agent and that no rule
+/// restricts.
+pub fn is_unasked(spec: &RunSpec, tool: &str) -> bool {
+    let ToolKind::Mcp { server: named, .. } = ToolKind::named(tool) else { return false };
+    let permission = &spec.setup.permission;
+    let speaks = |rule: &Rule| match rule.kind() {
+        ToolKind::Mcp { server, .. } => server == named,
+        kind => kind == ToolKind::Everything,
+    };
+    spec.setup.mcp_servers.iter().any(|server| server.name == named)
+        && is_meant(permission, named)
+        && !permission.ask.iter().chain(&permission.deny).any(speaks)
+}
+
 /// Returns the names of the variables that the servers refer to.
 pub fn variables(spec: &RunSpec) -> Vec<String> {
     spec.setup.mcp_servers.iter().flat_map(McpServer::variables).map(ToOwned::to_owned).collect()
@@ -119,5 +133,30 @@ mod tests {
         assert_eq!(named(&server("{}")), "mcp.json");
         assert_eq!(named(&server(r#"{"A": "literal"}"#)), "secret-mcp.json");
         assert_eq!(named(&server(r#"{"A": "${NAME}"}"#)), "secret-mcp.json");
+    }
+
+    #[test]
+    fn a_server_of_its_own_needs_no_answer_unless_a_level_or_a_rule_speaks_of_it() {
+        let unasked = |rules: &str, tool: &str| {
+            let mut spec = sample::spec("claude");
+            let server =
+                r#"[{"name": "aviary", "transport": {"stdio": {"command": "s", "args": [], "env": {}}}}]"#;
+            spec.setup.mcp_servers = serde_json::from_str(server).unwrap();
+            spec.setup.permission = serde_json::from_str(rules).unwrap();
+            is_unasked(&spec, tool)
+        };
+        assert!(unasked("{}", "mcp__aviary__count"));
+        assert!(unasked(r#"{"deny": ["Bash", "mcp__other"]}"#, "mcp__aviary__count"));
+        for (rules, tool) in [
+            ("{}", "mcp__other__count"),
+            ("{}", "Bash"),
+            (r#"{"level": "safe-edit"}"#, "mcp__aviary__count"),
+            (r#"{"ask": ["mcp__aviary__count"]}"#, "mcp__aviary__count"),
+            (r#"{"deny": ["mcp__aviary__drop"]}"#, "mcp__aviary__count"),
+            (r#"{"ask": ["*"]}"#, "mcp__aviary__count"),
+            (r#"{"allow": ["mcp__aviary__drop"]}"#, "mcp__aviary__count"),
+        ] {
+            assert!(!unasked(rules, tool), "{rules} {tool}");
+        }
     }
 }

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::calls::{Calls, is_too_much};
 use super::message::permission;
 use crate::contract::{Ask, Decision, Report};
+use crate::mcp_config::OWN_SERVER;
 
 /// How many requests are remembered.
 const OPEN_MAX: usize = 256;
@@ -25,21 +26,12 @@ struct Open {
 }
 
 /// What is allowed without a look at the rules.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Free {
     /// Everything: what is allowed once may be allowed for good.
     pub(super) everything: bool,
-    /// The tools of these servers: our own, since that the agent may delegate is its permission, and those that its file
-    /// gives to it without a word about how far.
-    pub(super) servers: Vec<String>,
-}
-
-impl Free {
-    fn has(&self, tool: &str) -> bool {
-        let of =
-            |server: &String| tool.strip_prefix("mcp__")?.strip_prefix(server.as_str())?.strip_prefix("__");
-        self.servers.iter().any(|server| of(server).is_some())
-    }
+    /// The tools of our own server: that the agent may delegate is its permission.
+    pub(super) own_server: bool,
 }
 
 /// The requests that wait for a decision.
@@ -82,7 +74,8 @@ impl Requests {
         }
         let key = id.to_string();
         let open = Open { id: id.clone(), allow: once.or(always), deny, left: parts.len() };
-        if parts.iter().all(|(tool, _)| self.free.has(tool)) {
+        let own = format!("mcp__{OWN_SERVER}__");
+        if self.free.own_server && parts.iter().all(|(tool, _)| tool.starts_with(&own)) {
             reports.push(Report::Write(permission(id, open.allow.as_deref())));
             return reports;
         }

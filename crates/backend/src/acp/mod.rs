@@ -241,16 +241,9 @@ fn conversation(spec: &RunSpec, place: &Place<'_>, habits: Habits) -> Conversati
         meta: habits.beside.session_meta(spec, habits.session_meta),
         structured: setup.output_schema.is_some(),
     };
-    let delegates = spec.delegates != Delegates::Nobody;
-    let own = delegates.then_some(OWN_SERVER).into_iter();
-    let meant = setup.mcp_servers.iter().map(|server| server.name.as_str());
-    let unasked = own.chain(meant.filter(|server| mcp_config::is_meant(permission, server)));
     let free = Free {
         everything: is_free(permission),
-        servers: unasked
-            .filter(|server| !restricting(permission).any(|rule| speaks_of_server(rule, server)))
-            .map(ToOwned::to_owned)
-            .collect(),
+        own_server: spec.delegates != Delegates::Nobody && !restricting(permission).any(speaks_of_own_server),
     };
     let are_restricted = restricting(permission).any(|rule| matches!(rule.kind(), ToolKind::Mcp { .. }));
     let servers = Servers { names: mcp_config::names(spec), are_restricted };
@@ -287,9 +280,9 @@ fn speaks_of_edits(rule: &Rule) -> bool {
     matches!(rule.kind(), ToolKind::Edit | ToolKind::Everything)
 }
 
-fn speaks_of_server(rule: &Rule, name: &str) -> bool {
+fn speaks_of_own_server(rule: &Rule) -> bool {
     match rule.kind() {
-        ToolKind::Mcp { server, .. } => server == name,
+        ToolKind::Mcp { server, .. } => server == OWN_SERVER,
         kind => kind == ToolKind::Everything,
     }
 }

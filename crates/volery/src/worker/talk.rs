@@ -1,6 +1,7 @@
 //! The conversation with an agent's process: what its reader understood, what is written back, and what it asks for.
 
 use backend::contract::{Ask, Decision, Report};
+use backend::mcp_config;
 use domain::permission::Ruling;
 use domain::run::{Event, Input};
 use journal::StoreError;
@@ -97,6 +98,9 @@ impl Desk {
         match permission.decide(&ask.tool, &ask.input, &ground) {
             Ruling::Allow(_) => self.tell_agent(&ask, &Decision::Allow(ask.input.clone())),
             Ruling::Deny(reason) => self.tell_agent(&ask, &Decision::Deny(reason)),
+            Ruling::Ask(_) if mcp_config::is_unasked(&self.spec, &ask.tool) => {
+                self.tell_agent(&ask, &Decision::Allow(ask.input.clone()))
+            }
             Ruling::Ask(_) => {
                 let Driven::Process { asks, .. } = &mut self.driven else { return Ok(()) };
                 if asks.len() >= ASKS_MAX {

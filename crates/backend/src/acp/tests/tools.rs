@@ -95,14 +95,6 @@ fn a_servers_tool_is_recognised_however_it_is_told() {
         let reports =
             talk.hear(&asks(7, &json!({"toolCallId": "c", "kind": begins["kind"], "title": "count"})));
         assert_eq!(asked(&reports)[0].tool, "mcp__aviary__count", "{kind}");
-        // Without a level, whoever gave it the server meant it to be used.
-        let mut talk = with_server(kind, None, &[]);
-        talk.hear(&update(&begins));
-        assert_eq!(asked(&talk.hear(&asks(7, &json!({"toolCallId": "c", "kind": begins["kind"]})))), []);
-        assert_eq!(talk.written.last().unwrap()["result"]["outcome"]["optionId"], "yes", "{kind}");
-        let mut talk = with_server(kind, None, &["mcp__aviary__drop"]);
-        talk.hear(&update(&begins));
-        assert_eq!(asked(&talk.hear(&asks(7, &json!({"toolCallId": "c"})))).len(), 1, "rules speak of it");
     }
 }
 

@@ -22,6 +22,7 @@ mod loose_settings;
 mod own_words;
 mod place;
 mod questions;
+mod rules_hold;
 mod seat;
 mod set_up;
 mod stand_ins;

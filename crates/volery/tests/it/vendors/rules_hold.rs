@@ -1,0 +1,142 @@
+//! Rules hold whichever way a real program goes about it: through tools of MCP servers, through agents that it hands work to,
+//! and where the answer shall have a shape.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use model_server::Reply;
+use serde_json::{Value, json};
+
+use super::place::{Place, Vendor};
+
+/// A server of one tool, which leaves a mark when it is called.
+const SERVER: &str = r#"#!/bin/sh
+while read -r line; do
+  id=$(printf %s "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
+  case "$line" in
+    *'"initialize"'*) answer='{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"aviary","version":"1"}}' ;;
+    *'"tools/list"'*) answer='{"tools":[{"name":"count","description":"Counts","inputSchema":{"type":"object","properties":{}}}]}' ;;
+    *'"tools/call"'*) touch MARK; answer='{"content":[{"type":"text","text":"three herons"}]}' ;;
+    *) continue ;;
+  esac
+  printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$answer"
+done
+"#;
+
+/// Returns the model's wish to use the server's tool.
+fn counts(vendor: &Vendor) -> Reply {
+    match vendor.drives() {
+        "codex" => Reply::say("I count.").and_call_in("mcp__aviary", "count", json!({})),
+        "copilot" => Reply::call("aviary-count", json!({})),
+        "goose" => Reply::call("aviary__count", json!({})),
+        _ => Reply::call("mcp__aviary__count", json!({})),
+    }
+}
+
+/// Runs an agent with a server, and returns the run and whether the server's tool was used.
+fn with_server(vendor: &Vendor, permission: &str) -> Option<(Value, bool)> {
+    let script = vec![counts(vendor), Reply::say("I am done.").always()];
+    let place = Place::make(vendor, "rules of servers", script)?;
+    let (server, mark) = (place.stage.path("aviary-server"), place.stage.path("mark"));
+    fs::write(&server, SERVER.replace("MARK", &mark.display().to_string())).unwrap();
+    fs::set_permissions(&server, PermissionsExt::from_mode(0o755)).unwrap();
+    let servers = format!("mcp_servers: {{aviary: {{command: '{}'}}}}", server.display());
+    place.agent(vendor, &format!("timeout: 100s\nanswer_timeout: 2s\n{permission}\n{servers}"));
+    assert_eq!(place.volery(&["trust", "--yes"]).code, 0);
+    let run = place.run("Count.", &[]);
+    Some((run, mark.exists()))
+}
+
+#[test]
+fn a_servers_tool_is_used_where_nothing_is_said_and_denied_by_its_rule() {
+    for name in ["acp-codex", "acp-copilot", "acp-goose", "acp-kimi", "claude", "kimi"] {
+        let vendor = Vendor::named(name);
+        let Some((run, used)) = with_server(&vendor, "") else { return };
+        assert_eq!((used, &run["status"]), (true, &json!("succeeded")), "{name}: {run}");
+        // Kimi Code has no words for one tool of a server.
+        let deny = if name == "kimi" { "mcp__aviary" } else { "mcp__aviary__count" };
+        let Some((run, used)) = with_server(&vendor, &format!("permission: {{level: yolo, deny: [{deny}]}}"))
+        else {
+            return;
+        };
+        assert!(!used && run["ended"] == json!(true), "{name}: {run}");
+    }
+}
+
+#[test]
+fn a_rule_that_allows_commands_allows_no_servers_tool() {
+    for name in ["acp-codex", "acp-copilot"] {
+        let permission = "permission: {level: safe-edit, allow: [Bash]}";
+        let Some((run, used)) = with_server(&Vendor::named(name), permission) else { return };
+        assert!(!used, "{name}: {run}");
+        let permission = "permission: {level: safe-edit, allow: [mcp__aviary__count]}";
+        let Some((run, used)) = with_server(&Vendor::named(name), permission) else { return };
+        assert!(used, "{name}: {run}");
+    }
+}
+
+/// What it is handed to would use every tool unasked.
+#[test]
+fn what_an_agent_may_not_do_no_agent_does_that_it_hands_work_to() {
+    for (name, tool, input) in [
+        ("acp-goose", "delegate", json!({"instructions": "Make the file."})),
+        ("kimi", "Agent", json!({"description": "x", "prompt": "Make the file.", "subagent_type": "coder"})),
+    ] {
+        let vendor = Vendor::named(name);
+        for permission in ["{level: yolo, deny: [Bash]}", "{level: read-only, allow: [Task]}"] {
+            let Some(place) = Place::make(&vendor, "handed on", Vec::new()) else { return };
+            let made = place.stage.project().join("made.txt");
+            let touch = format!("touch '{}'", made.display());
+            let script =
+                [Reply::call(tool, input.clone()), vendor.executes(&touch), Reply::say("Done.").always()];
+            place.offline.server().add(script);
+            place.agent(&vendor, &format!("timeout: 60s\nanswer_timeout: 2s\npermission: {permission}"));
+            let run = place.run("Have it made.", &[]);
+            assert!(!made.exists() && run["ended"] == json!(true), "{name} {permission}: {run}");
+        }
+    }
+}
+
+/// Qwen Code's own option for a shape takes no questions.
+#[test]
+fn qwen_edits_nothing_outside_where_an_answer_shall_have_a_shape() {
+    let vendor = Vendor::named("qwen");
+    for permission in ["", "permission: safe-edit"] {
+        let Some(place) = Place::make(&vendor, "shaped edits", Vec::new()) else { return };
+        let project = place.stage.project();
+        fs::create_dir_all(project.join(".git/hooks")).unwrap();
+        let denied: [PathBuf; 2] = [place.stage.path("outside.txt"), project.join(".git/hooks/pre-commit")];
+        let inside = project.join("made.txt");
+        let writes = denied.iter().chain([&inside]).map(|file| vendor.writes(file, "egg"));
+        place.offline.server().add(writes.chain([Reply::say("Sure: {\"ok\": true}").always()]));
+        let schema = "output_schema: {type: object, properties: {ok: {type: boolean}}, required: [ok]}";
+        place.agent(&vendor, &format!("timeout: 100s\nanswer_timeout: 2s\n{permission}\n{schema}"));
+        let run = place.run("Write some files.", &[]);
+        assert_eq!(
+            (&run["status"], &run["structured"]),
+            (&json!("succeeded"), &json!({"ok": true})),
+            "{run}"
+        );
+        assert!(inside.exists() && !denied.iter().any(|file| file.exists()), "{permission}: {run}");
+    }
+}
+
+/// It ends the turn as any other when its model has no room, also after a tool.
+#[test]
+fn a_service_that_fails_after_a_tool_is_no_success() {
+    for (name, status) in [("acp-goose", 402), ("acp-kimi", 400)] {
+        let vendor = Vendor::named(name);
+        let Some(place) = Place::make(&vendor, "fails later", Vec::new()) else { return };
+        let tool = if name == "acp-goose" { "shell" } else { "Bash" };
+        let first = Reply::say("Let me look first.").and_call(tool, json!({"command": "true"}));
+        place.offline.server().add([first, Reply::error(status, "not now").always()]);
+        place.agent(&vendor, "timeout: 100s\npermission: yolo");
+        let run = place.run("Look.", &[]);
+        assert_eq!(
+            (&run["status"], &run["outcome"]["kind"]),
+            (&json!("failed"), &json!("model")),
+            "{name}: {run}"
+        );
+    }
+}
