@@ -122,7 +122,7 @@ pub fn message(text: &str) -> String {
     domain::size::head(text.trim(), MESSAGE_BYTES_MAX).to_owned()
 }
 
-/// Returns a text without the control sequences of a terminal.
+/// Returns a text without the control sequences of a terminal. One that is broken ends with its line.
 pub fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();
@@ -131,9 +131,13 @@ pub fn plain(text: &str) -> String {
             ('\x1b', Some('[')) => {
                 rest.next();
                 // The sequence ends with the first letter or sign behind its numbers.
-                while rest.next().is_some_and(|next| !('@'..='~').contains(&next)) {}
+                while rest.next_if(|next| *next != '\n').is_some_and(|next| !('@'..='~').contains(&next)) {}
             }
-            ('\x1b', Some(']')) => while rest.next().is_some_and(|next| !matches!(next, '\x07' | '\x1b')) {},
+            ('\x1b', Some(']')) => {
+                while rest.next_if(|next| *next != '\n').is_some_and(|next| !matches!(next, '\x07' | '\x1b'))
+                {
+                }
+            }
             ('\x1b', _) | ('\r', _) => {}
             _ => out.push(character),
         }
@@ -189,5 +193,6 @@ mod tests {
     fn colours_and_titles_are_removed() {
         assert_eq!(plain("\x1b[38;5;141m> \x1b[0mhi\r\n\x1b]0;title\x07there\x1b"), "> hi\nthere");
         assert_eq!(plain("\x1b["), "");
+        assert_eq!(plain("a\x1b[0\nb\x1b]0;title\nc"), "a\nb\nc");
     }
 }

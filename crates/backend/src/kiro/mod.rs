@@ -9,6 +9,7 @@ mod agent_file;
 mod answer_tool;
 mod container;
 mod reader;
+mod said;
 
 use std::path::{Path, PathBuf};
 

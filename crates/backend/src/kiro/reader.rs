@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use domain::run::{AgentEnd, Failure, ModelError, Stream as Pipe};
 
+use super::said::{self, CREDITS};
 use crate::contract::{Answer, Conclusion, Exit, Reader, Report};
 use crate::kept::{self, Kept};
 use crate::plain_file;
@@ -15,10 +16,6 @@ use crate::worded_schema;
 const TEXT_BYTES_MAX: usize = 4 << 20;
 /// The last bytes of the error stream, where the line about credits stands.
 const TAIL_BYTES_MAX: usize = 4 << 10;
-/// How the line begins that shows that a model answered.
-const CREDITS: &str = "Credits:";
-/// What stands before it.
-const TRAILER: char = '\u{25b8}';
 /// Words of somebody who is not logged in, or is asked to log in, in lower case.
 const LOGIN: [&str; 7] = [
     "not logged in",
@@ -65,26 +62,6 @@ impl Transcript {
         let file = plain_file::open(self.expected.response_file.as_ref()?).ok()?;
         file.take(TEXT_BYTES_MAX as u64).read_to_string(&mut text).ok()?;
         Some(text.trim().to_owned()).filter(|text| !text.is_empty())
-    }
-
-    /// Returns the transcript without what belongs to a terminal, and whether the line about credits stood at its end, as
-    /// some versions have it.
-    fn transcript(&self) -> (String, bool) {
-        let plain = kept::plain(&String::from_utf8_lossy(&self.held));
-        let (mut text, mut credited) = (plain.trim(), false);
-        while let Some((rest, last)) = text.rsplit_once('\n').or(Some(("", text)))
-            && let Some(credits) =
-                last.trim_start().trim_start_matches(TRAILER).trim_start().strip_prefix(CREDITS)
-        {
-            // Without its mark and its number it could be the end of a text about something else.
-            credited |=
-                last.contains(TRAILER) && credits.trim_start().starts_with(|c: char| c.is_ascii_digit());
-            text = rest.trim_end();
-        }
-        // What marks an answer stands there also where there is none.
-        let marked =
-            text.strip_prefix('>').filter(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace));
-        (marked.unwrap_or(text).trim().to_owned(), credited)
     }
 
     fn says_login(&self, text: &str) -> bool {
@@ -140,13 +117,13 @@ impl Reader for Transcript {
     }
 
     fn conclude(&mut self, exit: Exit) -> Conclusion {
-        let (transcript, credited) = self.transcript();
+        let said = said::last(&String::from_utf8_lossy(&self.held));
         let response = self.response();
         // Only a model knows where the file shall be.
-        let proven = credited
+        let proven = said.credited
             || response.is_some()
             || kept::plain(&String::from_utf8_lossy(&self.tail)).contains(CREDITS);
-        let answer = response.unwrap_or(transcript);
+        let answer = response.unwrap_or(said.text);
         let end = self.end(exit, !answer.is_empty(), proven);
         let answer = if answer.is_empty() { Answer::Nothing } else { Answer::Text(answer) };
         let mut conclusion = Conclusion::new(end, answer);

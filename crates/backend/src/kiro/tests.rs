@@ -236,8 +236,46 @@ fn silence_can_be_asked_again_and_a_trailer_is_no_answer() {
         let conclusion = reader.conclude(Exit::Code(0));
         assert_eq!((conclusion.end, conclusion.answer), (AgentEnd::Unanswered, Answer::Nothing));
     }
+    for credits in ["Credits: NASA", "Credits: 3 actors", "\u{25b8} Credits: all"] {
+        let text = format!("A film.\n{credits}");
+        assert_eq!(read(&format!("> {text}\n"), CREDITS, Exit::Code(0)).answer, Answer::Text(text));
+    }
     let with_trailer = read(&format!("> Hello{CREDITS}"), CREDITS, Exit::Code(0));
     assert_eq!(with_trailer.answer, Answer::Text("Hello".to_owned()));
+}
+
+#[test]
+fn what_is_told_of_tools_is_no_answer() {
+    let tool = "\x1b[38;5;13mUsing tool: execute_bash\x1b[0m\n \u{25cf} Completed\n";
+    let later = "I will run: ls (using tool: shell)\nPurpose: to look\n\n> a.txt\n - Completed in 0.1s\n";
+    let message = |text: &str| format!("\x1b[38;5;141m> \x1b[0m{text}\x1b[0m\n");
+    for (transcript, answer) in [
+        (tool.to_owned(), ""),
+        (format!("{tool}\x1b[0m\n"), ""),
+        (format!("{tool}{}", message("")), ""),
+        (format!("{}{tool}{}", message("Let me look."), message("Three herons.")), "Three herons."),
+        (format!("{}{tool}", message("Two lines:\nthis is one.")), "Two lines:\nthis is one."),
+        (format!("{}{later}{}", message("Let me look."), message("One.")), "One."),
+        // Quotations are part of what is said, and of what tools write.
+        (message("He said:\n> three\nherons."), "He said:\n> three\nherons."),
+        ("> He said:\n> three\n\u{1f6e0}\u{fe0f}  Using tool: x (trusted)\n".to_owned(), "He said:\n> three"),
+        (format!("{}{later}", message("Let me look.")), "Let me look."),
+        (
+            "> Using tool: it is easy.\nUsing tool: what?".to_owned(),
+            "Using tool: it is easy.\nUsing tool: what?",
+        ),
+        ("Nothing is marked.".to_owned(), "Nothing is marked."),
+    ] {
+        let mut reader = Transcript::new(Expected { asked_again: true, ..Expected::default() });
+        reader.feed(Pipe::Stdout, transcript.as_bytes());
+        reader.feed(Pipe::Stderr, CREDITS.as_bytes());
+        let conclusion = reader.conclude(Exit::Code(0));
+        let expected = match answer {
+            "" => (AgentEnd::Unanswered, Answer::Nothing),
+            answer => (AgentEnd::Done, Answer::Text(answer.to_owned())),
+        };
+        assert_eq!((conclusion.end, conclusion.answer), expected, "{transcript:?}");
+    }
 }
 
 #[test]

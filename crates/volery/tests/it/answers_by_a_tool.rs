@@ -18,6 +18,7 @@ cp "$file" "$HOME/seen.json"
 printf '%s' "$prompt" > "$HOME/prompt.txt"
 server=$(sed -n 's/.*"volery_answer":{[^}]*"command":"\([^"]*\)".*/\1/p' "$file")
 word=$(sed -n 's/.*"volery_answer":{[^}]*"args":\["\([^"]*\)".*/\1/p' "$file")
+[ "$1" = "${1#*tools}" ] || printf 'Using tool: fs_read\n ● Completed\n'
 if [ "$1" != "${1#*nothing}" ]; then echo "▸ Credits: 0.1 • Time: 1s" >&2; exit 0; fi
 {
   echo '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{}}}'
@@ -74,9 +75,11 @@ fn which_is_the_answer_and_in_the_journal() {
 #[test]
 fn and_an_agent_that_hands_in_nothing_has_not_answered() {
     let stage = stage("\"fs_read\"");
-    let told = volery(&stage, &["run", "helper", "do nothing"]);
-    assert_eq!(told.code, 1, "{told:?}");
-    assert!(told.stderr.contains("there is no answer"), "{told:?}");
+    for prompt in ["do nothing", "use tools and do nothing"] {
+        let told = volery(&stage, &["run", "helper", prompt]);
+        assert_eq!(told.code, 1, "{told:?}");
+        assert!(told.stderr.contains("there is no answer"), "{told:?}");
+    }
 }
 
 #[test]

@@ -66,6 +66,11 @@ fn silence_is_asked_once_more_in_the_same_conversation() {
 }
 
 #[test]
+fn what_is_told_of_tools_is_as_good_as_silence() {
+    answers("echo 'Using tool: execute_bash'; echo ' \u{25cf} Completed'; echo", "The summary.", 2);
+}
+
+#[test]
 fn a_program_that_fails_is_not_asked_again() {
     let (run, seen) = run("echo broken >&2; exit 1");
     assert_eq!((&run["status"], seen.len()), (&json!("failed"), 1), "{run}");
