@@ -1,7 +1,8 @@
 //! Understands what Kiro writes for people. Its exit code is 0 also where it could not log in: only the line about
 //! credits, on whichever stream, or the file that the agent was told to write shows that a model answered.
 
-use std::io::Read;
+use std::borrow::Cow;
+use std::io::{self, Read};
 use std::path::PathBuf;
 
 use domain::run::{AgentEnd, Failure, ModelError, Stream as Pipe};
@@ -45,10 +46,38 @@ pub(super) struct Expected {
 #[derive(Default)]
 pub(super) struct Transcript {
     expected: Expected,
+    /// The last of the output, since the answer stands at its end.
     held: Vec<u8>,
+    cut: bool,
     tail: Vec<u8>,
     kept: Kept,
     asked_to_log_in: bool,
+}
+
+/// A text that was found, and what was lost of it, in sentences.
+#[derive(Default)]
+struct Found {
+    text: String,
+    lost: Vec<String>,
+}
+
+impl Found {
+    fn of(bytes: &[u8], name: &str) -> Self {
+        let text = String::from_utf8_lossy(bytes);
+        let replaced = matches!(text, Cow::Owned(_));
+        let lost = replaced.then(|| format!("{name} is not valid UTF-8, and what is wrong was replaced"));
+        Self { text: text.trim().to_owned(), lost: lost.into_iter().collect() }
+    }
+
+    fn lost(mut self, sentence: String) -> Self {
+        self.lost.push(sentence);
+        self
+    }
+}
+
+/// Tells whether a byte is not the first of its character.
+fn continues(byte: u8) -> bool {
+    byte & 0xc0 == 0x80
 }
 
 impl Transcript {
@@ -57,11 +86,33 @@ impl Transcript {
     }
 
     /// Returns what the agent wrote into its file.
-    fn response(&self) -> Option<String> {
-        let mut text = String::new();
-        let file = plain_file::open(self.expected.response_file.as_ref()?).ok()?;
-        file.take(TEXT_BYTES_MAX as u64).read_to_string(&mut text).ok()?;
-        Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+    fn response(&self) -> Found {
+        const NAME: &str = "the response file";
+        let Some(path) = &self.expected.response_file else { return Found::default() };
+        let mut bytes = Vec::new();
+        let read = plain_file::open(path)
+            .and_then(|file| file.take(TEXT_BYTES_MAX as u64 + 1).read_to_end(&mut bytes));
+        match read {
+            Ok(_) if bytes.len() > TEXT_BYTES_MAX => {
+                let end = (0..=TEXT_BYTES_MAX).rfind(|at| !continues(bytes[*at])).unwrap_or_default();
+                Found::of(&bytes[..end], NAME).lost(format!("{NAME} was too long and its end was left out"))
+            }
+            Ok(_) => Found::of(&bytes, NAME),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Found::default(),
+            Err(error) => Found::default().lost(format!("{NAME} could not be read: {error}")),
+        }
+    }
+
+    /// Returns what was written to the standard output.
+    fn output(&self) -> Found {
+        const NAME: &str = "the output";
+        let surplus = self.held.len().saturating_sub(TEXT_BYTES_MAX);
+        if !self.cut && surplus == 0 {
+            return Found::of(&self.held, NAME);
+        }
+        let begin = (surplus..self.held.len()).find(|at| !continues(self.held[*at])).unwrap_or(surplus);
+        Found::of(&self.held[begin..], NAME)
+            .lost(format!("{NAME} was too long and its beginning was left out"))
     }
 
     fn says_login(&self, text: &str) -> bool {
@@ -96,8 +147,12 @@ impl Transcript {
 impl Reader for Transcript {
     fn feed(&mut self, pipe: Pipe, bytes: &[u8]) -> Vec<Report> {
         if !self.kept.is_complaint(pipe, bytes) {
-            let room = TEXT_BYTES_MAX.saturating_sub(self.held.len()).min(bytes.len());
-            self.held.extend_from_slice(&bytes[..room]);
+            self.held.extend_from_slice(bytes);
+            // Not each time, since the rest has to be moved.
+            if self.held.len() > 2 * TEXT_BYTES_MAX {
+                self.held.drain(..self.held.len() - TEXT_BYTES_MAX);
+                self.cut = true;
+            }
             return Vec::new();
         }
         self.tail.extend_from_slice(bytes);
@@ -117,16 +172,21 @@ impl Reader for Transcript {
     }
 
     fn conclude(&mut self, exit: Exit) -> Conclusion {
-        let said = said::last(&String::from_utf8_lossy(&self.held));
+        let output = self.output();
+        let said = said::last(&output.text);
         let response = self.response();
         // Only a model knows where the file shall be.
         let proven = said.credited
-            || response.is_some()
+            || !response.text.is_empty()
             || kept::plain(&String::from_utf8_lossy(&self.tail)).contains(CREDITS);
-        let answer = response.unwrap_or(said.text);
+        let (answer, lost) = match response.text.is_empty() {
+            true => (said.text, [response.lost, output.lost].concat()),
+            false => (response.text, response.lost),
+        };
         let end = self.end(exit, !answer.is_empty(), proven);
         let answer = if answer.is_empty() { Answer::Nothing } else { Answer::Text(answer) };
         let mut conclusion = Conclusion::new(end, answer);
+        conclusion.reports.extend(lost.into_iter().map(Report::Warned));
         // Where no model answered, there is no conversation.
         conclusion.session = self.expected.session.clone().filter(|_| proven);
         if self.expected.structured {

@@ -119,6 +119,42 @@ fn an_answer_in_its_file_counts_first() {
     assert_eq!(conclude(), Answer::Text("The answer.".to_owned()));
 }
 
+#[test]
+fn what_is_lost_of_an_answer_is_told_and_the_rest_counts() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("response.txt");
+    let conclude = |output: &[u8]| {
+        let mut reader =
+            Transcript::new(Expected { response_file: Some(file.clone()), ..Expected::default() });
+        output.chunks(1 << 16).for_each(|bytes| assert_eq!(reader.feed(Pipe::Stdout, bytes), []));
+        reader.feed(Pipe::Stderr, CREDITS.as_bytes());
+        let conclusion = reader.conclude(Exit::Code(0));
+        assert_eq!(conclusion.end, AgentEnd::Done);
+        let Answer::Text(text) = conclusion.answer else { panic!("no text") };
+        (text, conclusion.reports)
+    };
+    let warned = |words: &str| vec![Report::Warned(words.to_owned())];
+    let long = format!("x{}", "\u{e9}".repeat(5 << 20));
+    let replaced = warned("the output is not valid UTF-8, and what is wrong was replaced");
+    assert_eq!(conclude(b"> Three h\xe9rons."), ("Three h\u{fffd}rons.".to_owned(), replaced));
+    let left_out = warned("the output was too long and its beginning was left out");
+    assert_eq!(conclude(format!("{long}\n> Three.").as_bytes()), ("Three.".to_owned(), left_out.clone()));
+    let (text, reports) = conclude(format!("> {long}").as_bytes());
+    assert!(text.len() <= 4 << 20 && text.chars().all(|letter| letter == '\u{e9}'), "{}", text.len());
+    assert_eq!(reports, left_out);
+
+    std::fs::write(&file, b"Three h\xe9rons.\n").unwrap();
+    let replaced = warned("the response file is not valid UTF-8, and what is wrong was replaced");
+    assert_eq!(conclude(b"> I wrote it."), ("Three h\u{fffd}rons.".to_owned(), replaced));
+    std::fs::write(&file, &long).unwrap();
+    let left_out = warned("the response file was too long and its end was left out");
+    assert_eq!(conclude(b"> I wrote it."), (domain::size::head(&long, 4 << 20).to_owned(), left_out));
+    std::fs::remove_file(&file).unwrap();
+    std::fs::create_dir(&file).unwrap();
+    let unread = warned("the response file could not be read: it is no regular file");
+    assert_eq!(conclude(b"> I wrote it."), ("I wrote it.".to_owned(), unread));
+}
+
 fn drive(change: impl FnOnce(&mut domain::run::RunSpec)) -> ProcessDrive {
     let mut spec = sample::spec("kiro");
     change(&mut spec);
