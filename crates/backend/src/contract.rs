@@ -9,7 +9,7 @@ use crate::user::User;
 use domain::mcp_server::VariableText;
 use domain::permission::Permission;
 use domain::run::{AgentEnd, Call, CallClass, CallKind, RunSpec, Stream, Usage};
-use domain::setup::PromptMode;
+use domain::setup::{PromptMode, Setup};
 use serde::Serialize;
 
 /// What a backend can do, as a value: nobody outside this crate asks which backend it is. By default nothing.
@@ -124,6 +124,11 @@ pub trait Backend: Sync {
     /// than it says, and nothing more.
     fn ungranted(&self, _permission: &Permission, _options: &serde_json::Value) -> Vec<String> {
         Vec::new()
+    }
+
+    /// Tells whether an agent with this setup can put its answer into a file.
+    fn answers_into_file(&self, _setup: &Setup, options: &serde_json::Value) -> bool {
+        self.capabilities(options).response_file
     }
 
     /// Says how to carry out one run. Reads nothing and starts nothing.

@@ -18,6 +18,7 @@ use domain::id::SessionId;
 use domain::launch::Launch;
 use domain::permission::{Level, Permission, Rule, ToolKind};
 use domain::run::RunSpec;
+use domain::setup::{ResponseFile, Setup};
 use serde_json::Value;
 
 use crate::combined_prompt::{self, ARGUMENT_BYTES_MAX};
@@ -55,9 +56,11 @@ pub(crate) const VARIABLES: &[&str] = &[
 /// Arguments that an agent's file may add: none of them grants anything.
 const EXTRA_ARGS: &[&str] = &["--require-mcp-startup", "--v2", "--v3"];
 
+const WRITES: &str = "fs_write";
+
 /// The tools that can be trusted one by one, with what they do.
 const TOOLS: [(&str, ToolKind<'static>); 3] =
-    [("fs_read", ToolKind::Read), ("fs_write", ToolKind::Edit), ("execute_bash", ToolKind::Shell)];
+    [("fs_read", ToolKind::Read), (WRITES, ToolKind::Edit), ("execute_bash", ToolKind::Shell)];
 
 pub struct Kiro;
 
@@ -99,7 +102,7 @@ impl Backend for Kiro {
         let mut gaps = Vec::new();
         let trusted = trusted(permission, Some(Level::SafeEdit));
         let has = |tool: &str| trusted.as_ref().is_none_or(|trusted| trusted.iter().any(|name| name == tool));
-        if permission.level == Some(Level::SafeEdit) && has("fs_write") {
+        if permission.level == Some(Level::SafeEdit) && has(WRITES) {
             gaps.push("the level safe-edit (it changes files outside its directory too)".to_owned());
         }
         let patterned = permission.allow.iter().filter(|rule| rule.pattern().is_some());
@@ -113,6 +116,12 @@ impl Backend for Kiro {
             }
         }
         gaps
+    }
+
+    fn answers_into_file(&self, setup: &Setup, _options: &Value) -> bool {
+        let usual = setup.vendor_agent.is_none().then_some(Level::SafeEdit);
+        let trusted = trusted(&setup.permission, usual);
+        trusted.is_none_or(|tools| tools.iter().any(|tool| tool == WRITES))
     }
 
     fn works_in(&self, spec: &RunSpec, place: &Place<'_>) -> Option<PathBuf> {
@@ -168,7 +177,7 @@ impl Backend for Kiro {
         };
         let mut files = given.files;
         files.extend(project_agents(spec, &launch));
-        let response_file = setup.response_file.as_ref().map(|_| response_name(&launch));
+        let response_file = protocol(spec).map(|_| response_name(&launch));
         // What an earlier attempt left there is no answer of this one.
         files.extend(response_file.as_ref().map(|name| WorkFile::plain(name, "")));
         let of_engine = launch.container.iter().flat_map(|_| crate::container::VARIABLES);
@@ -259,7 +268,7 @@ fn prompt(spec: &RunSpec, place: &Place<'_>, launch: &Launch, given: &Given) -> 
         template.replace("{{RESPONSE_FILE}}", &response_file).replace("{{WORKING_DIRECTORY}}", directory)
     };
     let prompt = worded_schema::prompt(spec);
-    match &spec.setup.response_file {
+    match protocol(spec) {
         // It was asked before, in the same conversation, and is asked for a summary.
         Some(protocol) if protocol.summary_template.as_ref() == Some(&spec.prompt) => filled(&spec.prompt),
         Some(protocol) => {
@@ -269,6 +278,12 @@ fn prompt(spec: &RunSpec, place: &Place<'_>, launch: &Launch, given: &Given) -> 
         None if own_agent(spec) && !contained && launch.sessions.is_none() => prompt,
         None => in_directory(directory, &prompt),
     }
+}
+
+/// Returns by which words the agent answers into a file, if it may write one.
+fn protocol(spec: &RunSpec) -> Option<&ResponseFile> {
+    let protocol = spec.setup.response_file.as_ref();
+    protocol.filter(|_| Kiro.answers_into_file(&spec.setup, &spec.backend.options))
 }
 
 /// Returns the name of the conversation: the directory that it has, where there is a folder for them.
@@ -296,7 +311,7 @@ fn in_directory(directory: &str, prompt: &str) -> String {
 
 /// Tells whether a conversation without an answer is asked once more, which needs a directory of its own.
 fn asks_again(spec: &RunSpec) -> bool {
-    spec.setup.response_file.as_ref().is_some_and(|file| file.summary_template.is_some())
+    protocol(spec).is_some_and(|protocol| protocol.summary_template.is_some())
 }
 
 /// Returns what makes a project's own agents known in a directory of the run's own: Kiro looks for them below the one

@@ -226,6 +226,27 @@ fn the_protocol_of_the_response_file_stands_around_the_prompt() {
 }
 
 #[test]
+fn an_agent_that_may_not_write_is_not_told_to() {
+    for (permission, writes) in [
+        ("{}", true),
+        (r#"{"level": "yolo"}"#, true),
+        (r#"{"level": "read-only", "allow": ["fs_write"]}"#, true),
+        (r#"{"level": "read-only"}"#, false),
+        (r#"{"deny": ["Edit"]}"#, false),
+    ] {
+        let drive = drive(|spec| {
+            let template = "Write to {{RESPONSE_FILE}}.".to_owned();
+            spec.setup.response_file = Some(ResponseFile { template, summary_template: None });
+            spec.setup.permission = serde_json::from_str(permission).unwrap();
+            let options = &spec.backend.options;
+            assert_eq!(Kiro.answers_into_file(&spec.setup, options), writes, "{permission}");
+        });
+        assert_eq!(drive.argv.last().unwrap().contains("Write to"), writes, "{permission}");
+        assert_eq!(drive.files.iter().any(|file| file.name == "response.txt"), writes, "{permission}");
+    }
+}
+
+#[test]
 fn an_attempt_that_asks_once_more_resumes_in_a_directory_of_its_own() {
     let protocol = |spec: &mut domain::run::RunSpec| {
         let summary_template = Some("Sum up, or write {{RESPONSE_FILE}}.".to_owned());

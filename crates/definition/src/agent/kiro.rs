@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use domain::agent::{Agent, Format};
 use domain::diagnostic::Diagnostic;
 use domain::permission::Rule;
-use domain::setup::{ResponseFile, SubmitResult};
+use domain::setup::{ResponseFile, Setup, SubmitResult};
 
 use super::AgentFile;
 use super::servers::read_servers;
@@ -158,11 +158,13 @@ fn read_fields(
     let place = fields.place;
     fields.close(findings);
     if let Some(protocol) = response_file(beside) {
-        match writes(&agent.setup.permission.allow) {
-            true => agent.setup.response_file = Some(protocol),
-            false => {
+        match without_writing(&agent.setup) {
+            None => agent.setup.response_file = Some(protocol),
+            Some(key) => {
                 agent.setup.submit_result = Some(submit_result(agent_file.text));
-                let message = "allowedTools has no fs_write, so the agent answers by the tool submit_result and not into a file";
+                let message = format!(
+                    "{key} has no fs_write, so the agent answers by the tool submit_result and not into a file"
+                );
                 findings.warning(place, message);
             }
         }
@@ -235,9 +237,16 @@ fn matches_name(pattern: &str, name: &str) -> bool {
     rest[0]
 }
 
-/// Tells whether an agent may write the file that holds its answer.
-fn writes(allow: &[Rule]) -> bool {
-    allow.iter().any(|rule| matches!(rule.tool(), "fs_write" | "write"))
+/// Returns the key by which an agent cannot write the file that holds its answer.
+fn without_writing(setup: &Setup) -> Option<&'static str> {
+    const NAMES: [&str; 2] = ["fs_write", "write"];
+    let offered =
+        |tools: &Vec<String>| tools.iter().any(|tool| NAMES.iter().any(|name| matches_name(tool, name)));
+    match setup.permission.allow.iter().any(|rule| NAMES.contains(&rule.tool())) {
+        false => Some("allowedTools"),
+        true if !setup.tools.as_ref().is_none_or(offered) => Some("tools"),
+        true => None,
+    }
 }
 
 /// Returns what an agent's own file is to have beside our tool. Its servers are in the setup, where secrets are known.

@@ -138,10 +138,15 @@ fn wrong_argument(setup: &Setup, spec: &BackendSpec) -> Option<String> {
     if can.is_empty() { None } else { permitted_args(&setup.extra_args, can).err() }
 }
 
+fn answers_into_file(setup: &Setup, spec: &BackendSpec) -> bool {
+    let backend = backend::registry::by_kind(&spec.kind);
+    backend.is_some_and(|backend| backend.answers_into_file(setup, &spec.options))
+}
+
 /// Says how an agent answers by its backend.
 pub(super) fn answers_by(setup: &Setup, spec: &BackendSpec) -> AnswersBy {
     match setup.answers() {
-        AnswersBy::File if !capabilities(spec).response_file => AnswersBy::Output,
+        AnswersBy::File if !answers_into_file(setup, spec) => AnswersBy::Output,
         told @ (AnswersBy::File | AnswersBy::SubmitResult | AnswersBy::Output) => told,
     }
 }
@@ -177,6 +182,10 @@ pub(super) fn unhonoured(wishes: &Wishes<'_>, spec: &BackendSpec) -> Vec<String>
         sentences.push(format!("the folder of sessions is not honoured by {name}"));
     }
     sentences.extend(unhonoured_setup(wishes.setup, can, name.as_str()));
+    if wishes.setup.response_file.is_some() && can.response_file && !answers_into_file(wishes.setup, spec) {
+        let reason = "the agent may not write files, and answers by its output";
+        sentences.push(format!("response_file is not honoured: {reason}"));
+    }
     let permission = &wishes.setup.permission;
     let ungranted = backend.ungranted(permission, &spec.options);
     sentences.extend(

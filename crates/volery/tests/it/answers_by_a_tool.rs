@@ -30,6 +30,10 @@ echo "▸ Credits: 0.1 • Time: 1s" >&2
 "#;
 
 fn stage(allowed: &str) -> Stage {
+    stage_with("\"fs_read\"", allowed)
+}
+
+fn stage_with(tools: &str, allowed: &str) -> Stage {
     let stage = Stage::new();
     fs::create_dir_all(stage.path("bin")).unwrap();
     fs::write(stage.path("bin/kiro-cli"), KIRO).unwrap();
@@ -40,7 +44,7 @@ fn stage(allowed: &str) -> Stage {
     };
     let agent = format!(
         "{{\"name\": \"helper\", \"description\": \"sub-agent: helps\", \"prompt\": \"file://./helper.txt\",
-          \"tools\": [\"fs_read\"], \"allowedTools\": [{allowed}], \"resources\": [\"file://README.md\"]}}"
+          \"tools\": [{tools}], \"allowedTools\": [{allowed}], \"resources\": [\"file://README.md\"]}}"
     );
     write(stage.path("home/.kiro/agents/helper.json"), &agent);
     write(stage.path("home/.kiro/sub-agents/prompts/_system.md"), "To {{RESPONSE_FILE}}");
@@ -84,8 +88,14 @@ fn and_an_agent_that_hands_in_nothing_has_not_answered() {
 
 #[test]
 fn and_a_check_says_how_each_agent_answers() {
-    for (allowed, way) in [("\"fs_read\"", "submit_result"), ("\"fs_write\"", "file")] {
-        let stage = stage(allowed);
+    let (read, write) = ("\"fs_read\"", "\"fs_write\"");
+    for (tools, allowed, way) in [
+        ("\"*\"", read, "submit_result"),
+        // What is not among its tools it cannot use.
+        (read, write, "submit_result"),
+        (write, write, "file"),
+    ] {
+        let stage = stage_with(tools, allowed);
         stage.rehearsal("plain", "- say: x", "");
         let told = volery(&stage, &["agents", "check"]).ok();
         assert!(told.stderr.contains("helper answers"), "{told:?}");

@@ -219,16 +219,22 @@ fn an_agent_answers_into_a_file_only_where_its_backend_can() {
     let stage = stage();
     let template = "response_file: {template: 'Write to {{RESPONSE_FILE}}.'}";
     stage.agent("speaker", &format!("backend: claude\n{template}"));
+    stage.agent("reader", &format!("backend: kiro\npermission: read-only\n{template}"));
     stage.agent("writer", &format!("backend: kiro\n{template}"));
     let list = volery(&stage, &["agents", "--json"]).ok().json();
     let ways: Vec<&Value> =
         list["agents"].as_array().unwrap().iter().map(|agent| &agent["answers_by"]).collect();
-    assert_eq!(ways, [&json!("output"), &json!("file")], "{list}");
-    let checked = volery(&stage, &["agents", "check"]).ok().stderr;
+    assert_eq!(ways, [&json!("output"), &json!("output"), &json!("file")], "{list}");
+    let told = volery(&stage, &["agents", "check"]).ok();
+    let (checked, findings) = (told.stderr, told.stdout);
     assert!(
         checked.contains("writer answers into a file") && !checked.contains("speaker answers"),
         "{checked}"
     );
+    assert!(!checked.contains("reader answers"), "{checked}");
+    let unhonoured =
+        "response_file is not honoured: the agent may not write files, and answers by its output";
+    assert_eq!(findings.matches(unhonoured).count(), 1, "{findings}");
 }
 
 #[test]

@@ -235,6 +235,21 @@ fn a_kiro_agent_that_may_not_write_answers_by_a_tool() {
     let expected = "looker.json:1:1: warning: allowedTools has no fs_write, so the agent answers by the tool \
                     submit_result and not into a file";
     assert_eq!(found, [expected]);
+    // What is not offered cannot be used, whatever needs no question.
+    for (tools, way) in [
+        (r#"["fs_read"]"#, AnswersBy::SubmitResult),
+        ("[]", AnswersBy::SubmitResult),
+        (r#"["fs_read", "write"]"#, AnswersBy::File),
+        (r#"["@builtin"]"#, AnswersBy::File),
+        (r#"["*"]"#, AnswersBy::File),
+    ] {
+        let text =
+            format!(r#"{{"description": "sub-agent: d", "tools": {tools}, "allowedTools": ["fs_write"]}}"#);
+        let (agent, found) = accept(kiro::read(file(&text, "looker.json", "looker"), beside));
+        assert_eq!(agent.setup.answers(), way, "{tools}");
+        let told = expected.replace("allowedTools", "tools");
+        assert_eq!(found, if way == AnswersBy::File { Vec::new() } else { vec![told] }, "{tools}");
+    }
 }
 
 #[test]
