@@ -6,6 +6,7 @@ use domain::run::RunSpec;
 use domain::setup::Context;
 use serde_json::json;
 
+use super::providers;
 use super::servers::Servers;
 use crate::contract::{Place, ProcessDrive, Setting};
 use crate::mcp_config::OWN_SERVER;
@@ -43,13 +44,15 @@ pub(crate) fn without_others(
     if spec.setup.context == Context::None {
         config["project_doc_max_bytes"] = json!(0);
     }
-    let hidden = own.hidden();
+    let keys = providers::variables(spec, user);
+    let hidden: Vec<&str> = own.hidden().into_iter().chain(providers::hidden(spec, &keys)).collect();
     if !hidden.is_empty() {
         config["shell_environment_policy"] = json!({ "exclude": hidden });
     }
     drive.set.push((CONFIG.to_owned(), Setting::Plain(config.to_string())));
     drive.set.extend(own.settings());
     drive.env.extend(own.needed);
+    drive.known_env.extend(keys);
     Ok(())
 }
 

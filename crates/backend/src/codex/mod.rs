@@ -8,6 +8,7 @@ mod failure;
 mod grant;
 mod item;
 mod message;
+mod providers;
 mod reader;
 mod screen;
 mod servers;
@@ -124,12 +125,19 @@ impl Backend for Codex {
     fn adapt(
         &self,
         spec: &RunSpec,
-        _drive: &mut ProcessDrive,
-        _place: &Place<'_>,
+        drive: &mut ProcessDrive,
+        place: &Place<'_>,
         user: &User<'_>,
     ) -> Result<(), PrepareError> {
-        let checked = loosened::check(spec, user, loosened::codex);
-        checked.map_err(|reason| PrepareError { kind: self.kind(), reason })
+        let wrong = |reason: String| PrepareError { kind: self.kind(), reason };
+        loosened::check(spec, user, loosened::codex).map_err(wrong)?;
+        let keys = providers::variables(spec, user);
+        if !keys.is_empty() {
+            let servers = Servers::of(spec, place).map_err(wrong)?;
+            drive.reader = Box::new(AppServer::new(order(spec, &servers, &keys)));
+            drive.known_env.extend(keys);
+        }
+        Ok(())
     }
 
     fn prepare(&self, spec: &RunSpec, place: &Place<'_>) -> Result<Drive, PrepareError> {
@@ -143,14 +151,6 @@ impl Backend for Codex {
         }
         argv.extend(permitted_args(&spec.setup.extra_args, EXTRA_ARGS).map_err(wrong)?);
         let home = spec.setup.vendor_settings.clone().map(|path| (HOME.to_owned(), Setting::Plain(path)));
-        let order = Order {
-            thread: thread(spec, &servers),
-            turn: turn(spec),
-            session: spec.session.as_ref().map(|session| session.as_str().to_owned()),
-            fork: spec.fork,
-            servers: servers.entries.clone(),
-            structured: spec.setup.output_schema.is_some(),
-        };
         Ok(Drive::Process(ProcessDrive {
             argv,
             env: servers.needed.clone(),
@@ -158,13 +158,25 @@ impl Backend for Codex {
             set: servers.settings().into_iter().chain(home).collect(),
             feed: Feed::Open(message::greeting(&spec.directory)),
             files: Vec::new(),
-            reader: Box::new(AppServer::new(order)),
+            reader: Box::new(AppServer::new(order(spec, &servers, &[]))),
         }))
     }
 }
 
+/// Returns what Codex is asked for. These keys are its user's, beside those that are known of it.
+fn order(spec: &RunSpec, servers: &Servers, keys: &[String]) -> Order {
+    Order {
+        thread: thread(spec, servers, keys),
+        turn: turn(spec),
+        session: spec.session.as_ref().map(|session| session.as_str().to_owned()),
+        fork: spec.fork,
+        servers: servers.entries.clone(),
+        structured: spec.setup.output_schema.is_some(),
+    }
+}
+
 /// Returns what a conversation is begun or continued with.
-fn thread(spec: &RunSpec, servers: &Servers) -> Value {
+fn thread(spec: &RunSpec, servers: &Servers, keys: &[String]) -> Value {
     let setup = &spec.setup;
     let mut config = json!({});
     // Codex uses these without asking, so they are there only where nobody would have to be asked.
@@ -179,8 +191,9 @@ fn thread(spec: &RunSpec, servers: &Servers) -> Value {
         config["project_doc_max_bytes"] = json!(0);
     }
     // Codex's own keys are for Codex, and not for the commands that it runs, unless the agent names them.
-    let keys = KEYS.iter().copied().filter(|key| !spec.env.iter().any(|named| named == key));
-    let hidden: Vec<&str> = servers.hidden().into_iter().chain(keys).collect();
+    let known = KEYS.iter().copied().filter(|key| !spec.env.iter().any(|named| named == key));
+    let hidden: Vec<&str> =
+        servers.hidden().into_iter().chain(known).chain(providers::hidden(spec, keys)).collect();
     config["shell_environment_policy"] = json!({ "exclude": hidden });
     // The sandbox comes with the turn: a conversation that may write would mark the directory as trusted in the
     // user's own configuration, and so let its files start programs.

@@ -1,5 +1,7 @@
 //! Streams as the app server of Codex writes them, whole, cut and wrong.
 
+use std::path::Path;
+
 use domain::agent::Delegates;
 use domain::mcp_server::{McpServer, Transport, VariableText};
 use domain::permission::Level;
@@ -511,6 +513,41 @@ fn servers_get_their_secrets_by_name_and_commands_do_not_see_them() {
     assert!(!hidden(&named, "OPENAI_API_KEY"), "{named}");
     let set = prepare(change).unwrap().set;
     assert_eq!(set, [("TOKEN".to_owned(), Setting::From("MY_SECRET".to_owned()))]);
+}
+
+#[test]
+fn keys_that_its_users_settings_name_are_handed_to_codex_and_not_to_commands() {
+    let home = tempfile::tempdir().unwrap();
+    let project = home.path().join("project");
+    let write = |folder: &Path, text: &str| {
+        std::fs::create_dir_all(folder.join(".codex")).unwrap();
+        std::fs::write(folder.join(".codex/config.toml"), text).unwrap();
+    };
+    let adapted = |env: &[&str]| {
+        let mut spec = sample::spec("codex");
+        spec.directory = project.display().to_string();
+        spec.project = spec.directory.clone();
+        spec.env = env.iter().map(|name| (*name).to_owned()).collect();
+        let found = Found { version: Some("0.166.0".to_owned()), ..sample::found(&["/bin/codex"]) };
+        let place = sample::place(Some(&found));
+        let mut drive = sample::drive_in(&Codex, &place, &spec).unwrap();
+        let user = User { home: Some(home.path()), value: &|_| None };
+        Codex.adapt(&spec, &mut drive, &place, &user).unwrap();
+        let config = json!({"id": 2, "result": {"config": {}}});
+        let thread = written(&drive.reader.feed(Pipe::Stdout, &lines(&[config])));
+        let hidden = thread[0]["params"]["config"]["shell_environment_policy"]["exclude"].clone();
+        (drive.known_env.split_off(VARIABLES.len()), hidden)
+    };
+    write(&project, "[model_providers.x]\nenv_key = 'THEIRS'\n");
+    assert_eq!(adapted(&[]), (Vec::new(), json!(KEYS)));
+    write(
+        home.path(),
+        "[model_providers.a]\nenv_key = 'MY_KEY'\n[model_providers.b]\nenv_key = 'OPENAI_API_KEY'\n\
+         env_http_headers = { X-Tenant = 'TENANT', X-Odd = 'A=B' }\n[model_providers.c]\nenv_key = 7\n",
+    );
+    let both = || vec!["MY_KEY".to_owned(), "TENANT".to_owned()];
+    assert_eq!(adapted(&[]), (both(), json!([KEYS, &["MY_KEY", "TENANT"]].concat())));
+    assert_eq!(adapted(&["TENANT"]), (both(), json!([KEYS, &["MY_KEY"]].concat())), "it was named");
 }
 
 #[test]

@@ -86,7 +86,9 @@ fn codex_gets_its_servers_by_settings_that_turn_all_others_off() {
     let transport = Transport::Stdio { command: "birds".to_owned(), args: Vec::new(), env };
     spec.setup.mcp_servers =
         vec![McpServer { name: "aviary".to_owned(), transport, tools: None, timeout_ms: None }];
-    write(&home.join(".codex/config.toml"), "[mcp_servers.users]\ncommand = 'x'\n[mcp_servers.volery]\n");
+    let users =
+        "[mcp_servers.users]\ncommand = 'x'\n[mcp_servers.volery]\n[model_providers.x]\nenv_key = 'MY_KEY'\n";
+    write(&home.join(".codex/config.toml"), users);
     write(&project.join(".codex/config.toml"), "mcp_servers = {projects = {command = 'y'}}\n");
     let mut drive = adapted(&spec, home).unwrap();
     let config: Value = serde_json::from_str(set(&drive, "CODEX_CONFIG")).unwrap();
@@ -97,6 +99,8 @@ fn codex_gets_its_servers_by_settings_that_turn_all_others_off() {
     assert_eq!((&servers["users"], &servers["projects"]), (&json!({"enabled": false}), &servers["users"]));
     assert_eq!(servers["aviary"]["env_vars"], json!(["TOKEN"]));
     assert!(drive.set.contains(&("TOKEN".to_owned(), Setting::From("MY_TOKEN".to_owned()))));
+    assert!(drive.known_env.contains(&"MY_KEY".to_owned()), "{:?}", drive.known_env);
+    assert_eq!(config["shell_environment_policy"]["exclude"], json!(["TOKEN", "MY_KEY"]));
     let hello = format!("{}\n", hello(&json!({})));
     let reports = drive.reader.feed(Stream::Stdout, hello.as_bytes());
     let [Report::WriteFilled { content, .. }] = &reports[..] else { panic!("{reports:?}") };

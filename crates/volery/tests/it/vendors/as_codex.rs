@@ -9,10 +9,7 @@ use super::place::{PATIENCE, Place};
 use crate::stage::{Client, wait_for};
 
 fn place(case: &str, script: Vec<Reply>) -> Option<Place> {
-    let mut place = Place::make_for(&["codex"], case, script)?;
-    // Nobody writes a file here that could name another.
-    place.rename_key("OPENAI_API_KEY");
-    Some(place)
+    Place::make_for(&["codex"], case, script)
 }
 
 fn serve(place: &Place, capabilities: Value) -> Client {

@@ -73,9 +73,7 @@ fn claude_reads_its_own_file_works_unasked_with_its_six_tools_and_is_in_the_file
 #[test]
 fn codex_writes_code_and_its_cost_is_not_made_up() {
     let made = Place::make_for(&["codex"], "powerspawn-codex", vec![Reply::say("Done.")]);
-    let Some(mut place) = made else { return };
-    // Nobody writes a file here that could name another.
-    place.rename_key("OPENAI_API_KEY");
+    let Some(place) = made else { return };
     let command = place.command(&["serve", "--dialect", "powerspawn"]);
     let mut client = Client::start(command).initialize("claude-code");
     let ask = json!({"prompt": "Write a test for the herons."});

@@ -22,8 +22,6 @@ struct File {
 fn runs_unchanged(file: &File) {
     let script = vec![Reply::say("Three herons.").always()];
     let Some(mut place) = Place::make_for(&[file.program], "formats", script) else { return };
-    // No file of these formats names variables for its program.
-    place.rename_key("OPENAI_API_KEY");
     for (name, value) in file.env {
         place.set(name, value);
     }

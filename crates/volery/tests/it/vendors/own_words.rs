@@ -31,8 +31,7 @@ done
 
 #[test]
 fn the_servers_of_a_file_of_codex_are_used_in_its_read_only_sandbox() {
-    let Some(mut place) = Place::make_for(&["codex"], "formats", Vec::new()) else { return };
-    place.rename_key("OPENAI_API_KEY");
+    let Some(place) = Place::make_for(&["codex"], "formats", Vec::new()) else { return };
     let made = place.stage.project().join("made.txt");
     let script = [
         Reply::say("I look.").and_call_in("mcp__docs", "look_up", json!({})),

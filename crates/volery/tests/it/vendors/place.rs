@@ -252,15 +252,6 @@ impl Place {
         self.env.push((name.to_owned(), value.to_owned()));
     }
 
-    /// Changes the user's settings of Codex: the key of the script's provider gets a name that every run is handed.
-    pub(super) fn rename_key(&mut self, name: &str) {
-        let path = self.stage.path("home/.codex/config.toml");
-        let Ok(settings) = fs::read_to_string(&path) else { return };
-        fs::write(&path, settings.replace("SCRIPT_KEY", name)).unwrap();
-        self.set(name, "dummy");
-        self.own_files = files_below(&self.stage.path("home"));
-    }
-
     /// Takes the keys of stand-ins away, as from somebody who never logged in.
     pub(super) fn forget_keys(&mut self) {
         self.env.retain(|(name, _)| !name.ends_with("_API_KEY"));
@@ -273,10 +264,7 @@ impl Place {
 
     pub(super) fn agent_named(&self, name: &str, vendor: &str, frontmatter: &str) {
         let model = if vendor.ends_with("gemini") { "model: gemini-2.5-flash\n" } else { "" };
-        let env: Vec<&str> =
-            self.env.iter().map(|(name, _)| name.as_str()).filter(|name| *name == "SCRIPT_KEY").collect();
-        let env = if env.is_empty() { String::new() } else { format!("env: [{}]\n", env.join(", ")) };
-        self.stage.agent(name, &format!("backend: {vendor}\n{model}{env}{frontmatter}"));
+        self.stage.agent(name, &format!("backend: {vendor}\n{model}{frontmatter}"));
     }
 
     pub(super) fn command(&self, arguments: &[&str]) -> Command {
