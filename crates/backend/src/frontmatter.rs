@@ -4,22 +4,31 @@
 /// What ends a line for some readers of YAML.
 const OTHER_BREAKS: [char; 4] = ['\r', '\u{85}', '\u{2028}', '\u{2029}'];
 
+/// What is shown of a line that is none of the list.
+const SHOWN_BYTES_MAX: usize = 60;
+
 /// Tells whether a text has no head, or one with no other keys, or whole lines, than these.
 pub(crate) fn is_plain(text: &str, keys: &[&str]) -> bool {
+    strange(text, keys).is_none()
+}
+
+/// Returns the first that a head has beside these keys, or whole lines, for people to look at: a key if it is plainly one,
+/// else a line.
+pub(crate) fn strange(text: &str, keys: &[&str]) -> Option<String> {
     let text = text.trim_start_matches('\u{feff}').trim_start();
-    let Some(rest) = text.strip_prefix("---") else { return true };
+    let rest = text.strip_prefix("---")?;
     let mut lines = rest.lines();
     // What stands beside the opening belongs to the head for some.
     if lines.next().is_some_and(|opening| !opening.trim().is_empty()) {
-        return false;
+        return Some(shown(text.lines().next().unwrap_or_default()));
     }
     let mut below_key = false;
     for line in lines {
         if line.trim_end() == "---" || line.trim_end() == "..." {
-            return true;
+            return None;
         }
         if line.contains(OTHER_BREAKS) {
-            return false;
+            return Some(shown(line));
         }
         if line.trim().is_empty() || line.starts_with('#') {
             continue;
@@ -27,23 +36,38 @@ pub(crate) fn is_plain(text: &str, keys: &[&str]) -> bool {
         if line.starts_with([' ', '\t', '-']) {
             // Without a key above it, the whole head may be indented.
             if !below_key {
-                return false;
+                return Some(shown(line));
             }
             continue;
         }
         let key = line.split_once(':').map(|(key, _)| key.trim_end());
         below_key = key.is_some_and(|key| keys.contains(&key) || keys.contains(&line.trim_end()));
         if !below_key {
-            return false;
+            let listed = keys.iter().any(|known| key.is_some_and(|key| known.split(':').next() == Some(key)));
+            return Some(shown(key.filter(|_| !listed).unwrap_or(line)));
         }
     }
     // A head without an end may be one to somebody else.
-    false
+    Some("---".to_owned())
+}
+
+fn shown(line: &str) -> String {
+    domain::size::head(line.trim(), SHOWN_BYTES_MAX).escape_debug().to_string()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_strange_is_shown() {
+        let strange = |head: &str| strange(&format!("---\n{head}\n---\n"), &["name", "mode: plan"]);
+        assert_eq!(strange("name: a\nmode: plan"), None);
+        assert_eq!(strange("name: a\nhooks : {}").as_deref(), Some("hooks"));
+        assert_eq!(strange("mode: free").as_deref(), Some("mode: free"));
+        assert_eq!(strange("  name: \u{1b}[31m").as_deref(), Some("name: \\u{1b}[31m"));
+        assert_eq!(strange(&"x".repeat(900)).unwrap().len(), SHOWN_BYTES_MAX);
+    }
 
     #[test]
     fn only_known_keys_in_plain_writing_are_plain() {

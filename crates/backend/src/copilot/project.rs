@@ -23,18 +23,31 @@ static OF_CLAUDE: ProjectSettings = ProjectSettings {
 const HOOKS: &str = ".github/hooks";
 /// Custom agents, which can be called by the model and bring servers with them.
 const AGENTS: [&str; 2] = [".github/agents", ".claude/agents"];
-/// What their heads may say without bringing any.
-const HARMLESS: [&str; 10] = [
+/// What their heads may say without bringing any: keys of Copilot and of its editor, and of Claude Code those that grant
+/// nothing, should Copilot ever honour them.
+const HARMLESS: &[&str] = &[
+    "agents",
     "argument-hint",
+    "background",
     "color",
     "description",
     "disable-model-invocation",
+    "disallowedTools",
+    "effort",
+    "handoffs",
     "infer",
+    "maxTurns",
+    "memory",
+    "metadata",
     "model",
     "name",
+    "permissionMode: default",
+    "permissionMode: dontAsk",
+    "permissionMode: plan",
     "skills",
     "target",
     "tools",
+    "user-invocable",
 ];
 
 /// Returns what the files in these folders would execute.
@@ -44,9 +57,10 @@ pub(crate) fn programs(folders: &[&Path]) -> Vec<ProjectProgram> {
     for folder in folders {
         found.extend(files(&folder.join(HOOKS), "json").into_iter().map(|file| program(file, "hooks")));
         let agents = AGENTS.iter().flat_map(|agents| files(&folder.join(agents), "md"));
-        found.extend(
-            agents.filter(|file| brings_servers(file)).map(|file| program(file, "servers of an agent")),
-        );
+        found.extend(agents.filter_map(|file| {
+            let what = strange(&file)?;
+            Some(program(file, &what))
+        }));
     }
     found.into_iter().map(|program| ProjectProgram { can_be_off: false, ..program }).collect()
 }
@@ -57,10 +71,13 @@ fn program(file: PathBuf, what: &str) -> ProjectProgram {
     ProjectProgram { file, says, is_program: true, can_be_off: false, unread: None }
 }
 
-/// Tells whether an agent's file may name servers, which is not so if it says only what is known here.
-fn brings_servers(file: &Path) -> bool {
-    let text = user::look_text(file).ok().flatten();
-    text.is_none_or(|text| !frontmatter::is_plain(&text, &HARMLESS))
+/// Says what in an agent's file may bring servers, which is nothing if it says only what is known here.
+fn strange(file: &Path) -> Option<String> {
+    let Some(text) = user::look_text(file).ok().flatten() else {
+        return Some("an agent that cannot be read".to_owned());
+    };
+    let key = frontmatter::strange(&text, HARMLESS)?;
+    Some(format!("{key} of an agent"))
 }
 
 /// No file is left out for there being many: it may be the one that brings something.
@@ -96,11 +113,30 @@ mod tests {
                 "copilot, hooks: {\"sessionStart\":[]}",
                 "copilot, hooks: {\"SessionStart\":[1]}",
                 "copilot, hooks: start.json",
-                "copilot, servers of an agent: eager.agent.md",
-                "copilot, servers of an agent: hidden.agent.md",
+                "copilot, mcp-servers of an agent: eager.agent.md",
+                "copilot, \\\"\\\\x6dcp-servers\\\" of an agent: hidden.agent.md",
             ]
         );
         assert!(found.iter().all(|program| !program.can_be_off));
+    }
+
+    #[test]
+    fn what_grants_nothing_in_agents_of_copilot_or_claude_needs_no_trust_and_what_does_is_named() {
+        let place = tempfile::tempdir().unwrap();
+        let said = |file: &str, head: &str| {
+            let file = place.path().join(file);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, format!("---\nname: a\n{head}\n---\n")).unwrap();
+            programs(&[place.path()]).into_iter().map(|program| program.says).collect::<Vec<_>>()
+        };
+        let of_copilot = "user-invocable: false\nmetadata:\n  owner: me\nagents: ['*']\nhandoffs:\n  - label: Plan\n    agent: b\n    send: false";
+        assert_eq!(said(".github/agents/a.agent.md", of_copilot), Vec::<String>::new());
+        let of_claude =
+            "permissionMode: plan\nmaxTurns: 5\neffort: high\ncolor: red\nmemory: project\nbackground: true";
+        assert_eq!(said(".claude/agents/b.md", of_claude), Vec::<String>::new());
+        let loose = said(".claude/agents/b.md", "permissionMode: bypassPermissions");
+        assert_eq!(loose, ["copilot, permissionMode: bypassPermissions of an agent: b.md"]);
+        assert_eq!(said(".claude/agents/b.md", "hooks: {}"), ["copilot, hooks of an agent: b.md"]);
     }
 
     #[test]
@@ -113,6 +149,6 @@ mod tests {
         }
         std::fs::write(agents.join("z.md"), "---\nmcp-servers: {a: {command: b}}\n---\n").unwrap();
         let found = programs(&[place.path()]);
-        assert_eq!((found.len(), found[0].says.as_str()), (1, "copilot, servers of an agent: z.md"));
+        assert_eq!((found.len(), found[0].says.as_str()), (1, "copilot, mcp-servers of an agent: z.md"));
     }
 }
