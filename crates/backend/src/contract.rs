@@ -243,16 +243,26 @@ impl Place<'_> {
 /// Returns the arguments that an agent adds, if each begins with an option that its backend permits. A value stands
 /// behind `=`, so that no argument can become an option of its own.
 pub fn permitted_args(wanted: &[String], permitted: &[&str]) -> Result<Vec<String>, String> {
-    for argument in wanted {
+    let takes = |argument: &str| {
         let is = |option: &&str| {
             argument.strip_prefix(*option).is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
         };
-        if !permitted.iter().any(is) {
-            let known = permitted.join(", ");
-            return Err(format!(
-                "the argument {argument:?} may not be given by an agent; these may: {known}"
-            ));
-        }
+        permitted.iter().any(is)
+    };
+    let mut wrong = Vec::new();
+    for (at, argument) in wanted.iter().enumerate().filter(|(_, argument)| !takes(argument)) {
+        let before = at.checked_sub(1).and_then(|before| wanted.get(before));
+        let valued =
+            before.filter(|option| takes(option) && !option.contains('=') && !argument.starts_with('-'));
+        wrong.push(match valued {
+            Some(option) => format!("{argument:?} (write \"{option}={argument}\" if it is the value)"),
+            None => format!("{argument:?}"),
+        });
+    }
+    if !wrong.is_empty() {
+        let (what, wrong) = (if wrong.len() == 1 { "argument" } else { "arguments" }, wrong.join(", "));
+        let known = permitted.join(", ");
+        return Err(format!("the {what} {wrong} may not be given by an agent; these may: {known}"));
     }
     Ok(wanted.to_vec())
 }

@@ -391,6 +391,12 @@ fn arguments_that_would_grant_something_are_refused() {
         let refused = argv(|spec| spec.setup.extra_args = vec![sly.to_owned()]).unwrap_err();
         assert!(refused.reason.contains("may not be given by an agent"), "{refused}");
     }
+    let all = ["--dangerously-skip-permissions", "--debug", "--fallback-model", "haiku", "--foo"];
+    let refused =
+        argv(|spec| spec.setup.extra_args = all.map(ToOwned::to_owned).to_vec()).unwrap_err().reason;
+    let told = "the arguments \"--dangerously-skip-permissions\", \"haiku\" (write \"--fallback-model=haiku\" if it is the \
+                value), \"--foo\" may not be given by an agent; these may: --";
+    assert!(refused.starts_with(told), "{refused}");
 }
 
 #[test]

@@ -66,7 +66,9 @@ impl Engine {
             let sentences = sentences.into_iter().filter(|said| !(told && doubt.as_ref() == Some(said)));
             unhonoured.extend(sentences.map(|sentence| placed(&agent.source.file, sentence)));
         }
-        findings.extend(catalogue.drafts.iter().flat_map(|draft| self.wrong_beside(&catalogue, draft)));
+        findings.extend(
+            catalogue.drafts.iter().flat_map(|draft| self.wrong_beside(&catalogue, draft, &directory)),
+        );
         let mut diagnostics = catalogue.diagnostics;
         diagnostics.extend(findings);
         diagnostics.extend(unhonoured);
@@ -75,7 +77,7 @@ impl Engine {
     }
 
     /// Returns what is wrong with a file beside what its reader found.
-    fn wrong_beside(&self, catalogue: &Catalogue, draft: &Agent) -> Vec<Diagnostic> {
+    fn wrong_beside(&self, catalogue: &Catalogue, draft: &Agent, directory: &str) -> Vec<Diagnostic> {
         let file = &draft.source.file;
         let mut wrong = match self.configured_backend(catalogue, draft) {
             Ok(backend) => {
@@ -83,13 +85,13 @@ impl Engine {
             }
             Err(error) => vec![Obstacle::of("backend", error)],
         };
-        wrong.extend(self.obstacles_of_fallbacks(catalogue, draft));
+        wrong.extend(self.obstacles_of_fallbacks(catalogue, draft, directory));
         let findings = wrong.iter().map(|wrong| as_finding(file, wrong));
         findings.chain(unknown_delegates(catalogue, draft)).collect()
     }
 
-    fn obstacles_of_fallbacks(&self, catalogue: &Catalogue, agent: &Agent) -> Vec<Obstacle> {
-        let wrong = self.wrong_fallbacks(catalogue, agent).into_iter();
+    fn obstacles_of_fallbacks(&self, catalogue: &Catalogue, agent: &Agent, directory: &str) -> Vec<Obstacle> {
+        let wrong = self.wrong_fallbacks(catalogue, agent, directory).into_iter();
         wrong.map(|error| Obstacle::of("fallback", error)).collect()
     }
 
@@ -115,7 +117,7 @@ impl Engine {
             }
         };
         let mut wrong = honour::obstacles(&agent.system_prompt, &agent.setup, agent.source.format, &backend);
-        wrong.extend(self.obstacles_of_fallbacks(catalogue, agent));
+        wrong.extend(self.obstacles_of_fallbacks(catalogue, agent, directory));
         let driven = match wrong.is_empty() {
             true => self.drive(catalogue, agent, &backend, directory),
             false => Ok(None),
@@ -137,7 +139,7 @@ impl Engine {
                 own.err().map(|error| error.to_string())
             })
             .or_else(|| {
-                let others = self.alternatives(catalogue, agent);
+                let others = self.alternatives(catalogue, agent, directory);
                 let weighed = others.and_then(|(others, _)| programs.weigh(&backend, &others));
                 weighed.err().map(|error| in_a_list(&error))
             })

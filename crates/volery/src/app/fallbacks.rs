@@ -16,6 +16,7 @@ impl Engine {
         &self,
         catalogue: &Catalogue,
         agent: &Agent,
+        directory: &str,
     ) -> Result<(Vec<Alternative>, Vec<String>), AppError> {
         let (mut alternatives, mut warnings) = (Vec::new(), Vec::new());
         for other in agent.setup.fallback.iter().map(|fallback| with(agent, fallback)) {
@@ -29,6 +30,7 @@ impl Engine {
                 let message = format!("agent {}: as a fallback, {refusal}", agent.name);
                 return Err(AppError::denied(message).hint(refused(agent)));
             }
+            self.drive(catalogue, &other, &backend, directory).map_err(|error| unusable(&other, error))?;
             warnings.extend(self.said_about(agent, &other, catalogue));
             alternatives.push(Alternative { backend, model: other.model });
         }
@@ -36,18 +38,28 @@ impl Engine {
     }
 
     /// Returns why runs of the agent would be refused for its fallbacks, whatever this machine has and trusts.
-    pub(super) fn wrong_fallbacks(&self, catalogue: &Catalogue, agent: &Agent) -> Vec<AppError> {
+    pub(super) fn wrong_fallbacks(
+        &self,
+        catalogue: &Catalogue,
+        agent: &Agent,
+        directory: &str,
+    ) -> Vec<AppError> {
         let others = agent.setup.fallback.iter().map(|fallback| with(agent, fallback));
         let others = others.filter(|other| other.backend != agent.backend);
         others
-            .filter_map(|other| match self.configured_backend(catalogue, &other) {
-                Ok(backend) => honour::refusal(&other.setup, &backend).map(|refusal| {
-                    AppError::denied(format!("as a fallback, {refusal}")).hint(refused(agent))
-                }),
-                Err(error) => {
-                    let message =
-                        format!("the fallback to {} cannot be used: {}", other.backend, error.message);
-                    Some(AppError { message, ..error })
+            .filter_map(|other| {
+                let backend = match self.configured_backend(catalogue, &other) {
+                    Ok(backend) => backend,
+                    Err(error) => return Some(unusable(&other, error)),
+                };
+                match honour::refusal(&other.setup, &backend) {
+                    Some(refusal) => {
+                        Some(AppError::denied(format!("as a fallback, {refusal}")).hint(refused(agent)))
+                    }
+                    None => self
+                        .drive(catalogue, &other, &backend, directory)
+                        .err()
+                        .map(|error| unusable(&other, error)),
                 }
             })
             .collect()
@@ -71,6 +83,12 @@ impl Engine {
         }
         sentences.into_iter().map(|sentence| format!("as a fallback: {sentence}")).collect()
     }
+}
+
+/// Says why a fallback cannot be used.
+fn unusable(other: &Agent, error: AppError) -> AppError {
+    let message = format!("the fallback to {} cannot be used: {}", other.backend, error.message);
+    AppError { message, ..error }
 }
 
 /// Says what to do about a fallback that cannot enforce what the agent demands.

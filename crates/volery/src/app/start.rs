@@ -91,7 +91,7 @@ impl Engine {
             return Err(refusal_error(Refusal::Directive { agent: agent.name.clone() }));
         }
         let backend = self.backend_of(&catalogue, agent)?;
-        let (alternatives, said_of_fallbacks) = self.alternatives(&catalogue, agent)?;
+        let (alternatives, said_of_fallbacks) = self.alternatives(&catalogue, agent, &directory)?;
         let fingerprint = fingerprint(&ask, &directory);
         let attachment = ask.attachment;
         let resumes = ask.resumes;

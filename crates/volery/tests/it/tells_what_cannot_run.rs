@@ -39,6 +39,10 @@ fn what_a_file_can_never_get_is_an_error_of_the_check() {
         ("backend: api-openai", "it needs a model"),
         ("backend: cursor\npermission: {deny: ['Bash(curl:*)']}", "cannot enforce"),
         ("backend: claude\nfallback: [{backend: nosuch}]", "the fallback to nosuch cannot be used"),
+        (
+            "backend: claude\nfallback: [{backend: api-openai}]",
+            "the fallback to api-openai cannot be used: the api-openai backend",
+        ),
         ("backend: rehearsal\nscript: nowhere.yaml", "the script nowhere.yaml cannot be read"),
     ] {
         let stage = stage();
