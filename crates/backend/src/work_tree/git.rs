@@ -168,7 +168,7 @@ pub(super) fn line(bytes: &[u8]) -> String {
 
 /// Returns the root of the work tree that a directory is in, by the `.git` that every one has. Sandboxes of agents leave
 /// empty folders of that name behind.
-pub(super) fn root_of(directory: &Path) -> Option<&Path> {
+pub fn root_of(directory: &Path) -> Option<&Path> {
     directory.ancestors().find(|folder| {
         let git = folder.join(".git");
         git.is_file() || git.join("HEAD").symlink_metadata().is_ok()

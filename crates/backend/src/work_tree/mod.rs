@@ -16,7 +16,7 @@ mod snapshot;
 #[cfg(test)]
 mod tests;
 
-pub use git::{Git, GitError};
+pub use git::{Git, GitError, root_of};
 pub use isolate::{IsolationError, inside_worktree, make_worktree, plan_worktree};
 pub use settle::{Settled, settle_worktree};
 pub use snapshot::Snapshot;

@@ -1,14 +1,16 @@
 //! The agents that can be asked for in a directory, and what stands in their way.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
+use backend::work_tree::{IsolationError, root_of};
 use domain::Timestamp;
 use domain::agent::{Agent, Delegates, Format, ScriptSource};
 use domain::diagnostic::Diagnostic;
 use domain::id::AgentName;
 use domain::nearest::nearest;
 use domain::plan::Refusal;
-use domain::setup::AnswersBy;
+use domain::setup::{AnswersBy, Isolation};
 
 use super::agent_page::{fitted, needs_nothing_unset};
 use super::engine::Engine;
@@ -146,7 +148,8 @@ impl Engine {
             .or_else(|| {
                 let fitted = fitted(driven.ok().flatten()?);
                 fitted.and_then(|driven| needs_nothing_unset(&driven)).err().map(|error| error.to_string())
-            });
+            })
+            .or_else(|| no_worktree(agent, directory));
         let answers_by = honour::answers_by(&agent.setup, &backend);
         Standing { problem, findings, unhonoured, doubt: honour::doubt(&backend), answers_by }
     }
@@ -215,6 +218,13 @@ fn own_key<'a>(file: &str, key: &'a str) -> Option<(&'a str, (u32, u32))> {
     let mut words =
         std::iter::once(key).chain(others.into_iter().flat_map(|(_, words)| words.iter().copied()));
     words.find_map(|word| Some((word, registry::place_of_key(file, word)?)))
+}
+
+/// Says why an agent that shall have a work tree of its own can have none here. What git would say is left to the run.
+fn no_worktree(agent: &Agent, directory: &str) -> Option<String> {
+    let refused = agent.setup.isolation == Isolation::Worktree && root_of(Path::new(directory)).is_none();
+    let reason = IsolationError::NoWorkTree(directory.to_owned());
+    refused.then(|| format!("isolation: worktree cannot be had: {reason}"))
 }
 
 /// Returns a warning for a rehearsal in which nothing happens.

@@ -360,3 +360,19 @@ fn and_a_run_that_goes_on_with_an_interrupted_one_begins_with_what_that_one_left
     assert_eq!(git(&stage.project(), &["show", &format!("{branch}:made.txt")]), "x\nx");
     untouched(&stage);
 }
+
+#[test]
+fn an_agent_that_can_have_no_work_tree_here_is_blocked_before_it_is_asked_for() {
+    let stage = Stage::new();
+    stage.rehearsal("alone", "- say: x", ISOLATED);
+    let list = stage.json(["agents"]);
+    let problem = list["agents"][0]["problem"].as_str().unwrap_or_default();
+    let reason = format!("isolation: worktree cannot be had: {}", stage.project().display());
+    assert!(problem.starts_with(&reason), "{list}");
+    let checked = stage.volery(["agents", "check"]).ok().stderr;
+    assert!(checked.contains(&reason), "{checked}");
+    let ran = stage.volery(["run", "alone", "x"]);
+    assert!(ran.code != 0 && ran.stderr.contains(&reason), "{ran:?}");
+    git(&stage.project(), &["init", "--quiet"]);
+    assert_eq!(stage.json(["agents"])["agents"][0]["problem"], json!(null));
+}
