@@ -1,5 +1,6 @@
 //! The agents of a directory, and what is wrong with their files.
 
+use domain::agent::Input;
 use domain::diagnostic::{Diagnostic, Severity};
 
 use super::look::{Look, Tone};
@@ -9,6 +10,8 @@ use crate::app::AgentList;
 
 /// The most of a description that is shown where no terminal says how much fits.
 const DESCRIPTION_MAX: usize = 200;
+/// The most that is shown of what an agent takes.
+const INPUTS_MAX: usize = 400;
 
 /// Returns the table of agents, and below it the reasons why some cannot run.
 pub(crate) fn agents(list: &AgentList, look: &Look) -> String {
@@ -37,6 +40,14 @@ pub(crate) fn agents(list: &AgentList, look: &Look) -> String {
         ]);
     }
     let mut text = table.render(look);
+    for agent in list.agents.iter().filter(|agent| !agent.inputs.is_empty()) {
+        let inputs: Vec<String> = agent.inputs.iter().map(input).collect();
+        text.push_str(&format!(
+            "\n{} takes: {}\n",
+            one_line(&agent.name),
+            fit(&inputs.join(", "), INPUTS_MAX)
+        ));
+    }
     for agent in &list.agents {
         if let Some(problem) = &agent.problem {
             text.push_str(&format!("\n{} cannot run:\n", one_line(&agent.name)));
@@ -46,6 +57,17 @@ pub(crate) fn agents(list: &AgentList, look: &Look) -> String {
         }
     }
     text
+}
+
+/// Returns an input in a few words: `file`, `depth integer = 3`, `tone?`.
+fn input(input: &Input) -> String {
+    let kind = if input.kind == "string" { String::new() } else { format!(" {}", input.kind) };
+    let rest = match &input.default {
+        Some(default) => format!("{kind} = {default}"),
+        None if input.required => kind,
+        None => format!("?{kind}"),
+    };
+    one_line(&format!("{}{rest}", input.name))
 }
 
 /// Returns a file of the project as seen from there, any other in full.

@@ -313,12 +313,27 @@ fn agents_that_cannot_run_say_why() {
         answers_by: domain::setup::AnswersBy::Output,
         problem: problem.map(str::to_owned),
     };
-    let agents_found = vec![agent("shout", None), agent("whisper", Some("not trusted\nhint: volery trust"))];
+    let mut shout = agent("shout", None);
+    let input = |name: &str, kind: &str, required, default: Option<&str>| domain::agent::Input {
+        name: name.into(),
+        kind: kind.into(),
+        required,
+        default: default.map(str::to_owned),
+        description: String::new(),
+    };
+    shout.inputs = vec![
+        input("file", "string", true, None),
+        input("depth", "integer", false, Some("3")),
+        input("tone", "string", false, None),
+    ];
+    let agents_found = vec![shout, agent("whisper", Some("not trusted\nhint: volery trust"))];
     let list = AgentList { project: "/src/api".into(), agents: agents_found, diagnostics: Vec::new() };
     insta::assert_snapshot!(agents(&list, &look(None)), @r"
     AGENT    BACKEND  MODEL  FORMAT  STATE    FILE                       DESCRIPTION
     shout    upper    -      volery  ready    .volery/agents/shout.md    Turns text into capitals.
     whisper  upper    -      volery  blocked  .volery/agents/whisper.md  Turns text into capitals.
+
+    shout takes: file, depth integer = 3, tone?
 
     whisper cannot run:
       not trusted
