@@ -13,6 +13,10 @@ use crate::registry;
 const STARTER: &str = include_str!("starter.md");
 const STARTER_STEPS: &str = include_str!("starter_steps.yaml");
 
+const NO_MODEL: &str = "# model: the backend's default if left out";
+/// Stands for any.
+const SOME_MODEL: &str = "model";
+
 /// The file that is passed over in every folder of agents.
 const EXPLANATION: &str = "readme";
 
@@ -21,7 +25,7 @@ impl Engine {
         let usage = |error: IdError| AppError::usage(error.to_string());
         let name: AgentName = ask.name.parse().map_err(usage)?;
         let backend: BackendName = ask.backend.parse().map_err(usage)?;
-        let (_, catalogue) = self.place(ask.directory.as_deref())?;
+        let (directory, catalogue) = self.place(ask.directory.as_deref())?;
         let project = match ask.owner {
             AgentOwner::Project => Some(catalogue.project.as_str()),
             AgentOwner::User => None,
@@ -45,20 +49,33 @@ impl Engine {
         let source =
             Source { file: path.display().to_string(), format: Format::Volery, layer: Layer::Project };
         // An agent whose backend nobody knows could not run.
-        self.configured_backend(&catalogue, &Agent::new(name.clone(), backend.clone(), source))?;
-        write_new(&folder, &path, &starter(&name, &backend))?;
+        let mut agent = Agent::new(name.clone(), backend.clone(), source);
+        agent.model.clone_from(&ask.model);
+        let configured = self.configured_backend(&catalogue, &agent)?;
+        if let Err(error) = self.drive(&catalogue, &agent, &configured, &directory)
+            && agent.model.is_none()
+        {
+            agent.model = Some(SOME_MODEL.to_owned());
+            // Where a model mends it, the file would be wrong without one.
+            if self.drive(&catalogue, &agent, &configured, &directory).is_ok() {
+                return Err(AppError::usage(error.message).hint("say which: --model NAME"));
+            }
+        }
+        write_new(&folder, &path, &starter(&name, &backend, ask.model.as_deref()))?;
         let hides = catalogue.agents.get(&name).map(|known| known.source.file.clone());
         Ok(NewAgentView { name: name.to_string(), file: path.display().to_string(), hides })
     }
 }
 
-fn starter(name: &AgentName, backend: &BackendName) -> String {
+fn starter(name: &AgentName, backend: &BackendName, model: Option<&str>) -> String {
+    let model =
+        model.map_or_else(|| NO_MODEL.to_owned(), |model| format!("model: {}", serde_json::json!(model)));
     let (how, steps) = match backend.as_str() {
         "rehearsal" => (": rehearsal plays the steps below and needs no model", STARTER_STEPS),
         _ => ("", ""),
     };
     let named = STARTER.replace("{name}", name.as_str()).replace("{backend}", backend.as_str());
-    named.replace("{how}", how).replace("{steps}", steps)
+    named.replace("{model}", &model).replace("{how}", how).replace("{steps}", steps)
 }
 
 fn write_new(folder: &Path, path: &Path, text: &str) -> Result<(), AppError> {

@@ -51,6 +51,7 @@ pub struct ShowAgent {
 pub struct NewAgent {
     pub name: String,
     pub backend: String,
+    pub model: Option<String>,
     pub directory: Option<String>,
     pub owner: AgentOwner,
 }

@@ -111,6 +111,20 @@ fn a_new_agent_can_be_the_users_and_have_another_backend() {
 }
 
 #[test]
+fn a_new_agent_whose_backend_needs_a_model_is_written_with_one() {
+    let stage = Stage::new();
+    let refused = stage.volery(["agents", "new", "asker", "--backend", "api-openai"]).exits(2).stderr;
+    assert!(
+        refused.contains("it needs a model") && refused.contains("hint: say which: --model"),
+        "{refused}"
+    );
+    assert!(!stage.project().join(".volery/agents/asker.md").exists());
+    stage.volery(["agents", "new", "asker", "--backend", "api-openai", "--model", "gpt: 5"]).ok();
+    let checked = stage.json(["agents", "check"]);
+    assert_eq!((&checked["diagnostics"], &checked["agents"][0]["model"]), (&json!(null), &json!("gpt: 5")));
+}
+
+#[test]
 fn every_commented_line_of_the_starter_is_a_key_that_exists() {
     let stage = Stage::new();
     let _written = stage.volery(["agents", "new", "all"]).ok();

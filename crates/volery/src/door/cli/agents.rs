@@ -94,6 +94,10 @@ pub(crate) struct NewArgs {
     #[arg(long, value_name = "NAME", default_value = "rehearsal")]
     pub(crate) backend: String,
 
+    /// Its model, which some backends need
+    #[arg(long, value_name = "NAME")]
+    pub(crate) model: Option<String>,
+
     /// Write it to your own configuration, for every project
     #[arg(long)]
     pub(crate) user: bool,
@@ -110,9 +114,9 @@ pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<
         Some(Action::Show(ShowArgs { agent })) => {
             print_agent(&app.show_agent(ShowAgent { agent, directory }).await?, out)
         }
-        Some(Action::New(NewArgs { name, backend, user })) => {
+        Some(Action::New(NewArgs { name, backend, model, user })) => {
             let owner = if user { AgentOwner::User } else { AgentOwner::Project };
-            print_new(&app.new_agent(NewAgent { name, backend, directory, owner }).await?, out)
+            print_new(&app.new_agent(NewAgent { name, backend, model, directory, owner }).await?, out)
         }
     }
 }
