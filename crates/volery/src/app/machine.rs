@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use backend::process::{self, AgentRequest, CgroupUse, ResourceLimits, Stdin};
+use backend::program::{Found, Program, Tried, Version};
 use backend::registry::Vendor;
 use domain::launch::Launch;
 use domain::run::{Containment, ContainmentDemand};
@@ -139,10 +140,25 @@ fn probe_vendors() -> Vec<VendorProgram> {
                 doubt: version.as_ref().and_then(|version| program.doubt(version)),
                 found: found
                     .zip(version)
-                    .map(|(found, version)| (found.argv.join(" "), version.text().map(ToOwned::to_owned))),
+                    .map(|(found, version)| (found.argv.join(" "), shown_version(program, &found, &version))),
             }
         })
         .collect()
+}
+
+/// Returns a version as the user sees it: where the package counts in another way than its program, by both.
+fn shown_version(program: &Program, found: &Found, version: &Version) -> Option<String> {
+    let own = match (program.tried, version) {
+        (Tried::Packaged { .. }, Version::Package(_)) => {
+            crate::programs::version(&Found { version: None, argv: found.argv.clone() })
+        }
+        _ => return version.text().map(ToOwned::to_owned),
+    };
+    let package = version.text().unwrap_or_default();
+    Some(match own.text() {
+        Some(own) => format!("{own} (package {package})"),
+        None => format!("package {package}"),
+    })
 }
 
 /// Starts this program as an agent would be started, and ends it at once.

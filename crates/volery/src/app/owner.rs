@@ -208,7 +208,8 @@ impl Engine {
 
 fn index_view(engine: &Engine) -> IndexView {
     let path = journal::index::path(engine.home.path()).display().to_string();
-    match engine.indexed(Index::count) {
+    // What ended since somebody looked last is not in it yet.
+    match engine.ingest().and_then(|_open| engine.indexed(Index::count)) {
         Ok(runs) => IndexView { path, runs, problem: None },
         Err(error) => IndexView { path, runs: 0, problem: Some(error.to_string()) },
     }

@@ -15,8 +15,10 @@ pub(crate) enum Grade {
     Ok,
     /// Works, with a weaker guarantee.
     Weak,
-    /// Does not work, or is not there.
+    /// Is not there, or cannot be used.
     Missing,
+    /// Is there, and does not work.
+    Broken,
 }
 
 /// One thing that was looked at.
@@ -52,6 +54,7 @@ pub(crate) fn doctor(checks: &[Check], look: &Look) -> String {
             Grade::Ok => ("ok", Tone::Good),
             Grade::Weak => ("weak", Tone::Careful),
             Grade::Missing => ("missing", Tone::Bad),
+            Grade::Broken => ("broken", Tone::Bad),
         };
         let word = look.paint.apply(tone, &format!("{word:<7}"));
         text.push_str(&format!("{:<names$}  {word}  ", check.name));

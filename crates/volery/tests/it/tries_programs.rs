@@ -45,13 +45,36 @@ fn and_tells_which_is_understood() {
 }
 
 #[test]
+fn and_shows_the_version_that_the_user_sees_and_counts_the_runs_that_ended() {
+    let stage = Stage::new();
+    let package = stage.path("npm/node_modules/@aaif/goose-binary-linux-x64");
+    fs::create_dir_all(package.join("bin")).unwrap();
+    fs::write(package.join("package.json"), r#"{"version": "0.20.1"}"#).unwrap();
+    let program = package.join("bin/goose");
+    fs::write(&program, "#!/bin/sh\necho ' 1.34.0'\n").unwrap();
+    fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+    fs::create_dir_all(stage.path("bin")).unwrap();
+    std::os::unix::fs::symlink(&program, stage.path("bin/goose")).unwrap();
+    stage.rehearsal("bird", "- say: x", "");
+    for _ in 0..3 {
+        stage.volery(["run", "bird", "x"]).ok();
+    }
+    let mut command = stage.command(["doctor", "--json"]);
+    command.env("PATH", format!("{}:/usr/bin:/bin", stage.path("bin").display()));
+    let report = said(command.output().unwrap()).json();
+    let goose = check(&report, "goose")["found"].as_str().unwrap().to_owned();
+    assert!(goose.starts_with("1.34.0 (package 0.20.1) as "), "{goose}");
+    assert_eq!(check(&report, "index")["found"], json!("3 ended runs"));
+}
+
+#[test]
 fn and_tells_what_is_wrong_with_the_others() {
     let stage = Stage::new();
     let script = "#!/bin/sh\n[ \"$*\" = --version ] && echo 99.0.1 && exit\nread line\necho 'unknown option' >&2\nexit 0\n";
     let told = examined(&stage, "claude", script);
     assert_eq!(told.code, 1, "{told:?}");
     let found = check(&told.json(), "claude");
-    assert_eq!(found["grade"], json!("missing"), "{found}");
+    assert_eq!(found["grade"], json!("broken"), "{found}");
     assert!(found["found"].as_str().unwrap().contains("contract broken: "), "{found}");
     assert!(found["found"].as_str().unwrap().contains("unknown option"), "{found}");
     let advice = found["advice"].as_str().unwrap();

@@ -50,7 +50,7 @@ pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<
     if !args.live && machine.vendors.iter().any(|vendor| vendor.found.is_some()) {
         out.hint("volery doctor --live also tries each program, which takes some seconds and spends nothing");
     }
-    let usable = checks.iter().all(|check| check.grade != Grade::Missing);
+    let usable = checks.iter().all(|check| check.grade < Grade::Missing);
     Ok(if usable { Exit::Done } else { Exit::RunFailed })
 }
 

@@ -97,10 +97,13 @@ fn vendor(vendor: &VendorProgram) -> Option<Check> {
                 (None, None) => "its version is not known",
             };
             let advice = format!("runs of {} would fail like this: {version}", vendor.backend);
-            Check::new(vendor.backend, Grade::Missing, found).advice(advice)
+            Check::new(vendor.backend, Grade::Broken, found).advice(advice)
         }
         // What is to be said of the program stands beside the other backend.
-        (_, _, _) if vendor.shares.is_some() => Check::new(vendor.backend, Grade::Ok, found),
+        (_, doubt, _) if vendor.shares.is_some() => {
+            let grade = if doubt.is_some() { Grade::Weak } else { Grade::Ok };
+            Check::new(vendor.backend, grade, found)
+        }
         (_, doubt, login) => {
             let missing = matches!(login, Some(LoginFound::Nowhere(_)));
             let grade = if doubt.is_some() || missing { Grade::Weak } else { Grade::Ok };
@@ -275,7 +278,10 @@ fn surroundings(found: &Surroundings) -> Check {
 fn engine(report: &StateReport) -> Vec<Check> {
     let mut checks = Vec::new();
     checks.push(match &report.index.problem {
-        None => Check::new("index", Grade::Ok, format!("{} runs", count(report.index.runs))),
+        None => {
+            let runs = if report.index.runs == 1 { "run" } else { "runs" };
+            Check::new("index", Grade::Ok, format!("{} ended {runs}", count(report.index.runs)))
+        }
         Some(problem) => Check::new("index", Grade::Weak, problem).advice("volery reindex"),
     });
     let slots = &report.slots;

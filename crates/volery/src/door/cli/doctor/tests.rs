@@ -71,7 +71,7 @@ fn programs_of_vendors_are_named_with_their_versions_and_doubts() {
 }
 
 #[test]
-fn logins_and_tries_are_told_and_what_is_broken_is_missing() {
+fn logins_and_tries_are_told_and_what_is_broken_is_called_so() {
     let vendor = |backend, login, contract| VendorProgram {
         backend,
         shares: None,
@@ -89,7 +89,7 @@ fn logins_and_tries_are_told_and_what_is_broken_is_missing() {
     let found = |name: &str| checks.iter().find(|check| check.name == name).unwrap();
     assert!(found("claude").found.ends_with("; a login in ANTHROPIC_API_KEY; contract ok (1.2 s)"));
     assert_eq!(found("claude").grade, Grade::Ok);
-    assert_eq!(found("codex").grade, Grade::Missing);
+    assert_eq!(found("codex").grade, Grade::Broken);
     assert!(found("codex").found.ends_with("contract broken: no terminal event"), "{:?}", found("codex"));
     assert_eq!((found("kiro").grade, found("kiro").advice.as_deref()), (Grade::Weak, Some("kiro-cli login")));
 }
@@ -137,10 +137,10 @@ fn a_backend_that_shares_a_program_tells_only_its_own() {
         let check = checks.into_iter().find(|check| check.name == "acp-gemini").unwrap();
         (check.grade, check.found, check.advice)
     };
-    assert_eq!(told(None), (Grade::Ok, "the program of gemini".to_owned(), None));
+    assert_eq!(told(None), (Grade::Weak, "the program of gemini".to_owned(), None));
     let broken = told(Some(Contract::Broken("no answer".to_owned())));
     let found = "the program of gemini; contract broken: no answer";
-    assert_eq!((broken.0, broken.1.as_str()), (Grade::Missing, found));
+    assert_eq!((broken.0, broken.1.as_str()), (Grade::Broken, found));
 }
 
 #[test]
@@ -275,7 +275,7 @@ fn findings_are_a_table_with_hints_below() {
                               number
     surroundings     ok       runs outlive whoever asked for them
     sandboxes        ok       landlock; bwrap
-    index            ok       1,234 runs
+    index            ok       1,234 ended runs
     slots            ok       2 of 8 taken, 0 waiting
     configuration    ok       /src/api/.volery/config.toml (project)
     trust            ok       /src/api is trusted
