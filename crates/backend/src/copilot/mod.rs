@@ -2,6 +2,7 @@
 //! it starts is refused. System prompt and list of tools go by a custom agent in a folder of the run.
 
 mod permission;
+mod plugins;
 mod project;
 mod reader;
 pub(crate) mod versions;
@@ -197,14 +198,16 @@ pub(crate) fn without_others(
 fn others(spec: &RunSpec, user: &User<'_>) -> Vec<String> {
     const IN_PROJECTS: [&str; 4] =
         [".mcp.json", ".github/mcp.json", ".copilot/mcp-config.json", ".vscode/mcp.json"];
-    let users = user.folder("COPILOT_HOME", ".copilot").map(|folder| folder.join("mcp-config.json"));
+    let home = user.folder("COPILOT_HOME", ".copilot");
+    let of_plugins = home.as_deref().map(plugins::servers).unwrap_or_default();
+    let users = home.map(|folder| folder.join("mcp-config.json"));
     let folders = user::upward(&spec.directory, &spec.project).into_iter();
     let in_projects = folders.flat_map(|folder| IN_PROJECTS.map(|file| folder.join(file)));
     let found = users.into_iter().chain(in_projects).filter_map(|file| user::settings(&file));
     let names = found.flat_map(|settings| {
         [user::names(&settings, "mcpServers"), user::names(&settings, "servers")].concat()
     });
-    let mut names: Vec<String> = names.collect();
+    let mut names: Vec<String> = names.chain(of_plugins).collect();
     names.sort();
     names.dedup();
     names

@@ -285,6 +285,22 @@ fn users_server(place: &mut Place, vendor: &Vendor) -> PathBuf {
     };
     let path = place.stage.path("home").join(users);
     add_server(&path, key, "of-the-user", &entry);
+    if vendor.drives() == "copilot" {
+        let plugin = place.stage.path("home/.copilot/installed-plugins/_direct/plug");
+        add_server(&plugin.join(".mcp.json"), key, "of-a-plugin", &entry);
+        fs::write(
+            plugin.join("plugin.json"),
+            r#"{"name": "plug", "version": "1.0.0", "mcpServers": ".mcp.json"}"#,
+        )
+        .unwrap();
+        let listed = json!({"installedPlugins": [{"name": "plug", "marketplace": "", "version": "1.0.0", "enabled": true,
+            "installed_at": "2026-11-01T00:00:00Z", "cache_path": plugin, "source": {"source": "local", "path": plugin}}]});
+        let list = place.stage.path("home/.copilot/config.json");
+        fs::write(&list, listed.to_string()).unwrap();
+        for file in [plugin.join(".mcp.json"), plugin.join("plugin.json"), list] {
+            place.user_changed(&file);
+        }
+    }
     place.user_changed(&path);
     if let Some(projects) = projects {
         add_server(&place.stage.project().join(projects), key, "of-the-project", &entry);
