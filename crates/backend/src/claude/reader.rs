@@ -24,19 +24,10 @@ pub(super) struct Told {
     is_other_service: bool,
 }
 
-/// What a new session has used.
-const NOTHING: Usage = Usage {
-    input_tokens: 0,
-    output_tokens: 0,
-    cache_read_tokens: 0,
-    cache_write_tokens: 0,
-    cost: Some(Cost { microusd: 0, basis: CostBasis::Reported }),
-};
-
 impl Told {
     /// A session begins, or its figures begin anew.
     pub(super) const fn anew() -> Self {
-        Self { before: Some(NOTHING), is_other_service: false }
+        Self { before: Some(Usage::NOTHING), is_other_service: false }
     }
 
     /// A session goes on.

@@ -55,6 +55,15 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// What a session has used that begins: it costs nothing yet, and somebody says so.
+    pub const NOTHING: Self = Self {
+        input_tokens: 0,
+        output_tokens: 0,
+        cache_read_tokens: 0,
+        cache_write_tokens: 0,
+        cost: Some(Cost { microusd: 0, basis: CostBasis::Reported }),
+    };
+
     /// Adds what a further call used. The cost of the sum is known if that of each part is which used something.
     pub fn add(&mut self, other: Usage) {
         self.cost = match (self.cost, other.cost) {

@@ -3,7 +3,7 @@
 
 use domain::id::SessionId;
 use domain::run::replay::Exchange;
-use domain::run::{Asked, Cost, CostBasis, Event, RunSpec, Usage};
+use domain::run::{Asked, Event, RunSpec, Usage};
 use journal::result::read_result;
 use journal::sessions::{self, Kept, Session};
 use journal::{Home, StoreError};
@@ -11,14 +11,6 @@ use journal::{Home, StoreError};
 use super::desk::Desk;
 use crate::clock;
 
-/// A session whose first run begins has used nothing.
-const NOTHING: Usage = Usage {
-    input_tokens: 0,
-    output_tokens: 0,
-    cache_read_tokens: 0,
-    cache_write_tokens: 0,
-    cost: Some(Cost { microusd: 0, basis: CostBasis::Reported }),
-};
 /// The most of an earlier answer that is read to be told again.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 
@@ -43,7 +35,7 @@ impl Desk {
             self.session_record().filter(|known| known.native().is_some_and(|(_, id)| id == *wanted));
         let mut used = match record {
             Some(known) => known.used?,
-            None => NOTHING,
+            None => Usage::NOTHING,
         };
         for attempt in before {
             if attempt.usage.input_tokens + attempt.usage.output_tokens == 0 {
@@ -125,7 +117,7 @@ impl Desk {
         let changed = self.change_session(|session, run| {
             if session.kept != kept || session.backend != backend {
                 // Another conversation at the vendor, which has used nothing yet.
-                (session.kept, session.backend, session.used) = (kept, backend, Some(NOTHING));
+                (session.kept, session.backend, session.used) = (kept, backend, Some(Usage::NOTHING));
             }
             session.add(run, clock::now());
         });
@@ -157,8 +149,8 @@ impl Desk {
         let before = if self.spec.fork { self.session_record() } else { None };
         // A copy that the vendor made counts on from what it is a copy of.
         let used = match self.attempt.session.is_some() {
-            true => before.as_ref().map_or(Some(NOTHING), |before| before.used),
-            false => Some(NOTHING),
+            true => before.as_ref().map_or(Some(Usage::NOTHING), |before| before.used),
+            false => Some(Usage::NOTHING),
         };
         let begun = || -> Result<Session, StoreError> {
             Ok(Session {

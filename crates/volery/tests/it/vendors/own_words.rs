@@ -1,7 +1,6 @@
 //! What a vendor's file grants in the vendor's own words is what the real program gets: no less, and no more.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use model_server::Reply;
@@ -15,20 +14,6 @@ fn write(path: &Path, text: &str) {
     fs::write(path, text).unwrap();
 }
 
-/// A server of one tool, which leaves a mark when it is called and does not say that it changes nothing.
-const SERVER: &str = r#"#!/bin/sh
-while read -r line; do
-  id=$(printf %s "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
-  case "$line" in
-    *'"initialize"'*) answer='{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"docs","version":"1"}}' ;;
-    *'"tools/list"'*) answer='{"tools":[{"name":"look_up","description":"Looks up","inputSchema":{"type":"object","properties":{}}}]}' ;;
-    *'"tools/call"'*) touch MARK; answer='{"content":[{"type":"text","text":"Herons are on page 7."}]}' ;;
-    *) continue ;;
-  esac
-  printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$answer"
-done
-"#;
-
 #[test]
 fn the_servers_of_a_file_of_codex_are_used_in_its_read_only_sandbox() {
     let Some(place) = Place::make_for(&["codex"], "formats", Vec::new()) else { return };
@@ -39,9 +24,7 @@ fn the_servers_of_a_file_of_codex_are_used_in_its_read_only_sandbox() {
         Reply::say("On page 7.").always(),
     ];
     place.offline.server().add(script);
-    let (server, mark) = (place.stage.path("docs-server"), place.stage.path("mark"));
-    fs::write(&server, SERVER.replace("MARK", &mark.display().to_string())).unwrap();
-    fs::set_permissions(&server, PermissionsExt::from_mode(0o755)).unwrap();
+    let (server, mark) = place.marking_server("look_up", "Herons are on page 7.");
     let text = format!(
         "name = \"worker\"\ndescription = \"Documentation specialist.\"\nsandbox_mode = \"read-only\"\n\
          developer_instructions = \"\"\"\nUse the docs MCP server.\n\"\"\"\n\n[mcp_servers.docs]\ncommand = \"{}\"\n",

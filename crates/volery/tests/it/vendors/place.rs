@@ -20,6 +20,19 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 /// Where `glm` finds its model.
 const GLM_SERVICE: &str = "https://api.z.ai/api/anthropic";
 
+const MARKING_SERVER: &str = r#"#!/bin/sh
+while read -r line; do
+  id=$(printf %s "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
+  case "$line" in
+    *'"initialize"'*) answer='{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"marking","version":"1"}}' ;;
+    *'"tools/list"'*) answer='{"tools":[{"name":"TOOL","description":"Leaves a mark","inputSchema":{"type":"object","properties":{}}}]}' ;;
+    *'"tools/call"'*) touch MARK; answer='{"content":[{"type":"text","text":"ANSWER"}]}' ;;
+    *) continue ;;
+  esac
+  printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$answer"
+done
+"#;
+
 /// What differs between the programs.
 pub(super) struct Vendor {
     pub(super) name: &'static str,
@@ -245,6 +258,16 @@ impl Place {
         fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
         let own = env.into_iter().filter(|(name, _)| !name.starts_with("ANTHROPIC_"));
         own.chain([("ZAI_API_KEY".to_owned(), "dummy".to_owned())]).collect()
+    }
+
+    /// Puts an MCP server in place that has one tool, does not say that it changes nothing, and leaves a mark when it is called.
+    /// Returns the server and the mark.
+    pub(super) fn marking_server(&self, tool: &str, answer: &str) -> (PathBuf, PathBuf) {
+        let (server, mark) = (self.stage.path("marking-server"), self.stage.path("mark"));
+        let script = MARKING_SERVER.replace("TOOL", tool).replace("ANSWER", answer);
+        fs::write(&server, script.replace("MARK", &mark.display().to_string())).unwrap();
+        fs::set_permissions(&server, PermissionsExt::from_mode(0o755)).unwrap();
+        (server, mark)
     }
 
     /// Sets a variable for every command of this place.

@@ -2,27 +2,12 @@
 //! and where the answer shall have a shape.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use model_server::Reply;
 use serde_json::{Value, json};
 
 use super::place::{Place, Vendor};
-
-/// A server of one tool, which leaves a mark when it is called.
-const SERVER: &str = r#"#!/bin/sh
-while read -r line; do
-  id=$(printf %s "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
-  case "$line" in
-    *'"initialize"'*) answer='{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"aviary","version":"1"}}' ;;
-    *'"tools/list"'*) answer='{"tools":[{"name":"count","description":"Counts","inputSchema":{"type":"object","properties":{}}}]}' ;;
-    *'"tools/call"'*) touch MARK; answer='{"content":[{"type":"text","text":"three herons"}]}' ;;
-    *) continue ;;
-  esac
-  printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$answer"
-done
-"#;
 
 /// Returns the model's wish to use the server's tool.
 fn counts(vendor: &Vendor) -> Reply {
@@ -38,9 +23,7 @@ fn counts(vendor: &Vendor) -> Reply {
 fn with_server(vendor: &Vendor, permission: &str) -> Option<(Value, bool)> {
     let script = vec![counts(vendor), Reply::say("I am done.").always()];
     let place = Place::make(vendor, "rules of servers", script)?;
-    let (server, mark) = (place.stage.path("aviary-server"), place.stage.path("mark"));
-    fs::write(&server, SERVER.replace("MARK", &mark.display().to_string())).unwrap();
-    fs::set_permissions(&server, PermissionsExt::from_mode(0o755)).unwrap();
+    let (server, mark) = place.marking_server("count", "three herons");
     let servers = format!("mcp_servers: {{aviary: {{command: '{}'}}}}", server.display());
     place.agent(vendor, &format!("timeout: 100s\nanswer_timeout: 2s\n{permission}\n{servers}"));
     assert_eq!(place.volery(&["trust", "--yes"]).code, 0);
