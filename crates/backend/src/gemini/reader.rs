@@ -190,6 +190,10 @@ fn model_error(event: &Value, message: &str, exit: Exit) -> Option<ModelError> {
     if lower.contains("token count") && lower.contains("exceeds") {
         return Some(ModelError::TooLong);
     }
+    // The only status that it exits with 1 for.
+    if lower.contains("models/") && lower.contains("is not found") {
+        return Some(ModelError::Unknown);
+    }
     // The exit code is the status of the service, of which eight bits are left.
     let status = match exit {
         Exit::Code(code @ 144..=255) => u64::try_from(code).ok().map(|code| code + 256),

@@ -104,6 +104,7 @@ fn each_way_to_fail_has_its_name() {
     model(ModelError::Overloaded, "[API Error: later]", 247);
     model(ModelError::Other, "[API Error: what]", 1);
     model(ModelError::Unreachable, "[API Error: exception fetch failed sending request]", 1);
+    model(ModelError::Unknown, "[API Error: models/gemini-9 is not found for API version v1beta]", 1);
     model(ModelError::TooLong, "[API Error: The input token count (9) exceeds the maximum (8)]", 144);
     let end = |events: &[Value], code| read(events, Exit::Code(code)).1.end;
     let turns = AgentEnd::OverBudget(LimitName::Turns);
