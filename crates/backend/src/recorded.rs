@@ -29,7 +29,7 @@ struct Recorded {
     succeeds: fn(&Value) -> bool,
 }
 
-const RECORDED: [Recorded; 16] = [
+const RECORDED: [Recorded; 19] = [
     Recorded {
         kind: "claude",
         folder: "claude",
@@ -96,8 +96,11 @@ const RECORDED: [Recorded; 16] = [
     Recorded { kind: "acp-claude", folder: "acp-claude", succeeds: ends_turn },
     Recorded { kind: "acp-codex", folder: "acp-codex", succeeds: ends_turn },
     Recorded { kind: "acp-copilot", folder: "acp-copilot", succeeds: ends_turn },
+    Recorded { kind: "acp-gemini", folder: "acp-gemini", succeeds: ends_turn },
     Recorded { kind: "acp-goose", folder: "acp-goose", succeeds: ends_turn },
     Recorded { kind: "acp-kimi", folder: "acp-kimi", succeeds: ends_turn },
+    Recorded { kind: "acp-opencode", folder: "acp-opencode", succeeds: ends_turn },
+    Recorded { kind: "acp-qwen", folder: "acp-qwen", succeeds: ends_turn },
 ];
 
 /// How all agents that speak ACP say it.
@@ -385,6 +388,9 @@ for_each_program! {
     acp_claude: "acp-claude",
     acp_codex: "acp-codex",
     acp_copilot: "acp-copilot",
+    acp_gemini: "acp-gemini",
     acp_goose: "acp-goose",
     acp_kimi: "acp-kimi",
+    acp_opencode: "acp-opencode",
+    acp_qwen: "acp-qwen",
 }

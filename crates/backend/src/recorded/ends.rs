@@ -63,6 +63,9 @@ const SPECIAL: &[(&str, &[(&str, &str)])] = &[
             ("max-tool-calls", "tool-call budget"),
         ],
     ),
+    // What was said before the tool is no answer.
+    ("acp-opencode", &[("denied", "gave up when it was denied a tool")]),
+    ("acp-qwen", &[("denied", "gave up when it was denied a tool")]),
 ];
 
 /// Returns an end in a word, or as it is.
