@@ -20,6 +20,9 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 /// Where `glm` finds its model.
 const GLM_SERVICE: &str = "https://api.z.ai/api/anthropic";
 
+/// Beside its state Claude Code writes what it then renames, and leaves it there when it is killed meanwhile.
+const CLAUDES_DRAFT: &str = ".claude.json.tmp.";
+
 const MARKING_SERVER: &str = r#"#!/bin/sh
 while read -r line; do
   id=$(printf %s "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
@@ -390,7 +393,8 @@ impl Place {
         let own: Vec<&str> = self.vendors.iter().flat_map(|vendor| state_folders(vendor)).copied().collect();
         let strange = now.keys().filter(|path| {
             let within = path.strip_prefix(&home).unwrap();
-            let own = own.iter().any(|folder| within.starts_with(folder));
+            let own = own.iter().any(|folder| within.starts_with(folder))
+                || within.to_str().is_some_and(|name| name.starts_with(CLAUDES_DRAFT));
             !self.own_files.contains_key(*path) && !own
         });
         let strange: Vec<_> = strange.collect();
