@@ -106,6 +106,13 @@ pub struct Source {
     pub layer: Layer,
 }
 
+impl Source {
+    /// Tells whether no file defines the agent: it is one of the backends that are installed.
+    pub fn is_built_in(&self) -> bool {
+        self.layer == Layer::Default
+    }
+}
+
 /// The formats that definitions are read from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

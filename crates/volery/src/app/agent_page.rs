@@ -55,7 +55,7 @@ pub(super) struct Driven {
 impl Engine {
     pub(super) fn show_agent(&self, ask: &ShowAgent) -> Result<AgentPage, AppError> {
         let (directory, catalogue) = self.place(ask.directory.as_deref())?;
-        let mut agent = find_agent(&catalogue, &directory, &ask.agent)?.clone();
+        let mut agent = find_agent(&catalogue, &directory, &ask.agent)?.into_owned();
         hide_secrets(&mut agent);
         let programs = self.project_programs(&catalogue, &directory);
         let standing = self.standing(&catalogue, &agent, &directory, &programs);

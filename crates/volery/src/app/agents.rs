@@ -10,6 +10,7 @@ use domain::diagnostic::Diagnostic;
 use domain::id::AgentName;
 use domain::nearest::nearest;
 use domain::plan::Refusal;
+use domain::run::BackendSpec;
 use domain::setup::{AnswersBy, Isolation};
 
 use super::agent_page::{fitted, needs_nothing_unset};
@@ -52,6 +53,14 @@ impl Standing {
     }
 }
 
+/// What stands in the way of an agent.
+struct Weighed {
+    problem: Option<String>,
+    findings: Vec<Diagnostic>,
+    /// How it would be driven; nothing where it has no backend.
+    backend: Option<BackendSpec>,
+}
+
 impl Engine {
     pub(super) fn list_agents(&self, ask: ListAgents) -> Result<AgentList, AppError> {
         let (directory, catalogue) = self.place(ask.directory.as_deref())?;
@@ -71,6 +80,11 @@ impl Engine {
         findings.extend(
             catalogue.drafts.iter().flat_map(|draft| self.wrong_beside(&catalogue, draft, &directory)),
         );
+        // Last, and without findings: those are about files, and a run of a built-in agent warns by itself.
+        agents.extend(catalogue.built_in_agents().iter().map(|agent| {
+            let Weighed { problem, .. } = self.weigh(&catalogue, agent, &directory, &programs);
+            agent_view(agent, &Standing { problem, ..Standing::of(agent) })
+        }));
         let mut diagnostics = catalogue.diagnostics;
         diagnostics.extend(findings);
         diagnostics.extend(unhonoured);
@@ -105,9 +119,25 @@ impl Engine {
         directory: &str,
         programs: &ProjectPrograms<'_>,
     ) -> Standing {
+        let Weighed { problem, findings, backend } = self.weigh(catalogue, agent, directory, programs);
+        let Some(backend) = backend else { return Standing { problem, findings, ..Standing::of(agent) } };
+        let mut unhonoured = honour::unhonoured(&Wishes::of_agent(agent), &backend);
+        unhonoured.extend(self.fallback_warnings(catalogue, agent));
+        let answers_by = honour::answers_by(&agent.setup, &backend);
+        Standing { problem, findings, unhonoured, doubt: honour::doubt(&backend), answers_by }
+    }
+
+    /// Returns why an agent cannot run, and what is wrong with its file. Asks no program for its version.
+    fn weigh(
+        &self,
+        catalogue: &Catalogue,
+        agent: &Agent,
+        directory: &str,
+        programs: &ProjectPrograms<'_>,
+    ) -> Weighed {
         if agent.source.format == Format::Directive {
             let problem = Refusal::Directive { agent: agent.name.clone() }.to_string();
-            return Standing { problem: Some(problem), ..Standing::of(agent) };
+            return Weighed { problem: Some(problem), findings: Vec::new(), backend: None };
         }
         let file = &agent.source.file;
         let backend = match self.configured_backend(catalogue, agent) {
@@ -115,7 +145,7 @@ impl Engine {
             Err(error) => {
                 let mut findings = vec![as_finding(file, &Obstacle::of("backend", error.clone()))];
                 findings.extend(unknown_delegates(catalogue, agent));
-                return Standing { problem: Some(error.to_string()), findings, ..Standing::of(agent) };
+                return Weighed { problem: Some(error.to_string()), findings, backend: None };
             }
         };
         let mut wrong = honour::obstacles(&agent.system_prompt, &agent.setup, agent.source.format, &backend);
@@ -129,8 +159,6 @@ impl Engine {
         let mut findings: Vec<Diagnostic> = wrong.iter().map(|wrong| as_finding(file, wrong)).collect();
         findings.extend(unknown_delegates(catalogue, agent));
         findings.extend(empty_rehearsal(agent));
-        let mut unhonoured = honour::unhonoured(&Wishes::of_agent(agent), &backend);
-        unhonoured.extend(self.fallback_warnings(catalogue, agent));
         let of_reader = catalogue.diagnostics.iter().find(|found| found.is_error() && found.file == *file);
         let of_reader = of_reader.map(|found| found.message.clone());
         let problem = of_reader
@@ -150,8 +178,7 @@ impl Engine {
                 fitted.and_then(|driven| needs_nothing_unset(&driven)).err().map(|error| error.to_string())
             })
             .or_else(|| no_worktree(agent, directory));
-        let answers_by = honour::answers_by(&agent.setup, &backend);
-        Standing { problem, findings, unhonoured, doubt: honour::doubt(&backend), answers_by }
+        Weighed { problem, findings, backend: Some(backend) }
     }
 }
 
@@ -169,6 +196,7 @@ pub(super) fn agent_view(agent: &Agent, standing: &Standing) -> AgentView {
         file: agent.source.file.clone(),
         format: agent.source.format.as_str().to_owned(),
         layer: word(serde_json::json!(agent.source.layer)),
+        built_in: agent.source.is_built_in(),
         answers_by: standing.answers_by,
         problem: standing.problem.clone(),
     }
@@ -250,7 +278,7 @@ fn in_a_list(error: &AppError) -> String {
 /// Returns a warning for each agent that this one may delegate to and that is not there.
 fn unknown_delegates(catalogue: &Catalogue, agent: &Agent) -> Vec<Diagnostic> {
     let Delegates::Only(names) = &agent.delegates else { return Vec::new() };
-    let unknown = names.iter().filter(|name| !catalogue.agents.contains_key(*name));
+    let unknown = names.iter().filter(|name| catalogue.agent(name).is_none());
     let finding = |name: &AgentName| {
         let message = format!("delegates: there is no agent {name} here");
         let finding = at_key(Diagnostic::warning(&agent.source.file, message), "delegates");

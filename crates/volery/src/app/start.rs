@@ -1,5 +1,6 @@
 //! Starts a run: find the agent, plan, write the record, start its keeper, make the record durable, say go.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::io::Write;
 use std::os::fd::AsFd;
@@ -84,9 +85,10 @@ impl Engine {
         check_config(&catalogue)?;
         let (given, named) = (ask.definition.take(), ask.named.take());
         let agent = match &given {
-            Some(agent) => agent,
+            Some(agent) => Cow::Borrowed(agent.as_ref()),
             None => find_agent(&catalogue, &directory, &ask.agent)?,
         };
+        let agent = agent.as_ref();
         if agent.source.format == Format::Directive {
             return Err(refusal_error(Refusal::Directive { agent: agent.name.clone() }));
         }
@@ -455,7 +457,7 @@ pub(super) fn find_agent<'a>(
     catalogue: &'a Catalogue,
     directory: &str,
     typed: &str,
-) -> Result<&'a Agent, AppError> {
+) -> Result<Cow<'a, Agent>, AppError> {
     let name: AgentName = typed.parse().map_err(|error: domain::id::IdError| {
         // A name for people has one for programs.
         let meant = definition::agent::name_of(Format::Claude, "", typed);
@@ -463,7 +465,7 @@ pub(super) fn find_agent<'a>(
         let refused = AppError::usage(error.to_string());
         meant.map_or(refused.clone(), |meant| refused.hint(format!("did you mean {meant}?")))
     })?;
-    if let Some(agent) = catalogue.agents.get(&name) {
+    if let Some(agent) = catalogue.agent(&name) {
         return Ok(agent);
     }
     let refused = AppError::not_found(format!("there is no agent {typed} in {}", catalogue.project));
@@ -475,9 +477,18 @@ pub(super) fn find_agent<'a>(
     if let Some(found) = registry::unread_agents(directory, &catalogue.project).first() {
         return Err(refused.hint(found.to_string()));
     }
-    let names: Vec<&str> = catalogue.agents.keys().map(|name| name.as_str()).collect();
+    if let Some(vendor) = backend::registry::vendors().find(|vendor| vendor.backend == typed) {
+        let program = vendor.program.names.join(" or ");
+        let hint = format!("install {program} and put it on the PATH: then {typed} is a built-in agent");
+        return Err(refused.hint(hint));
+    }
+    let built_in = catalogue.built_in_agents();
+    let all = catalogue.agents.keys().chain(built_in.iter().map(|agent| &agent.name));
+    let names: Vec<&str> = all.map(|name| name.as_str()).collect();
     let hint = match (nearest(typed, names.iter().copied()), names.is_empty()) {
-        (_, true) => "no agents are defined here; `volery agents new NAME` writes one".to_owned(),
+        (_, true) => "no agents are defined here, and no backend is installed that is one by itself; \
+                      `volery agents new NAME` writes one, and `volery doctor` names the backends"
+            .to_owned(),
         (Some(near), false) => format!("did you mean {near}? Available: {}", names.join(", ")),
         (None, false) => format!("available: {}", names.join(", ")),
     };

@@ -29,6 +29,9 @@ pub struct AgentView {
     pub file: String,
     pub format: String,
     pub layer: String,
+    /// No file defines it: it is a backend that is installed here.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub built_in: bool,
     pub answers_by: domain::setup::AnswersBy,
     /// Why it cannot run as things are, with what to do about it: not trusted, unknown backend, …
     #[serde(default, skip_serializing_if = "Option::is_none")]

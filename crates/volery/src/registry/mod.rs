@@ -3,6 +3,7 @@
 
 mod agents;
 mod beside;
+mod built_in;
 mod files;
 mod folders;
 mod listing;

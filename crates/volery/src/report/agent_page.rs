@@ -11,7 +11,15 @@ pub(crate) fn agent_page(shown: &AgentPage, look: &Look) -> String {
     let agent = &shown.agent;
     page.fact("agent", &one_line(&agent.name));
     page.fact("description", &one_line(&agent.description));
-    page.fact("file", &format!("{} ({} format, {} layer)", one_line(&agent.file), agent.format, agent.layer));
+    match agent.built_in {
+        true => {
+            page.fact("file", "none: this agent is built in, since its program is installed or configured")
+        }
+        false => page.fact(
+            "file",
+            &format!("{} ({} format, {} layer)", one_line(&agent.file), agent.format, agent.layer),
+        ),
+    }
     page.fact("backend", &one_line(&agent.backend));
     page.fact("model", &one_line(agent.model.as_deref().unwrap_or("the backend's default")));
     for (label, texts) in

@@ -33,9 +33,9 @@ pub(crate) fn agents(list: &AgentList, look: &Look) -> String {
             Cell::toned(&agent.name, Tone::Strong),
             Cell::new(&agent.backend),
             Cell::new(agent.model.as_deref().unwrap_or("-")),
-            Cell::new(&agent.format),
+            Cell::new(if agent.built_in { "built in" } else { &agent.format }),
             state,
-            Cell::new(nearer(&agent.file, &list.project)),
+            Cell::new(if agent.built_in { "-" } else { nearer(&agent.file, &list.project) }),
             Cell::new(&fit(&one_line(&agent.description), DESCRIPTION_MAX)),
         ]);
     }

@@ -310,6 +310,7 @@ fn agents_that_cannot_run_say_why() {
         file: format!("/src/api/.volery/agents/{name}.md"),
         format: "volery".into(),
         layer: "project".into(),
+        built_in: false,
         answers_by: domain::setup::AnswersBy::Output,
         problem: problem.map(str::to_owned),
     };

@@ -43,6 +43,7 @@ mod rehearses_a_huge_prompt;
 mod repeats_no_request;
 mod resumes_after_kill;
 mod runs_an_agent;
+mod runs_without_a_file;
 mod serves_over_http;
 mod sets_up_clients;
 mod shares_a_session;

@@ -175,7 +175,9 @@ fn print_list(list: &AgentList, out: &mut Out) -> Result<Exit, CommandError> {
 fn print_check(list: &AgentList, out: &mut Out) -> Result<Exit, CommandError> {
     let errors = list.diagnostics.iter().filter(|found| found.is_error()).count();
     let warnings = list.diagnostics.len() - errors;
-    let blocked: Vec<_> = list.agents.iter().filter(|agent| agent.problem.is_some()).collect();
+    // Built-in agents have no file that could be checked.
+    let defined: Vec<&AgentView> = list.agents.iter().filter(|agent| !agent.built_in).collect();
+    let blocked: Vec<_> = defined.iter().filter(|agent| agent.problem.is_some()).copied().collect();
     let blocked_count = blocked.len();
     match out.format() {
         Format::Json => out.json(list)?,
@@ -190,7 +192,7 @@ fn print_check(list: &AgentList, out: &mut Out) -> Result<Exit, CommandError> {
             for agent in blocked.into_iter().filter(unsaid) {
                 out.warning(&format!("{}: {}", agent.name, agent.problem.as_deref().unwrap_or_default()));
             }
-            for agent in &list.agents {
+            for agent in &defined {
                 let how = match agent.answers_by {
                     AnswersBy::File => "into a file",
                     AnswersBy::SubmitResult => "by the tool submit_result",
@@ -198,7 +200,7 @@ fn print_check(list: &AgentList, out: &mut Out) -> Result<Exit, CommandError> {
                 };
                 out.note(&format!("{} answers {how}", agent.name));
             }
-            let counts = [counted(list.agents.len(), "agent"), format!("{blocked_count} of them blocked")];
+            let counts = [counted(defined.len(), "agent"), format!("{blocked_count} of them blocked")];
             let findings = [counted(errors, "error"), counted(warnings, "warning")];
             out.note(&[counts, findings].concat().join(", "));
         }

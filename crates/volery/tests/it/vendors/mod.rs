@@ -28,6 +28,7 @@ mod set_up;
 mod stand_ins;
 mod untrusted_project;
 mod within_the_tree;
+mod without_a_file;
 
 macro_rules! vendors {
     ($($vendor:ident: $name:literal),+ $(,)?) => {

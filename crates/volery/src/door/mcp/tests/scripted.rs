@@ -162,6 +162,7 @@ impl Front for Scripted {
             file: "/project/.volery/agents/quick.md".into(),
             format: "volery".into(),
             layer: "project".into(),
+            built_in: false,
             answers_by: domain::setup::AnswersBy::Output,
             problem: None,
         };

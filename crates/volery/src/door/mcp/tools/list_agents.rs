@@ -54,6 +54,10 @@ struct Agent {
     /// What a caller gives beside the prompt, in run_agent's inputs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     inputs: Vec<Wanted>,
+    /// true: no file defines it. It is a program that is installed here, for any task. Prefer an agent that is made for
+    /// the task, where there is one.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    built_in: bool,
     /// How the agent is driven.
     backend: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -118,6 +122,7 @@ impl From<AgentView> for Agent {
             avoid_when: view.avoid_when,
             capabilities: view.capabilities,
             inputs: view.inputs.into_iter().map(Wanted::from).collect(),
+            built_in: view.built_in,
             backend: view.backend,
             model: view.model,
             problem: view.problem,
