@@ -73,6 +73,21 @@ fn the_python_client_of_the_newer_generation_drives_everything() {
     python("python 2026-07-28", "2026-07-28");
 }
 
+#[test]
+fn a_client_without_a_name_of_its_own_that_waits_five_seconds_gets_its_handle() {
+    let Some(python) = installed("python five seconds", cache().join("py/bin/python")) else { return };
+    let stage = furnished();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/clients/five_seconds.py");
+    let mut command = Command::new(python);
+    command.arg(script).arg(env!("CARGO_BIN_EXE_volery")).arg(stage.project());
+    command.envs(stage.command(["serve"]).get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let seen = said(command.output().unwrap()).ok().json();
+    let in_time = json!(["running", true]);
+    assert_eq!(seen, json!({"answers": [in_time, in_time, in_time]}));
+    let spec = stage.spec(&stage.runs()[0]);
+    assert_eq!(spec["caller"]["name"], json!("mcp"), "{spec}");
+}
+
 fn inspector(stage: &Stage, arguments: &[&str]) -> Option<Value> {
     let node = installed("inspector", cache().join("node/bin/node"))?;
     let mut command = Command::new(node);

@@ -67,6 +67,11 @@ const KNOWN: &[Known] = &[
     known("anthropic", 240, 300),
 ];
 
+/// Names that a library gives to a client that has none of its own: `mcp` is the Python SDK's. Who is behind it is not
+/// known, and the OpenAI Agents SDK, which is often behind it, gives up after five seconds.
+const LIBRARY_NAMES: &[&str] = &["mcp"];
+const UNNAMED: Known = known("mcp", 3, 5);
+
 /// How long calls wait, where the table does not say it or the user says otherwise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Waits {
@@ -81,7 +86,10 @@ impl Client {
     /// Returns what is known about the client of this name.
     pub(super) fn named(name: &str, waits: &Waits) -> Self {
         let lower = name.to_lowercase();
-        let known = KNOWN.iter().find(|known| lower.starts_with(known.prefix));
+        let known = match LIBRARY_NAMES.contains(&lower.as_str()) {
+            true => Some(&UNNAMED),
+            false => KNOWN.iter().find(|known| lower.starts_with(known.prefix)),
+        };
         let mut client = known.map_or_else(|| Self::unknown(waits.unknown), Self::from);
         let own_limit = waits.codex_limit.filter(|_| lower.starts_with("codex"));
         if let Some(limit) = own_limit {

@@ -175,6 +175,9 @@ fn each_client_is_answered_before_its_own_limit() {
         ("kimi-code", 45, 32 << 10),
         ("vibe", 45, 32 << 10),
         ("claude-ai", 200, 32 << 10),
+        // The library's own name, and names that begin like it.
+        ("mcp", 3, 32 << 10),
+        ("mcp-inspector", 45, 32 << 10),
         ("Claude Desktop (unknown spelling)", 45, 32 << 10),
         ("", 45, 32 << 10),
     ];
@@ -197,6 +200,9 @@ fn a_wait_that_the_user_set_wins() {
     assert_eq!(Client::named("codex-mcp-client", &waits).limit.as_secs(), 900);
     assert_eq!(Client::named("claude-code", &waits).wait.as_secs(), 600);
     assert_eq!(Client::named("somebody", &waits).wait.as_secs(), 20);
+    let waits = Waits { by_client: [("mcp".to_owned(), Duration::from_secs(50))].into(), ..waits };
+    let unnamed = Client::named("mcp", &waits);
+    assert_eq!((unnamed.wait.as_secs(), unnamed.limit.as_secs()), (50, 50));
 }
 
 #[test]
