@@ -104,6 +104,7 @@ fn answer(wire: &mut Wire<'_>, shared: &Shared, request: &Request) -> io::Result
     let format = Format::of_path(path).filter(|_| request.method == "POST");
     let ask = format.map(|format| format.ask(path, &body));
     let mut seen = Seen {
+        received: Instant::now(),
         method: request.method.clone(),
         path: request.target.clone(),
         headers: request.headers.clone(),

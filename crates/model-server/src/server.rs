@@ -23,6 +23,8 @@ const SEEN_MAX: usize = 2000;
 /// One request, as it came in.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Seen {
+    /// When the whole request had arrived.
+    pub received: Instant,
     pub method: String,
     /// With its query.
     pub path: String,

@@ -4,11 +4,12 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use model_server::Reply;
 use serde_json::{Value, json};
 
-use super::place::{Cell, PATIENCE, Place, Vendor, tell};
+use super::place::{Cell, PATIENCE, Place, Vendor, left_out, tell};
 use super::stand_ins::stand_in;
 use crate::stage::wait_for;
 
@@ -17,8 +18,15 @@ fn events<'a>(place: &Place, run: &'a Value) -> (Vec<Value>, &'a str) {
     (place.stage.events(id), id)
 }
 
+/// One start shows three cells: the answer, the directory's instructions, and what was used.
 pub(super) fn say(vendor: &Vendor) {
-    let Some(place) = Place::make(vendor, "say", vec![Reply::say("Hello from the script.")]) else { return };
+    let usage = model_server::Usage { input: 120, output: 30, cached: 40 };
+    let script = vec![Reply::say("Hello from the script.").using(usage)];
+    let Some(place) = Place::make(vendor, "say", script) else { return };
+    // Some ask for a model whose price is published, others for one that only its user can know.
+    let own = "[prices.scripted-model]\ninput = 1\noutput = 2\ncache_read = 0.5\n";
+    place.stage.configure(own);
+    write_instructions(vendor, &place);
     place.agent(vendor, "timeout: 100s");
     let run = place.run("Say hello.", &[]);
     assert_eq!(run["status"], json!("succeeded"), "{run}");
@@ -28,7 +36,39 @@ pub(super) fn say(vendor: &Vendor) {
     // Some programs add a word of their own behind it.
     let asked = asks[0].messages.iter().any(|message| message.text.contains("Say hello."));
     assert!(asked, "{:?}", asks[0].messages);
+    assert!(reads_instructions(&place), "{} is not read", vendor.instructions());
+    assert!(!run["warnings"].to_string().contains("context: none"), "{run}");
     tell(vendor, "say", &Cell::Works);
+    tell(vendor, "cost", &cost(&run));
+}
+
+/// Returns what the table says about the tokens and the price that a run reports.
+fn cost(run: &Value) -> Cell {
+    let used = &run["usage"];
+    match (used["input_tokens"].as_u64(), used["output_tokens"].as_u64()) {
+        (Some(120), Some(30)) if used["cost"]["basis"] == "reported" => Cell::Works,
+        (Some(120), Some(30)) => {
+            let expected = computed(run["model"].as_str(), used["cache_read_tokens"].as_u64());
+            assert_eq!(used["cost"]["microusd"].as_u64(), expected, "{run}");
+            match expected {
+                Some(_) => Cell::Limited("computed from its tokens"),
+                None => Cell::Limited("tokens without a price"),
+            }
+        }
+        (Some(0), Some(0)) => Cell::Cannot("the program does not tell"),
+        _ => panic!("{run}"),
+    }
+}
+
+const INSTRUCTION: &str = "Herons are always counted twice.";
+
+/// Gives the directory instructions of its own, in the file that the program reads.
+fn write_instructions(vendor: &Vendor, place: &Place) {
+    fs::write(place.stage.project().join(vendor.instructions()), format!("{INSTRUCTION}\n")).unwrap();
+}
+
+fn reads_instructions(place: &Place) -> bool {
+    place.offline.server().seen().iter().any(|seen| seen.body.to_string().contains(INSTRUCTION))
 }
 
 pub(super) fn tool(vendor: &Vendor) {
@@ -48,65 +88,70 @@ pub(super) fn tool(vendor: &Vendor) {
     tell(vendor, "tool", &Cell::Works);
 }
 
-pub(super) fn resume(vendor: &Vendor) {
-    let script = vec![Reply::say("I am one."), Reply::say("I am two.")];
-    let Some(place) = Place::make(vendor, "resume", script) else { return };
-    place.agent(vendor, "timeout: 100s");
-    let first = place.run("Remember the heron.", &[]);
-    assert_eq!(first["status"], json!("succeeded"), "{first}");
-    let session = first["session"].as_str().unwrap_or_else(|| panic!("no session: {first}"));
-    let second = place.run("What was it?", &["--session", session]);
-    assert_eq!(second["result"].as_str().unwrap_or_default().trim(), "I am two.", "{second}");
-    let seen = place.offline.server().seen();
-    // Not always the last: some programs also have a name made for the session.
-    let whole = |body: &str| body.contains("Remember the heron.") && body.contains("I am one.");
-    assert!(seen.iter().any(|seen| whole(&seen.body.to_string())), "the first run is not there");
-    let unknown = place.volery(&["run", "worker", "x", "--session", "00000000-0000-4000-8000-000000000000"]);
-    assert_eq!(unknown.code, 5, "{unknown:?}");
-    let replayed = is_replayed(&second);
-    // Kiro has one conversation per directory, whoever talks.
-    assert_eq!(replayed, vendor.name == "kiro", "{second}");
-    tell(vendor, "resume", &if replayed { Cell::Limited("by replay") } else { Cell::Works });
-}
-
 fn is_replayed(run: &Value) -> bool {
     run["warnings"].to_string().contains("continued by replay")
 }
 
-pub(super) fn fork(vendor: &Vendor) {
+/// A session is continued and copied: the same four starts show both.
+pub(super) fn sessions(vendor: &Vendor) {
     let mut script = ["I am one.", "I am a copy.", "I am two."].map(Reply::say).to_vec();
     // Some programs ask for a summary beside it, sooner or later.
     script.push(Reply::say("I am still a copy.").always());
     let Some(place) = Place::make(vendor, "fork", script) else { return };
     place.agent(vendor, "timeout: 100s");
     let first = place.run("Remember the heron.", &[]);
+    assert_eq!(first["status"], json!("succeeded"), "{first}");
     let session = first["session"].as_str().unwrap_or_else(|| panic!("no session: {first}"));
     let copy = place.run("In the copy: what was it?", &["--fork", session]);
     assert_eq!(copy["result"].as_str().unwrap_or_default().trim(), "I am a copy.", "{copy}");
     assert!(copy["session"].is_string() && copy["session"] != first["session"], "{copy}");
-    let tokens = |run: &Value| (run["usage"]["input_tokens"].clone(), run["usage"]["output_tokens"].clone());
-    let none = (json!(0), json!(0));
-    // A copy has used what it used itself, whatever its program counts.
-    assert!(tokens(&copy) == tokens(&first) || tokens(&copy) == none, "{first} {copy}");
-    // What is told as the price of the whole session is not taken for the copy's; it may have a title in it too.
-    if copy["usage"]["cost"]["basis"] == first["usage"]["cost"]["basis"] {
-        assert_eq!(copy["usage"]["cost"], first["usage"]["cost"], "{copy}");
-    }
-    let asked = |place: &Place| place.offline.server().seen().last().unwrap().body.to_string();
-    assert!(asked(&place).contains("Remember the heron."), "the first run is not there");
+    check_usage_of_a_copy(&first, &copy);
+    assert!(last_request(&place).contains("Remember the heron."), "the first run is not there");
     let second = place.run("What was it?", &["--session", session]);
     assert_eq!(second["result"].as_str().unwrap_or_default().trim(), "I am two.", "{second}");
-    assert!(!asked(&place).contains("In the copy"), "the copy is in the original");
+    assert!(!last_request(&place).contains("In the copy"), "the copy is in the original");
+    resume(vendor, &place, &second);
     let replayed = is_replayed(&copy);
     assert_eq!(replayed, !vendor.copies_sessions(), "{copy}");
     // What a copy is a copy of has been counted before.
     let on = place.run("And now?", &["--session", copy["session"].as_str().unwrap()]);
     assert_eq!(on["result"].as_str().unwrap_or_default().trim(), "I am still a copy.", "{on}");
-    assert!(tokens(&on) == tokens(&first) || tokens(&on) == none, "{first} {on}");
-    if on["usage"]["cost"]["basis"] == first["usage"]["cost"]["basis"] {
-        assert_eq!(on["usage"]["cost"], first["usage"]["cost"], "{on}");
-    }
+    check_usage_of_a_copy(&first, &on);
     tell(vendor, "fork", &if replayed { Cell::Limited("by replay") } else { Cell::Works });
+}
+
+fn last_request(place: &Place) -> String {
+    place.offline.server().seen().last().unwrap().body.to_string()
+}
+
+/// A copy has used only what it used itself, whatever its program counts.
+fn check_usage_of_a_copy(first: &Value, copy: &Value) {
+    let tokens = |run: &Value| (run["usage"]["input_tokens"].clone(), run["usage"]["output_tokens"].clone());
+    let none = (json!(0), json!(0));
+    assert!(tokens(copy) == tokens(first) || tokens(copy) == none, "{first} {copy}");
+    // What is told as the price of the whole session is not taken for the copy's; it may have a title in it too.
+    if copy["usage"]["cost"]["basis"] == first["usage"]["cost"]["basis"] {
+        assert_eq!(copy["usage"]["cost"], first["usage"]["cost"], "{copy}");
+    }
+}
+
+/// Checks a run that continued the session of the first one.
+fn resume(vendor: &Vendor, place: &Place, second: &Value) {
+    if let Some(cell) = left_out(vendor.name, "resume") {
+        return tell(vendor, "resume", &cell);
+    }
+    // Not always the last: some programs also have a name made for the session.
+    let whole = |body: &str| {
+        body.contains("Remember the heron.") && body.contains("I am one.") && !body.contains("In the copy")
+    };
+    let seen = place.offline.server().seen();
+    assert!(seen.iter().any(|seen| whole(&seen.body.to_string())), "the first run is not there");
+    let unknown = place.volery(&["run", "worker", "x", "--session", "00000000-0000-4000-8000-000000000000"]);
+    assert_eq!(unknown.code, 5, "{unknown:?}");
+    let replayed = is_replayed(second);
+    // Kiro has one conversation per directory, whoever talks.
+    assert_eq!(replayed, vendor.name == "kiro", "{second}");
+    tell(vendor, "resume", &if replayed { Cell::Limited("by replay") } else { Cell::Works });
 }
 
 pub(super) fn deny(vendor: &Vendor) {
@@ -146,11 +191,7 @@ pub(super) fn error(vendor: &Vendor) {
 pub(super) fn time_out(vendor: &Vendor) {
     let script = vec![Reply::stall("Half of this is said and the other half never comes.").always()];
     let Some(place) = Place::make(vendor, "time-out", script) else { return };
-    // Less than some programs wait for a stalled model themselves, and more than the slowest one needs to begin.
-    let time = if vendor.drives() == "opencode" { "40s" } else { "8s" };
-    place.agent(vendor, &format!("timeout: {time}\ngrace: 2s"));
-    let run = place.run("Say it.", &[]);
-    assert!(!place.offline.server().asks().is_empty(), "the model was not asked in time: {run}");
+    let run = time_out_after_the_first_request(vendor, &place);
     let cell = match run["status"].as_str() {
         Some("partial") => {
             assert_eq!(run["outcome"]["cause"]["limit"], json!("total"), "{run}");
@@ -161,6 +202,27 @@ pub(super) fn time_out(vendor: &Vendor) {
         _ => panic!("{run}"),
     };
     tell(vendor, "time-out", &cell);
+}
+
+/// Runs the agent with a time-out that leaves the program some seconds after its first request to the model. A busy machine
+/// may need longer to get there than a quiet one, so a run that leaves less is repeated with twice the time-out. The time-out
+/// does not simply start long: some programs give up a stalled model by themselves after a minute.
+fn time_out_after_the_first_request(vendor: &Vendor, place: &Place) -> Value {
+    let enough = Duration::from_secs(3);
+    let mut timeout = Duration::from_secs(if vendor.drives() == "opencode" { 12 } else { 8 });
+    loop {
+        place.agent(vendor, &format!("timeout: {}s\ngrace: 2s", timeout.as_secs()));
+        let before = place.offline.server().seen().len();
+        let started = Instant::now();
+        let run = place.run("Say it.", &[]);
+        let seen = place.offline.server().seen();
+        let first = seen[before..].iter().find(|seen| matches!(seen.purpose, model_server::Purpose::Work(_)));
+        if first.is_some_and(|first| first.received + enough <= started + timeout) {
+            return run;
+        }
+        timeout *= 2;
+        assert!(timeout <= PATIENCE, "the model was not asked in time: {run}");
+    }
 }
 
 pub(super) fn cancel(vendor: &Vendor) {
@@ -322,32 +384,6 @@ fn add_server(path: &Path, key: &str, name: &str, entry: &Value) {
     fs::write(path, settings.to_string()).unwrap();
 }
 
-pub(super) fn cost(vendor: &Vendor) {
-    let usage = model_server::Usage { input: 120, output: 30, cached: 40 };
-    let Some(place) = Place::make(vendor, "cost", vec![Reply::say("Counted.").using(usage)]) else { return };
-    // Some ask for a model whose price is published, others for one that only its user can know.
-    let own = "[prices.scripted-model]\ninput = 1\noutput = 2\ncache_read = 0.5\n";
-    place.stage.configure(own);
-    place.agent(vendor, "timeout: 100s");
-    let run = place.run("Count.", &[]);
-    assert_eq!(run["status"], json!("succeeded"), "{run}");
-    let used = &run["usage"];
-    let cell = match (used["input_tokens"].as_u64(), used["output_tokens"].as_u64()) {
-        (Some(120), Some(30)) if used["cost"]["basis"] == "reported" => Cell::Works,
-        (Some(120), Some(30)) => {
-            let expected = computed(run["model"].as_str(), used["cache_read_tokens"].as_u64());
-            assert_eq!(used["cost"]["microusd"].as_u64(), expected, "{run}");
-            match expected {
-                Some(_) => Cell::Limited("computed from its tokens"),
-                None => Cell::Limited("tokens without a price"),
-            }
-        }
-        (Some(0), Some(0)) => Cell::Cannot("the program does not tell"),
-        _ => panic!("{run}"),
-    };
-    tell(vendor, "cost", &cell);
-}
-
 /// Returns what 120 tokens in, as many of them from a cache as the program told, and 30 out cost, in millionths of a
 /// dollar.
 fn computed(model: Option<&str>, cached: Option<u64>) -> Option<u64> {
@@ -393,33 +429,11 @@ pub(super) fn ask(vendor: &Vendor) {
     tell(vendor, "ask", &if asked { Cell::Works } else { Cell::Limited("it is denied without a question") });
 }
 
-/// The directory's own instructions are read, unless the agent says otherwise.
-pub(super) fn context(vendor: &Vendor) {
-    let script = vec![Reply::say("I see.").always()];
-    let Some(place) = Place::make(vendor, "context", script) else { return };
-    let file = vendor.instructions();
-    fs::write(place.stage.project().join(file), "Herons are always counted twice.\n").unwrap();
-    let reads = |frontmatter: &str| {
-        place.agent(vendor, frontmatter);
-        let before = place.offline.server().seen().len();
-        let run = place.run("How are they counted?", &[]);
-        assert_eq!(run["status"], json!("succeeded"), "{run}");
-        let seen = place.offline.server().seen();
-        let told = seen[before..].iter().any(|seen| seen.body.to_string().contains("Herons are always"));
-        (told, run["warnings"].to_string().contains("context: none is not honoured"))
-    };
-    assert_eq!(reads("timeout: 100s"), (true, false), "{file} is not read");
-    match reads("timeout: 100s\ncontext: none") {
-        (false, false) => tell(vendor, "context", &Cell::Works),
-        (true, true) => tell(vendor, "context", &Cell::Limited("context: none is warned about")),
-        (told, warned) => panic!("read: {told}, warned: {warned}"),
-    }
-}
-
-/// More than fits into one argument reaches the model whole.
+/// More than fits into one argument reaches the model whole, and the directory's instructions do not if the agent says so.
 pub(super) fn long_prompt(vendor: &Vendor) {
     let Some(place) = Place::make(vendor, "long prompt", vec![Reply::say("Read.").always()]) else { return };
-    place.agent(vendor, "timeout: 100s");
+    write_instructions(vendor, &place);
+    place.agent(vendor, "timeout: 100s\ncontext: none");
     let prompt =
         format!("Begin with the heron.\n{}\nEnd with the wren.", "A line of feathers.\n".repeat(16_000));
     let mut command = place.command(&["run", "worker", "-", "--json"]);
@@ -437,6 +451,12 @@ pub(super) fn long_prompt(vendor: &Vendor) {
     };
     assert!(seen.iter().any(|seen| whole(&seen.body.to_string())), "the prompt did not arrive whole: {run}");
     tell(vendor, "long prompt", &Cell::Works);
+    let warned = run["warnings"].to_string().contains("context: none is not honoured");
+    match (reads_instructions(&place), warned) {
+        (false, false) => tell(vendor, "context", &Cell::Works),
+        (true, true) => tell(vendor, "context", &Cell::Limited("context: none is warned about")),
+        (read, warned) => panic!("read: {read}, warned: {warned}"),
+    }
 }
 
 pub(super) fn doctor(vendor: &Vendor) {

@@ -39,7 +39,7 @@ macro_rules! vendors {
             const VENDOR: Vendor = Vendor::named($name);
 
             #[test]
-            fn says() {
+            fn says_reads_instructions_and_reports_usage() {
                 cases::say(&VENDOR);
             }
 
@@ -49,13 +49,8 @@ macro_rules! vendors {
             }
 
             #[test]
-            fn continues_a_session() {
-                cases::resume(&VENDOR);
-            }
-
-            #[test]
-            fn copies_a_session() {
-                cases::fork(&VENDOR);
+            fn continues_and_copies_a_session() {
+                cases::sessions(&VENDOR);
             }
 
             #[test]
@@ -94,22 +89,12 @@ macro_rules! vendors {
             }
 
             #[test]
-            fn tells_what_it_used() {
-                cases::cost(&VENDOR);
-            }
-
-            #[test]
             fn is_denied_what_nobody_answers() {
                 cases::ask(&VENDOR);
             }
 
             #[test]
-            fn reads_the_directorys_instructions_unless_told_otherwise() {
-                cases::context(&VENDOR);
-            }
-
-            #[test]
-            fn takes_a_long_prompt() {
+            fn takes_a_long_prompt_without_instructions() {
                 cases::long_prompt(&VENDOR);
             }
         })+

@@ -451,7 +451,7 @@ pub(super) fn files_below(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 }
 
 /// Returns what to say of a case that is not tried.
-fn left_out(backend: &str, case: &str) -> Option<Cell> {
+pub(super) fn left_out(backend: &str, case: &str) -> Option<Cell> {
     match case {
         "resume" if backend == "acp-gemini" => Some(Cell::Cannot(
             "its session/load does not find a session of the same minute, and writes over it",
