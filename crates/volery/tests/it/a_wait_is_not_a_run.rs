@@ -55,10 +55,10 @@ fn gets_a_handle_and_later_the_result(stage: &Stage, name: &str, within: Duratio
 }
 
 #[test]
-fn a_client_that_gives_up_after_60_s_gets_a_handle_in_time_and_another_client_the_result() {
+fn a_client_that_would_give_up_gets_a_handle_and_another_client_the_result() {
     let stage = Stage::new();
-    // As most clients have it, and whoever is not in the table: nothing is configured.
-    gets_a_handle_and_later_the_result(&stage, "a-client-of-sixty-seconds", Duration::from_secs(60));
+    // Nothing is configured: the table of clients has the time. The unit tests cover its longer entries with a paused clock.
+    gets_a_handle_and_later_the_result(&stage, "mcp", Duration::from_secs(20));
 }
 
 #[test]
