@@ -54,6 +54,7 @@ pub(crate) fn spec(backend: &str) -> RunSpec {
         alternatives: Vec::new(),
         prices: std::collections::BTreeMap::new(),
         tag: 1,
+        unattended: None,
         trusted_programs: None,
         idempotency: None,
         iac: None,

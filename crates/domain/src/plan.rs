@@ -14,7 +14,7 @@ use crate::run::{
     Alternative, BackendSpec, Caller, Iac, Idempotency, LimitName, OnDisconnect, Resumes, RunSpec,
     SPEC_VERSION,
 };
-use crate::setup::OutputFormat;
+use crate::setup::{OutputFormat, Setup};
 use crate::size::display_bytes;
 
 /// The longest prompt, with its context and inputs.
@@ -39,6 +39,8 @@ pub struct Order {
     pub resumes: Option<Resumes>,
     pub limits: AskedLimits,
     pub on_disconnect: Option<OnDisconnect>,
+    /// Why no person can answer questions. A child run has what its parent has.
+    pub unattended: Option<String>,
     pub idempotency: Option<Idempotency>,
     /// How the run is shown in `IAC.md`, if it is.
     pub iac: Option<Iac>,
@@ -123,6 +125,7 @@ pub fn plan(agent: &Agent, order: Order, place: Place) -> Result<RunSpec, Refusa
         resumes,
         limits,
         on_disconnect,
+        unattended,
         idempotency,
         iac,
     } = order;
@@ -144,15 +147,12 @@ pub fn plan(agent: &Agent, order: Order, place: Place) -> Result<RunSpec, Refusa
     if limits.timeout_ms == 0 {
         return Err(Refusal::NoTime);
     }
-    let (parent, root, depth) = match &place.parent {
-        Some(parent) => (Some(parent.spec.id), parent.spec.root, parent.spec.depth + 1),
-        None => (None, place.id, 0),
+    let (parent, root, depth) = lineage(&place);
+    let unattended = match &place.parent {
+        Some(parent) => parent.spec.unattended.clone(),
+        None => unattended,
     };
-    let mut setup = agent.setup.clone();
-    if output_schema.is_some() {
-        setup.output_format = OutputFormat::Json;
-        setup.output_schema = output_schema;
-    }
+    let setup = with_schema(agent.setup.clone(), output_schema);
     Ok(RunSpec {
         version: SPEC_VERSION,
         id: place.id,
@@ -178,6 +178,7 @@ pub fn plan(agent: &Agent, order: Order, place: Place) -> Result<RunSpec, Refusa
         delegates: agent.delegates.clone(),
         on_disconnect: on_disconnect.or(agent.on_disconnect).unwrap_or(place.on_disconnect),
         on_interrupt: agent.on_interrupt,
+        unattended,
         containment: agent.containment,
         setup,
         alternatives: place.alternatives,
@@ -188,6 +189,23 @@ pub fn plan(agent: &Agent, order: Order, place: Place) -> Result<RunSpec, Refusa
         iac,
         warnings: Vec::new(),
     })
+}
+
+/// Returns the parent of a run, the root of its tree, and how far below that it is.
+fn lineage(place: &Place) -> (Option<RunId>, RunId, u32) {
+    match &place.parent {
+        Some(parent) => (Some(parent.spec.id), parent.spec.root, parent.spec.depth + 1),
+        None => (None, place.id, 0),
+    }
+}
+
+/// A schema of the caller's takes the place of the agent's own.
+fn with_schema(mut setup: Setup, schema: Option<serde_json::Value>) -> Setup {
+    if schema.is_some() {
+        setup.output_format = OutputFormat::Json;
+        setup.output_schema = schema;
+    }
+    setup
 }
 
 /// The longest word that becomes an argument of a program.

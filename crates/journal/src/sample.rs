@@ -85,6 +85,7 @@ pub(crate) fn spec_of(id: RunId) -> RunSpec {
         alternatives: Vec::new(),
         prices: std::collections::BTreeMap::new(),
         tag: u64::MAX,
+        unattended: None,
         trusted_programs: None,
         idempotency: None,
         iac: None,

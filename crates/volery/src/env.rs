@@ -63,6 +63,8 @@ pub const XDG_CONFIG_HOME: &str = "XDG_CONFIG_HOME";
 pub const NO_COLOR: &str = "NO_COLOR";
 /// The kind of terminal; `dumb` or nothing means that lines cannot be redrawn.
 pub const TERM: &str = "TERM";
+/// Set to anything but nothing or `false`: no person is there to answer questions, as on machines that build and test.
+pub const CI: &str = "CI";
 /// Who answers a question, for the record.
 pub const USER: &str = "USER";
 

@@ -2,6 +2,7 @@
 #![expect(unreachable_pub, reason = "in a program, pub means that other rooms use it")]
 
 mod app;
+mod attendance;
 mod causes;
 mod clock;
 mod door;

@@ -8,7 +8,7 @@ use domain::duration::display_ms;
 use domain::id::BackendName;
 use domain::permission::Level;
 use domain::price::Price;
-use domain::run::{ContainmentDemand, OnDisconnect};
+use domain::run::{ContainmentDemand, OnDisconnect, UnattendedChoice};
 
 use super::executables::{argv, shown};
 use super::{Backend, DisconnectChoice, LimitSettings};
@@ -48,6 +48,8 @@ pub struct Config {
     /// How long a synchronous call of a client with this name waits.
     pub client_wait_ms: BTreeMap<String, Setting<u64>>,
     pub containment: Setting<ContainmentDemand>,
+    /// What happens to questions where no person can answer them.
+    pub unattended: Setting<UnattendedChoice>,
     /// What its user pays for models, by their names.
     pub prices: BTreeMap<String, Setting<Price>>,
 }
@@ -113,6 +115,13 @@ impl Config {
                 ContainmentDemand::Auto => "auto",
                 ContainmentDemand::Strict => "strict",
                 ContainmentDemand::Plain => "plain",
+            }
+            .to_owned()
+        }));
+        rows.push(row("run.unattended", &self.unattended, |choice| {
+            match choice {
+                UnattendedChoice::Deny => "deny",
+                UnattendedChoice::Wait => "wait",
             }
             .to_owned()
         }));

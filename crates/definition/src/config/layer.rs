@@ -7,7 +7,7 @@ use domain::dialect::DialectName;
 use domain::id::BackendName;
 use domain::permission::Level;
 use domain::price::Price;
-use domain::run::ContainmentDemand;
+use domain::run::{ContainmentDemand, UnattendedChoice};
 
 use super::Backend;
 
@@ -75,4 +75,5 @@ pub struct Client {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Run {
     pub containment: Option<ContainmentDemand>,
+    pub unattended: Option<UnattendedChoice>,
 }

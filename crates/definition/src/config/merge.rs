@@ -46,6 +46,7 @@ pub fn merge(layers: Vec<(Layer, String, ConfigLayer)>) -> Config {
         powerspawn_agents_context: sum.powerspawn_agents_context.expect(set),
         client_wait_ms: sum.client_wait_ms,
         containment: sum.containment.expect(set),
+        unattended: sum.unattended.expect(set),
         prices: sum.prices,
     }
 }
@@ -89,6 +90,7 @@ struct Sum {
     powerspawn_agents_context: Option<Setting<bool>>,
     client_wait_ms: std::collections::BTreeMap<String, Setting<u64>>,
     containment: Option<Setting<domain::run::ContainmentDemand>>,
+    unattended: Option<Setting<domain::run::UnattendedChoice>>,
     prices: std::collections::BTreeMap<String, Setting<domain::price::Price>>,
 }
 
@@ -134,6 +136,7 @@ impl Sum {
             }
         }
         origin.put(&mut self.containment, run.containment);
+        origin.put(&mut self.unattended, run.unattended);
         self.prices.extend(prices.into_iter().map(|(model, price)| (model, origin.of(price))));
     }
 }

@@ -7,6 +7,7 @@ use domain::agent::Layer;
 use domain::diagnostic::Diagnostic;
 use domain::dialect::DialectName;
 use domain::id::{BackendName, IdError};
+use domain::run::UnattendedChoice;
 
 use super::layer::{Client, ConfigLayer, DisconnectChoice, Retention, Run, Serve, Slots};
 use super::{Backend, backend, prices};
@@ -226,8 +227,11 @@ fn read_run(node: &Node, findings: &mut Findings<'_>) -> Option<Run> {
     let mut fields = Fields::open(node, "run", findings)?;
     let containment =
         fields.take("containment").and_then(|node| choice(node, "run.containment", &CONTAINMENT, findings));
+    let choices = [("deny", UnattendedChoice::Deny), ("wait", UnattendedChoice::Wait)];
+    let unattended =
+        fields.take("unattended").and_then(|node| choice(node, "run.unattended", &choices, findings));
     fields.close(findings);
-    Some(Run { containment })
+    Some(Run { containment, unattended })
 }
 
 fn take_time(fields: &mut Fields<'_>, key: &'static str, findings: &mut Findings<'_>) -> Option<u64> {

@@ -101,6 +101,7 @@ powerspawn_agents_context = true
 wait = \"2m\"
 [run]
 containment = \"plain\"
+unattended = \"wait\"
 ";
     let expected = ConfigLayer {
         limits: AskedLimits {
@@ -124,7 +125,10 @@ containment = \"plain\"
             powerspawn_agents_context: Some(true),
         },
         clients: [("my client".to_owned(), Client { wait_ms: Some(120_000) })].into(),
-        run: Run { containment: Some(ContainmentDemand::Plain) },
+        run: Run {
+            containment: Some(ContainmentDemand::Plain),
+            unattended: Some(domain::run::UnattendedChoice::Wait),
+        },
         ..ConfigLayer::default()
     };
     assert_eq!(check(text, &[]), expected);
@@ -396,7 +400,7 @@ fn a_project_cannot_set_what_concerns_the_whole_machine() {
         format!("c.toml:3:1: warning: slots {ignored}"),
     ];
     assert_eq!(found, expected);
-    let run = Run { containment: Some(ContainmentDemand::Strict) };
+    let run = Run { containment: Some(ContainmentDemand::Strict), unattended: None };
     assert_eq!(layer, ConfigLayer { run, ..ConfigLayer::default() });
 }
 
@@ -459,6 +463,7 @@ fn the_nearest_layer_wins_and_every_value_knows_its_origin() {
         default("serve.powerspawn_agents_context", "false"),
         row("clients.c.wait", "9.0s", Layer::User, "u.toml"),
         default("run.containment", "auto"),
+        default("run.unattended", "deny"),
     ];
     assert_eq!(config.rows(), expected);
     assert_eq!(config.on_disconnect(), OnDisconnect::Continue);

@@ -30,6 +30,7 @@ fn order(prompt: &str) -> Order {
         output_schema: None,
         limits: AskedLimits::default(),
         on_disconnect: None,
+        unattended: None,
         idempotency: None,
         iac: None,
     }
@@ -67,6 +68,17 @@ fn root() -> RunSpec {
 fn parent(spec: RunSpec) -> Parent {
     let line = vec![(spec.agent.clone(), spec.prompt.clone())];
     Parent { spec, children: 0, tree_runs: 1, remaining_ms: 1_000, line }
+}
+
+#[test]
+fn who_answers_the_questions_of_a_child_is_decided_by_its_root() {
+    let unattended = |reason: &str| Order { unattended: Some(reason.to_owned()), ..order("first") };
+    let top = plan(&agent(), unattended("no terminal"), place(None)).unwrap();
+    assert_eq!(top.unattended.as_deref(), Some("no terminal"));
+    let child = plan(&agent(), order("second"), place(Some(parent(top)))).unwrap();
+    assert_eq!(child.unattended.as_deref(), Some("no terminal"));
+    let other = Order { prompt: "other".to_owned(), ..unattended("the client") };
+    assert_eq!(plan(&agent(), other, place(Some(parent(root())))).unwrap().unattended, None);
 }
 
 #[test]

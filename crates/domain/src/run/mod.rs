@@ -22,7 +22,7 @@ pub use outcome::{
 };
 pub use spec::{
     Alternative, BackendSpec, Caller, ContainmentDemand, Door, Iac, IacKind, Idempotency, OnDisconnect,
-    OnInterrupt, Resumes, RunSpec, SPEC_VERSION,
+    OnInterrupt, Resumes, RunSpec, SPEC_VERSION, Unattended, UnattendedChoice,
 };
 pub use state::{
     Acceptance, Attempted, Before, Call, ChildRun, Part, Phase, Question, State, ToolUse, Worktree,

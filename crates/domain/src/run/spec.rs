@@ -57,6 +57,9 @@ pub struct RunSpec {
     pub delegates: Delegates,
     pub on_disconnect: OnDisconnect,
     pub on_interrupt: OnInterrupt,
+    /// Why no person can answer the run's questions, which are denied then. Absent: somebody can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unattended: Option<String>,
     pub containment: ContainmentDemand,
     /// What the backend is asked for beyond prompt and model.
     #[serde(default)]
@@ -199,6 +202,45 @@ pub enum OnInterrupt {
     End,
     /// A new worker continues where the journal ends.
     Resume,
+}
+
+/// Why no person can answer the questions of a run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unattended {
+    #[error("--unattended was given")]
+    Declared,
+    #[error("the environment variable CI is set")]
+    Ci,
+    #[error("the command has no terminal")]
+    NoTerminal,
+    #[error("the MCP client {client} cannot put a question to its user")]
+    NoElicitation { client: String },
+    /// As it was for the interrupted run that is continued.
+    #[error("{0}")]
+    AsBefore(String),
+}
+
+/// What happens to questions where no person can answer them, by the configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnattendedChoice {
+    /// They are denied at once.
+    Deny,
+    /// They stay open for `answer_timeout`: somebody may look at the run and answer.
+    Wait,
+}
+
+impl Unattended {
+    /// Returns the reason for which questions are denied; nothing where they stay open.
+    pub fn denies(&self, configured: UnattendedChoice) -> Option<String> {
+        let denies = match (self, configured) {
+            (Self::Declared, _) | (_, UnattendedChoice::Deny) => true,
+            (
+                Self::Ci | Self::NoTerminal | Self::NoElicitation { .. } | Self::AsBefore(_),
+                UnattendedChoice::Wait,
+            ) => false,
+        };
+        denies.then(|| self.to_string())
+    }
 }
 
 /// How strongly a run must be contained.

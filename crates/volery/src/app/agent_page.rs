@@ -173,6 +173,7 @@ impl Engine {
             output_schema: None,
             limits: domain::budget::AskedLimits::default(),
             on_disconnect: None,
+            unattended: None,
             idempotency: None,
             iac: None,
         };

@@ -4,7 +4,7 @@ use domain::agent::Agent;
 use domain::budget::AskedLimits;
 use domain::id::SessionId;
 use domain::run::replay::Exchange;
-use domain::run::{CancelOrder, OnDisconnect};
+use domain::run::{CancelOrder, OnDisconnect, Unattended};
 use serde::{Deserialize, Serialize};
 
 /// Every question that can be asked of the engine.
@@ -102,6 +102,9 @@ pub struct Start {
     pub idempotency_key: Option<String>,
     pub on_disconnect: Option<OnDisconnect>,
     pub attachment: Attachment,
+    /// Why no person can answer the run's questions. Ignored inside a run: a child has what its parent has.
+    #[serde(skip)]
+    pub unattended: Option<Unattended>,
 }
 
 /// A conversation by a name that its caller has chosen, which begins with its first use. It is the agent's, wherever the

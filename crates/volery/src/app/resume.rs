@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use domain::id::RunId;
-use domain::run::{Cause, Lost, OnInterrupt, Outcome, OutcomeKind, Resumes, RunSpec, State};
+use domain::run::{Cause, Lost, OnInterrupt, Outcome, OutcomeKind, Resumes, RunSpec, State, Unattended};
 use journal::index::ListQuery;
 
 use super::engine::{Engine, store_error};
@@ -104,6 +104,7 @@ fn resumption(spec: &RunSpec, state: &State, lost: Lost) -> Result<Start, AppErr
         output_schema: spec.setup.output_schema.clone(),
         limits: (&spec.limits).into(),
         on_disconnect: Some(spec.on_disconnect),
+        unattended: spec.unattended.clone().map(Unattended::AsBefore),
         // Whoever comes first goes on with it; who comes later is told of that run.
         idempotency_key: Some(format!("{KEY}-{}-{}", times_resumed(spec) + 1, spec.id)),
         // What was not begun is told as before.

@@ -101,6 +101,7 @@ impl Engine {
             directory: spec.directory.clone(),
             project: spec.project.clone(),
             caller: spec.caller.name.clone(),
+            unattended: spec.unattended.clone(),
             model: state.model.clone(),
             structured: state.ending().and_then(|ending| ending.structured.clone()),
             repaired: state.ending().is_some_and(|ending| ending.repaired),

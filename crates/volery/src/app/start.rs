@@ -14,7 +14,7 @@ use domain::nearest::nearest;
 use domain::plan::{Order, Parent, Place, Refusal, plan};
 use domain::run::{
     BackendSpec, Caller, ContainmentDemand, Idempotency, LimitName, Lost, OnDisconnect, OnInterrupt, Outcome,
-    RunSpec,
+    RunSpec, UnattendedChoice,
 };
 use journal::keys::{self, Claim, KeyScope};
 use journal::{NewRun, RunDir};
@@ -99,7 +99,7 @@ impl Engine {
         let resumes = ask.resumes;
         let told_before = resumes.map(|_| Agent { inputs: Vec::new(), ..agent.clone() });
         let agent = told_before.as_ref().unwrap_or(agent);
-        let order = order_of(ask, fingerprint)?;
+        let order = order_of(ask, fingerprint, catalogue.config.unattended.value)?;
         let caller = self.caller_of(resumes.map(|before| before.run));
         let place = Place {
             id: clock::new_run_id(),
@@ -418,7 +418,7 @@ fn check_honoured(spec: &RunSpec, format: Format) -> Result<(), AppError> {
     }
 }
 
-fn order_of(ask: Start, fingerprint: String) -> Result<Order, AppError> {
+fn order_of(ask: Start, fingerprint: String, questions: UnattendedChoice) -> Result<Order, AppError> {
     let parse =
         |text: String| text.parse::<IdempotencyKey>().map_err(|error| AppError::usage(error.to_string()));
     let idempotency = ask.idempotency_key.map(parse).transpose()?;
@@ -435,6 +435,7 @@ fn order_of(ask: Start, fingerprint: String) -> Result<Order, AppError> {
         resumes: ask.resumes,
         limits: ask.limits,
         on_disconnect: ask.on_disconnect,
+        unattended: ask.unattended.and_then(|reason| reason.denies(questions)),
         idempotency: idempotency.map(|key| Idempotency { key, fingerprint }),
         iac: ask.iac,
     })

@@ -162,6 +162,9 @@ pub struct RunView {
     pub directory: String,
     pub project: String,
     pub caller: String,
+    /// Why no person can answer its questions, which are denied then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unattended: Option<String>,
     /// The model that answered, by the agent's own word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
@@ -238,6 +241,7 @@ impl RunView {
             directory: "/project".into(),
             project: "/project".into(),
             caller: "test".into(),
+            unattended: None,
             session: None,
             parent: None,
             attempts: 1,

@@ -97,6 +97,9 @@ impl Page<'_> {
             self.fact("", "stalled: no output for two minutes");
         }
         self.fact("asked by", &one_line(&run.caller));
+        if let Some(reason) = &run.unattended {
+            self.fact("questions", &format!("denied at once: {}", one_line(reason)));
+        }
         self.fact("created", &self.moment(&run.created_at));
         if let Some(started) = &run.started_at {
             self.fact("started", &self.moment(started));

@@ -71,6 +71,7 @@ fn view() -> RunView {
         directory: "/src/api/web".into(),
         project: "/src/api".into(),
         caller: "main".into(),
+        unattended: None,
         session: Some("nightly".into()),
         parent: None,
         attempts: 1,

@@ -26,12 +26,20 @@ pub(super) struct OpenQuestion {
     pub(super) until: Timestamp,
     /// On the clock that only goes forward.
     pub(super) until_ms: u64,
+    /// What is answered when the time is up, and by whom.
+    denial: (String, &'static str),
 }
 
 impl OpenQuestion {
     /// Makes a question that is open for so long at most, whatever the run's own limit is.
     pub(super) fn new(spec: &RunSpec, asker: Asker, number: usize, wait_ms_max: Option<u64>) -> Self {
-        let wait_ms = spec.limits.answer_timeout_ms.min(wait_ms_max.unwrap_or(u64::MAX));
+        let (wait_ms, denial) = match &spec.unattended {
+            Some(reason) => (0, (format!("denied: nobody can answer: {reason}"), "the unattended run")),
+            None => {
+                let wait_ms = spec.limits.answer_timeout_ms.min(wait_ms_max.unwrap_or(u64::MAX));
+                (wait_ms, ("denied: nobody answered in time".to_owned(), "the answer time-out"))
+            }
+        };
         let now = clock::now();
         let signed = i64::try_from(wait_ms).unwrap_or(i64::MAX);
         let until = Timestamp::from_millisecond(now.as_millisecond().saturating_add(signed))
@@ -47,6 +55,7 @@ impl OpenQuestion {
             id: id.parse().expect("a letter and digits"),
             until,
             until_ms: clock::monotonic_ms().saturating_add(wait_ms),
+            denial,
         }
     }
 
@@ -60,8 +69,8 @@ impl OpenQuestion {
         (clock::monotonic_ms() >= self.until_ms).then(|| Event::Answered {
             question: self.id.clone(),
             allowed: false,
-            text: "denied: nobody answered in time".to_owned(),
-            by: "the answer time-out".to_owned(),
+            text: self.denial.0.clone(),
+            by: self.denial.1.to_owned(),
         })
     }
 }

@@ -7,6 +7,7 @@ use crate::stage::{PATIENCE, Stage, wait_for};
 /// Starts a run that asks, and waits for its question.
 fn asking(frontmatter: &str) -> (Stage, String) {
     let stage = Stage::new();
+    stage.people_answer();
     stage.rehearsal("asker", "- say: before\n- ask: May I deploy?\n- say: after", frontmatter);
     let id = stage.start("asker", "go");
     stage.event(&id, "asked");
@@ -41,6 +42,7 @@ fn the_question_is_shown_and_approved_in_the_shell() {
 #[test]
 fn whoever_waits_is_told_the_question_and_how_to_answer_it() {
     let stage = Stage::new();
+    stage.people_answer();
     stage.rehearsal("asker", "- ask: May I deploy?\n- say: after", "");
     let notes = stage.path("notes");
     let mut command = stage.command(["run", "asker", "go"]);
@@ -104,6 +106,7 @@ fn the_second_of_two_answers_is_refused_while_the_run_has_not_looked() {
 #[test]
 fn a_client_answers_through_the_server() {
     let stage = Stage::new();
+    stage.people_answer();
     stage.rehearsal("asker", "- ask: Which database?\n- say: thanks", "");
     let mut client = stage.serve().initialize("it");
     let ask = json!({"agent": "asker", "prompt": "go", "directory": stage.project(), "wait_s": 0});

@@ -27,6 +27,7 @@ fn installed(test: &str, program: PathBuf) -> Option<PathBuf> {
 
 fn furnished() -> Stage {
     let stage = Stage::new();
+    stage.people_answer();
     stage.rehearsal("greeter", "- say: good day, {prompt}", "");
     stage.rehearsal("slow", "- sleep: 60s", "");
     stage.rehearsal("asker", "- ask: which colour?", "");

@@ -20,6 +20,7 @@ mod bounds_what_an_agent_writes;
 mod checks_the_shape_of_answers;
 mod clients_we_did_not_write;
 mod conforms;
+mod denies_what_nobody_can_answer;
 mod dialects;
 mod ends_in_time;
 mod enforces_limits;

@@ -188,6 +188,7 @@ fn see_their_own_children() {
 #[test]
 fn may_not_answer_questions() {
     let stage = Stage::new();
+    stage.people_answer();
     stage.rehearsal("asker", "- ask: may I?", "");
     let asker = stage.start("asker", "x");
     wait_for(PATIENCE, "the question", || {

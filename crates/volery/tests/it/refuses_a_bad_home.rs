@@ -115,6 +115,7 @@ fn a_step_that_cannot_be_recorded_is_not_made_and_the_run_says_why() {
     let Some(disk) = SmallDisk::mount(&stage, test) else { return };
     // More than is reserved ahead, so that the disk is full before the words are said.
     let words: String = (1..600).map(|number| format!("- say: {}\n", "z".repeat(number))).collect();
+    stage.people_answer();
     stage.rehearsal("speaker", &format!("- say: so far\n- ask: go on?\n{words}- say: the end"), "");
     let id = disk.volery(["run", "speaker", "go", "--background"]).ok().stdout.trim().to_owned();
     let ended = |disk: &SmallDisk<'_>| {
@@ -142,6 +143,7 @@ fn a_run_whose_end_cannot_be_recorded_is_shown_and_ended_later() {
     let stage = place();
     let test = "refuses_a_bad_home::a_run_whose_end_cannot_be_recorded";
     let Some(disk) = SmallDisk::mount(&stage, test) else { return };
+    stage.people_answer();
     stage.rehearsal("speaker", "- say: so far\n- ask: go on?", "");
     let id = disk.volery(["run", "speaker", "go", "--background"]).ok().stdout.trim().to_owned();
     let shown = |what: &str| {

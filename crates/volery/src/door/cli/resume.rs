@@ -6,6 +6,7 @@ use super::exit::Exit;
 use super::out::Out;
 use super::run;
 use crate::app::Attachment;
+use crate::attendance::{self, PromptFrom};
 
 /// Go on with a run that was interrupted
 ///
@@ -32,5 +33,6 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<Exit, CommandError> {
     let mut start = context.open()?.resumption(args.run).await?;
     start.attachment = if args.background { Attachment::Detached } else { Attachment::Attached };
+    start.unattended = attendance::of_command(false, PromptFrom::Arguments);
     run::carry_out(start, context, out).await
 }

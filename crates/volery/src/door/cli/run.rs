@@ -18,6 +18,7 @@ use super::trust;
 use super::watch::{Watched, watch};
 use super::{prompt, result};
 use crate::app::{App, AppError, Attachment, ErrorKind, Start, Started, Wait, WaitUntil};
+use crate::attendance::{self, PromptFrom};
 use crate::report::summary;
 
 /// Between the leaving of this command and the cancel of its run.
@@ -92,6 +93,10 @@ pub(crate) struct Args {
     /// What becomes of the run when this command is told to end (SIGTERM)
     #[arg(long, value_name = "WHAT")]
     pub(crate) on_disconnect: Option<OnDisconnectChoice>,
+
+    /// Nobody answers questions: deny them at once. Implied without a terminal, and where CI is set
+    #[arg(long)]
+    pub(crate) unattended: bool,
 }
 
 /// What was typed for `--on-disconnect`.
@@ -137,6 +142,10 @@ pub(super) async fn carry_out(start: Start, context: &Context, out: &mut Out) ->
 }
 
 fn into_start(args: Args, context: &Context, out: &mut Out) -> Result<Start, CommandError> {
+    let from = match args.prompt.as_deref() {
+        None | Some("-") => PromptFrom::StandardInput,
+        Some(_) => PromptFrom::Arguments,
+    };
     let prompt = prompt::read(args.prompt, "prompt", out)?;
     let limits = AskedLimits {
         timeout_ms: args.timeout,
@@ -161,6 +170,7 @@ fn into_start(args: Args, context: &Context, out: &mut Out) -> Result<Start, Com
         idempotency_key: args.idempotency_key,
         on_disconnect,
         attachment: if args.background { Attachment::Detached } else { Attachment::Attached },
+        unattended: attendance::of_command(args.unattended, from),
         ..Start::default()
     })
 }

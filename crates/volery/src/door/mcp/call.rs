@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use domain::id::RunId;
+use domain::run::Unattended;
 use rmcp::model::{CustomNotification, RequestId};
 use rmcp::service::{RequestContext, RoleServer};
 use tokio::time::Instant;
@@ -10,6 +11,7 @@ use tokio::time::Instant;
 use super::clients::Client;
 use super::handler::Handler;
 use super::in_flight::Ticket;
+use crate::attendance;
 
 /// Puts into a notification of its own what a dialect has to tell about the request of this id.
 pub(super) type EventForm = fn(&RequestId, &str) -> CustomNotification;
@@ -63,6 +65,11 @@ impl<'a> Call<'a> {
     /// Tells whether this request can be answered with a task.
     pub(super) fn takes_tasks(&self) -> bool {
         self.context.client_capabilities().is_some_and(|capabilities| capabilities.supports_tasks())
+    }
+
+    /// Says why no person behind the client can answer the questions of a run.
+    pub(super) fn unattended(&self) -> Option<Unattended> {
+        attendance::of_client(&self.client.name, self.takes_questions())
     }
 
     /// Tells whether the client can put a question to its user.

@@ -38,10 +38,15 @@ impl Client {
     }
 
     /// Opens the connection as clients of the older generation do.
-    pub(crate) fn initialize(mut self, name: &str) -> Self {
+    pub(crate) fn initialize(self, name: &str) -> Self {
+        self.initialize_with(name, json!({}))
+    }
+
+    /// Does the same as a client that can do more.
+    pub(crate) fn initialize_with(mut self, name: &str, capabilities: Value) -> Self {
         let params = json!({
             "protocolVersion": "2025-06-18",
-            "capabilities": {},
+            "capabilities": capabilities,
             "clientInfo": {"name": name, "version": "1"},
         });
         self.request("initialize", params);

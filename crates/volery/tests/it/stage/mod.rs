@@ -78,6 +78,12 @@ impl Stage {
         self.configure(&format!("[backends.{name}]\ncommand = {}\n", serde_json::json!(command)))
     }
 
+    /// Says that somebody answers the questions of runs, although no command of a test has a terminal.
+    pub(crate) fn people_answer(&self) -> &Self {
+        std::fs::write(self.project().join(".volery/config.toml"), "[run]\nunattended = \"wait\"\n").unwrap();
+        self
+    }
+
     /// Adds to the user's configuration.
     pub(crate) fn configure(&self, toml: &str) -> &Self {
         let path = self.path("config").join("config.toml");

@@ -10,6 +10,7 @@ use crate::stage::{said, wait_for};
 
 /// Starts a run that asks somebody, and returns its id when it waits.
 fn waiting(place: &Place) -> (String, Value) {
+    place.stage.people_answer();
     let mut command = place.command(&["run", "worker", "Ask first.", "--background"]);
     let id = said(command.stdin(Stdio::null()).output().unwrap()).ok().stdout.trim().to_owned();
     let run = wait_for(PATIENCE, "a question", || {

@@ -129,7 +129,7 @@ pub(super) async fn delegate(
     };
     let run = match known {
         Some(run) => run,
-        None => call.door.app.start(start).await?.run_id,
+        None => call.door.app.start(Start { unattended: call.unattended(), ..start }).await?.run_id,
     };
     let waited = waiting::wait(call, vec![run.to_string()], WaitUntil::All, call.patience(None)).await?;
     match waited {

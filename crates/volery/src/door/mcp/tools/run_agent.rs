@@ -133,6 +133,7 @@ impl RunRequest {
             idempotency_key: self.idempotency_key,
             on_disconnect,
             attachment,
+            unattended: call.unattended(),
             ..Start::default()
         }
     }

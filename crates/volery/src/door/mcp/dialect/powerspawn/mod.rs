@@ -118,6 +118,7 @@ impl Powerspawn {
             limits: AskedLimits { timeout_ms: Some(asked.timeout_s * 1_000), ..AskedLimits::default() },
             on_disconnect: Some(OnDisconnect::Continue),
             attachment: Attachment::Detached,
+            unattended: call.unattended(),
             ..Start::default()
         };
         let started = call.door.app.start(start).await?;
