@@ -5,6 +5,7 @@
 
 pub mod arrows;
 pub mod code;
+pub mod differences;
 pub mod exceptions;
 pub mod files;
 pub mod modules;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::tree::Tree;
-use crate::{arrows, code, exceptions, files, modules, privileges, upkeep, words};
+use crate::{arrows, code, differences, exceptions, files, modules, privileges, upkeep, words};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the crate is two folders deep")
@@ -25,6 +25,7 @@ fn all_findings(tree: &Tree, root: &str) -> Vec<String> {
         upkeep::changelog(tree),
         upkeep::machine_paths(tree, root),
         upkeep::registries(tree),
+        differences::check(tree),
     ]
     .concat()
 }
@@ -342,4 +343,39 @@ fn code_comments_and_strings_are_told_apart() {
         assert_eq!(code::split(broken).code.lines().count(), broken.lines().count(), "{broken}");
     }
     assert_eq!(code::lines_with("xa a\na_ a(a)\n", "a"), [1, 2]);
+}
+
+#[test]
+fn a_page_has_the_differences_that_tests_state_and_no_others() {
+    let test =
+        "/// Differs from hen: the shell | runs | is denied,\n///    as its page says\n#[test]\nfn f() {}\n";
+    let page = |rows: &str| {
+        format!(
+            "# Hen\n\n{}\n\n| what | there | here |\n|---|---|---|\n{rows}\n{}\n\nMore.\n",
+            differences::BEGIN,
+            differences::END
+        )
+    };
+    let row = "| the shell | runs | is denied, as its page says |\n";
+    let path = "docs/coming-from-hen.md";
+    finds(differences::check, &[("a.rs", test), (path, &page(row))], &[]);
+    let old = "docs/coming-from-hen.md: the table of differences is old: run scripts/differences";
+    finds(differences::check, &[("a.rs", test), (path, &page(""))], &[old]);
+    finds(differences::check, &[("a.rs", ""), (path, &page(row))], &[old]);
+    finds(
+        differences::check,
+        &[("a.rs", test), (path, "# Hen\n")],
+        &["docs/coming-from-hen.md: the marks of the table of differences are missing"],
+    );
+    finds(
+        differences::check,
+        &[(
+            "a.rs",
+            "/// Differs from hen: a | b | c\nfn f() {}\n/// Differs from hen: a | b\n#[test]\nfn g() {}\n",
+        )],
+        &[
+            "a.rs:1: a difference that stands above no test",
+            "a.rs:3: a difference is written as SYSTEM: what | there | here",
+        ],
+    );
 }

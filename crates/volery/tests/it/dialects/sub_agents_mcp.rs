@@ -109,6 +109,7 @@ fn a_failure_is_an_error_with_its_exit_code_and_what_was_said() {
     assert!(text.contains("half an answer"), "{text}");
 }
 
+/// Differs from sub-agents-mcp: a time-out without any output | `status: "error"` without `isError` | `status: "error"` and `isError`
 #[test]
 fn a_time_out_is_partial_with_a_result_and_an_error_without() {
     let stage = place();
