@@ -18,7 +18,7 @@ pub use event::{
 };
 pub use outcome::{
     Cause, Ending, Failure, LimitName, Lost, ModelError, Outcome, OutcomeKind, ResultText, TimeLimit,
-    Verification,
+    Verification, stderr_reason,
 };
 pub use spec::{
     Alternative, BackendSpec, Caller, ContainmentDemand, Door, Iac, IacKind, Idempotency, OnDisconnect,

@@ -5,7 +5,11 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::Usage;
+use crate::harmless::harmless;
 use crate::id::BackendName;
+
+/// The most of a line of stderr that becomes part of an explanation.
+const REASON_CHARS_MAX: usize = 500;
 
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -222,6 +226,43 @@ impl Ending {
             killed: 0,
         }
     }
+
+    /// Explains how the run ended in one line. A failure that names no reason gets the one that the program wrote to stderr.
+    pub fn explanation(&self) -> String {
+        let text = self.outcome.to_string();
+        let unexplained = match &self.outcome {
+            Outcome::Failed { failure } => failure.names_no_reason(),
+            Outcome::Succeeded
+            | Outcome::Partial { .. }
+            | Outcome::TimedOut { .. }
+            | Outcome::Cancelled { .. }
+            | Outcome::OverBudget { .. }
+            | Outcome::Refused { .. }
+            | Outcome::Interrupted { .. } => false,
+        };
+        match stderr_reason(&self.stderr_tail).filter(|_| unexplained) {
+            Some(reason) => format!("{text}: {reason}"),
+            None => text,
+        }
+    }
+}
+
+/// Returns the line of stderr that most likely gives the reason of a failure, without what a terminal would not show.
+///
+/// It is the last line that speaks of an error, else the last line. Indented lines are frames of a stack trace or details
+/// of the line above them; Node.js writes its own version below a trace.
+pub fn stderr_reason(stderr: &str) -> Option<String> {
+    const WORDS: [&str; 4] = ["error", "fatal", "panic", "exception"];
+    let stderr = harmless(stderr);
+    let lines = || stderr.lines().filter(|line| !line.trim().is_empty());
+    let is_frame = |line: &&str| line.starts_with([' ', '\t']) || line.starts_with("Node.js v");
+    let is_error = |line: &&str| {
+        let line = line.to_lowercase();
+        WORDS.iter().any(|word| line.contains(word))
+    };
+    let mut outer = lines().filter(|line| !is_frame(line));
+    let line = outer.clone().rfind(is_error).or_else(|| outer.next_back()).or_else(|| lines().next_back())?;
+    Some(line.trim().chars().take(REASON_CHARS_MAX).collect())
 }
 
 /// Where the answer of a run stands.
@@ -358,6 +399,23 @@ impl fmt::Display for Cause {
 }
 
 impl Failure {
+    /// Tells whether this says only that the program failed. Why is on its stderr, if anywhere.
+    pub fn names_no_reason(&self) -> bool {
+        match self {
+            Self::Exit { .. } | Self::Signal { .. } => true,
+            Self::Spawn { .. }
+            | Self::Agent { .. }
+            | Self::Output { .. }
+            | Self::Model { .. }
+            | Self::Session { .. }
+            | Self::Schema { .. }
+            | Self::Acceptance { .. }
+            | Self::Limit { .. }
+            | Self::Storage { .. }
+            | Self::Bug { .. } => false,
+        }
+    }
+
     /// An answer without the value that was asked for.
     pub fn without_value(reason: impl Into<String>) -> Self {
         Self::Schema { reason: reason.into(), errors: Vec::new() }

@@ -10,6 +10,32 @@ use super::{
 };
 use crate::Timestamp;
 
+#[test]
+fn an_exit_code_is_explained_by_the_line_on_stderr_that_speaks_of_an_error() {
+    let explained = |stderr: &str| {
+        let failure = Failure::Exit { code: 1 };
+        Ending { stderr_tail: stderr.to_owned(), ..Ending::bare(Outcome::Failed { failure }) }.explanation()
+    };
+    let bare = "failed: the agent exited with code 1";
+    assert_eq!(explained(" \n\n"), bare);
+    for (stderr, reason) in [
+        ("warming up\nno such model\n", "no such model"),
+        ("error: no such model\nTry --help.\n", "error: no such model"),
+        ("/x.js:1\nTypeError: no\n    at run (/x.js:1:1)\n\nNode.js v24.1.0\n", "TypeError: no"),
+        ("\u{1b}[31mFATAL\u{1b}[0m: no login\r\n", "FATAL: no login"),
+        ("  only an indented line\n", "only an indented line"),
+    ] {
+        assert_eq!(explained(stderr), format!("{bare}: {reason}"));
+    }
+    assert_eq!(explained(&"x".repeat(5_000)).len(), bare.len() + 2 + 500);
+    let message = "it broke".to_owned();
+    let reported = Ending {
+        stderr_tail: "something else\n".to_owned(),
+        ..Ending::bare(Outcome::Failed { failure: Failure::Agent { message } })
+    };
+    assert_eq!(reported.explanation(), "failed: the agent reports: it broke", "it has a reason of its own");
+}
+
 const LIMITS: SupervisionLimits =
     SupervisionLimits { timeout_ms: 1_000, idle_timeout_ms: Some(300), grace_ms: 50 };
 

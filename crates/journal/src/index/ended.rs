@@ -160,15 +160,7 @@ fn error_of(ending: &Ending) -> Option<String> {
         Outcome::Succeeded
         | Outcome::Cancelled { .. }
         | Outcome::Partial { cause: Cause::Cancelled { .. } } => None,
-        outcome => {
-            let mut text = outcome.to_string();
-            let last = ending.stderr_tail.lines().rev().map(str::trim).find(|line| !line.is_empty());
-            // Programs often say on the error stream what they report as well.
-            if let Some(last) = last.filter(|last| !text.contains(last)) {
-                text = format!("{text}: {last}");
-            }
-            Some(one_line(&text, ERROR_CHARS_MAX))
-        }
+        _ => Some(one_line(&ending.explanation(), ERROR_CHARS_MAX)),
     }
 }
 

@@ -146,7 +146,7 @@ impl Engine {
                 };
                 ("waiting".to_owned(), format!("waiting for an answer: {text}"), Some(waiting))
             }
-            Phase::Ended(ending) => (ending.outcome.kind().to_string(), ending.outcome.to_string(), None),
+            Phase::Ended(ending) => (ending.outcome.kind().to_string(), ending.explanation(), None),
         }
     }
 

@@ -53,13 +53,18 @@ impl Entry {
     pub fn error(&self) -> Option<String> {
         match &self.ending {
             Some(ending) if ending.outcome == Outcome::Succeeded => None,
-            Some(ending) => Some(match &ending.outcome {
-                // That it failed is said already.
-                Outcome::Failed { failure } => failure.to_string(),
-                outcome => outcome.to_string(),
-            }),
+            Some(ending) => {
+                let explanation = ending.explanation();
+                // PowerSpawn's line begins with "Failed" already.
+                Some(explanation.strip_prefix("failed: ").map(ToOwned::to_owned).unwrap_or(explanation))
+            }
             None => Some("interrupted: it was lost and nobody has ended it yet".to_owned()),
         }
+    }
+
+    /// Returns the end of stderr, if the run did not succeed.
+    pub fn stderr(&self) -> &str {
+        self.ending.as_ref().map_or("", |ending| &ending.stderr_tail)
     }
 
     /// Returns the answer, or both ends of one that has more bytes than this. No more of it is read.

@@ -18,7 +18,7 @@ fn run(steps: &[&str]) -> (i32, Value) {
 fn an_exit_code_is_named_with_the_end_of_the_error_stream() {
     let (code, run) = run(&["say:half an answer", "err:no such model", "exit:7"]);
     assert_eq!((code, &run["status"], &run["exit_code"]), (1, &json!("failed"), &json!(7)));
-    assert_eq!(run["explanation"], json!("failed: the agent exited with code 7"));
+    assert_eq!(run["explanation"], json!("failed: the agent exited with code 7: no such model"));
     assert_eq!(run["result"], json!("half an answer\n"));
     assert_eq!(run["stderr_tail"], json!("no such model\n"));
 }

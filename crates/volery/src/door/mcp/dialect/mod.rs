@@ -9,6 +9,7 @@ mod ignored;
 mod jarvis;
 mod per_agent;
 mod powerspawn;
+mod reason;
 mod sub_agents;
 mod surface;
 mod twice;

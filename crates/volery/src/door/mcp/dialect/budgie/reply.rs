@@ -6,6 +6,7 @@ use domain::run::{Cause, Outcome};
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde::Serialize;
 
+use super::super::reason::{reason, with_stderr};
 use super::super::twice::{compact, twice};
 use crate::app::RunView;
 
@@ -66,7 +67,9 @@ fn failure(run: &RunView, timeout_ms: u64) -> String {
         Some(Outcome::TimedOut { .. } | Outcome::Partial { cause: Cause::TimedOut { .. } }) => {
             format!("agent timeout after {}", go_duration::display_ms(timeout_ms))
         }
-        Some(Outcome::Failed { failure }) => format!("kiro-cli failed: {failure}"),
+        Some(Outcome::Failed { .. }) => {
+            with_stderr(format!("kiro-cli failed: {}", reason(run)), &run.stderr_tail)
+        }
         Some(
             Outcome::Succeeded
             | Outcome::Partial { .. }

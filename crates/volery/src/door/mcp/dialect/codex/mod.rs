@@ -21,6 +21,7 @@ use super::super::call::Call;
 use super::super::elicit;
 use super::super::tools::is_failure;
 use super::delegate::Words;
+use super::reason::with_stderr;
 use super::{Delegated, Dialect, Unanswered, delegate};
 use crate::app::{AppError, RunView, Start};
 use arguments::{Begin, Reply, Sandbox};
@@ -116,7 +117,7 @@ fn ended(run: &RunView) -> (String, bool) {
     let failed = is_failure(&run.status);
     let content = match (failed, text) {
         (false, text) => text.unwrap_or_default().to_owned(),
-        (true, None) => run.explanation.clone(),
+        (true, None) => with_stderr(run.explanation.clone(), &run.stderr_tail),
         (true, Some(text)) => format!("{}\n\n{text}", run.explanation),
     };
     (content, failed)

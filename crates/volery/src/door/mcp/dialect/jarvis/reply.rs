@@ -1,9 +1,10 @@
 //! A run as Jarvis would answer it.
 
-use domain::run::{Cause, Failure, Outcome};
+use domain::run::{Cause, Failure, Outcome, stderr_reason};
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::json;
 
+use super::super::reason::{reason, with_stderr};
 use super::super::twice::{compact, twice};
 use crate::app::RunView;
 
@@ -55,7 +56,12 @@ fn failure(agent: &str, timeout_ms: Option<u64>, run: &RunView) -> Option<(&'sta
         Outcome::Succeeded => return None,
         Outcome::TimedOut { .. } | Outcome::Partial { cause: Cause::TimedOut { .. } } => timed_out(),
         Outcome::Failed { failure: Failure::Exit { code } } => {
-            (CLI_ERROR, format!("Claude exited with code {code}"))
+            let sentence = format!("Claude exited with code {code}");
+            let sentence = match stderr_reason(&run.stderr_tail) {
+                Some(reason) => format!("{sentence}: {reason}"),
+                None => sentence,
+            };
+            (CLI_ERROR, with_stderr(sentence, &run.stderr_tail))
         }
         Outcome::Failed { failure: Failure::Agent { message } | Failure::Model { message, .. } } => {
             (CLI_ERROR, format!("Claude returned an error. {message}").trim_end().to_owned())
@@ -73,7 +79,7 @@ fn failure(agent: &str, timeout_ms: Option<u64>, run: &RunView) -> Option<(&'sta
         | Outcome::Cancelled { .. }
         | Outcome::OverBudget { .. }
         | Outcome::Refused { .. }
-        | Outcome::Interrupted { .. } => (CLI_ERROR, run.explanation.clone()),
+        | Outcome::Interrupted { .. } => (CLI_ERROR, with_stderr(reason(run).to_owned(), &run.stderr_tail)),
     })
 }
 

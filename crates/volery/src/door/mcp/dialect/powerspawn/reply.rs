@@ -7,6 +7,7 @@ use rmcp::model::CallToolResult;
 use serde_json::{Value, json};
 
 use super::super::super::tools::fit;
+use super::super::reason::with_stderr;
 use super::super::twice::{compact, twice};
 use super::answer::fitted;
 use crate::app::{AppError, Entry, ErrorKind, Excerpt};
@@ -91,7 +92,7 @@ pub(super) fn completed(entry: &Entry, answer: &Excerpt, bytes_max: usize) -> Va
         "success": entry.succeeded(),
         "result": fitted(&entry.spec.id.short(), answer, bytes_max),
         "cost_usd": entry.cost_usd(),
-        "error": entry.error(),
+        "error": entry.error().map(|error| with_stderr(error, entry.stderr())),
     });
     if usage.cost.is_some_and(|cost| cost.basis == CostBasis::Computed) {
         value["cost_basis"] = "computed".into();

@@ -5,6 +5,7 @@ use rmcp::model::{CallToolResult, MetaObject};
 use serde::Serialize;
 use serde_json::json;
 
+use super::super::reason::with_stderr;
 use super::super::twice::{pretty, twice};
 use crate::app::RunView;
 
@@ -150,13 +151,14 @@ fn said(run: &RunView, status: Status) -> String {
         (Status::Success | Status::Partial, Some(answer)) => answer.to_owned(),
         (Status::Success | Status::Partial, None) => "No output".to_owned(),
         (Status::Error, answer) => {
-            let stderr = Some(run.stderr_tail.trim()).filter(|text| !text.is_empty());
             let explanation = match (&run.outcome, run.exit_code) {
                 (Some(Outcome::Succeeded), Some(code)) => Failure::Exit { code }.to_string(),
                 _ => run.explanation.clone(),
             };
-            let parts = [Some(explanation.as_str()), answer, stderr.filter(|_| answer.is_none())];
-            parts.into_iter().flatten().collect::<Vec<_>>().join("\n\n")
+            match answer {
+                Some(answer) => format!("{explanation}\n\n{answer}"),
+                None => with_stderr(explanation, &run.stderr_tail),
+            }
         }
     }
 }
