@@ -236,7 +236,7 @@ impl<D: Dialect> Events for StreamJson<D> {
         };
         let end = self.end(&event);
         let answer = match end {
-            AgentEnd::Done => Answer::Text(text_of(&event["result"])),
+            AgentEnd::Done => Answer::Text(answer_of(&event)),
             _ => self.kept.answer(),
         };
         let session = event["session_id"].as_str().map(ToOwned::to_owned);
@@ -281,6 +281,15 @@ fn answered(input: &Value, text: &str) -> Value {
 fn response(id: &str, subtype: &str, key: &str, value: &Value) -> Report {
     let response = json!({"subtype": subtype, "request_id": id, key: value});
     Report::Write(format!("{}\n", json!({"type": "control_response", "response": response})).into_bytes())
+}
+
+/// Returns the answer in a terminal event: its `result`, or its `content` where a program writes that instead.
+pub(crate) fn answer_of(event: &Value) -> String {
+    match event["result"].as_str().filter(|text| !text.is_empty()) {
+        Some(text) => text.to_owned(),
+        None if event["content"].is_null() => String::new(),
+        None => content_text(&event["content"]),
+    }
 }
 
 fn content_text(content: &Value) -> String {

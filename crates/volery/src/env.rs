@@ -112,6 +112,11 @@ pub fn text(name: &str) -> Option<String> {
     get(name).and_then(|value| value.into_string().ok())
 }
 
+/// Returns a value without the blanks around it; nothing if there is nothing else.
+pub fn trimmed(value: Option<String>) -> Option<String> {
+    value.map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
+}
+
 /// Returns a variable that names a directory by an absolute path.
 pub fn directory(name: &str) -> Option<PathBuf> {
     get(name).map(PathBuf::from).filter(|path| path.is_absolute())

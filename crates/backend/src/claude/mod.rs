@@ -71,6 +71,9 @@ const CHANGING_TOOLS: [(ToolKind<'static>, &str); 4] = [
     (ToolKind::Edit, "NotebookEdit"),
 ];
 
+/// Where sub-agents-mcp looks for the key of a service that is not Anthropic's.
+const KEY_OF_SUB_AGENTS: &str = "CLI_API_KEY";
+
 /// The option with rules for what it shall not do.
 const DENIES: &str = "--disallowedTools";
 
@@ -172,13 +175,21 @@ impl Backend for Claude {
         if place.project_programs == ProjectPrograms::Off {
             deny_more(&mut drive.argv, &project::denials(spec));
         }
+        let mut service = self.service;
+        if let Some((_, key)) = &mut service
+            && (user.value)(key).is_none()
+            && (user.value)(KEY_OF_SUB_AGENTS).is_some()
+        {
+            read_key_from(drive, key, KEY_OF_SUB_AGENTS);
+            *key = KEY_OF_SUB_AGENTS;
+        }
         let mixed = drive.files.iter_mut().find(|file| file.name == MIXED_SETTINGS_FILE);
         let (Some(path), Some(file)) = (&spec.setup.vendor_settings, mixed) else { return Ok(()) };
         let wrong = |reason: String| PrepareError { kind: self.name, reason };
         let theirs = user::settings(Path::new(path))
             .filter(Value::is_object)
             .ok_or_else(|| wrong(format!("the settings {path} cannot be read")))?;
-        let ours = settings::of(spec, self.service).unwrap_or_default();
+        let ours = settings::of(spec, service).unwrap_or_default();
         file.content = settings::on_top(theirs, &ours).to_string().into_bytes();
         Ok(())
     }
@@ -258,6 +269,21 @@ impl Backend for Claude {
             files,
             reader: Box::new(reader::Stream::new(told, setup.output_schema.is_some())),
         }))
+    }
+}
+
+/// Has a prepared process read the key of its service from another variable.
+fn read_key_from(drive: &mut ProcessDrive, key: &str, other: &str) {
+    for (_, setting) in &mut drive.set {
+        if matches!(setting, Setting::From(name) if name == key) {
+            *setting = Setting::From(other.to_owned());
+        }
+    }
+    for file in drive.files.iter_mut().filter(|file| file.variables.iter().any(|name| name == key)) {
+        file.variables.iter_mut().filter(|name| *name == key).for_each(|name| other.clone_into(name));
+        if let Ok(text) = std::str::from_utf8(&file.content) {
+            file.content = text.replace(&format!("${{{key}}}"), &format!("${{{other}}}")).into_bytes();
+        }
     }
 }
 

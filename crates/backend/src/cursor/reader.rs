@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::contract::{Answer, Conclusion, Exit, Report};
 use crate::json_lines::Events;
 use crate::kept::{self, Kept};
+use crate::stream_json::answer_of;
 use crate::told_error;
 use crate::worded_schema;
 
@@ -95,8 +96,7 @@ impl Events for Stream {
     fn concluded(&mut self, exit: Exit) -> Conclusion {
         let mut conclusion = match self.result.take() {
             Some(event) if event["subtype"] == "success" && event["is_error"] == false => {
-                let answer = event["result"].as_str().unwrap_or_default().to_owned();
-                Conclusion::new(AgentEnd::Done, Answer::Text(answer))
+                Conclusion::new(AgentEnd::Done, Answer::Text(answer_of(&event)))
             }
             Some(event) => {
                 let message = kept::message(event["result"].as_str().unwrap_or("it failed without a reason"));

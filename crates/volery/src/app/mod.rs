@@ -48,7 +48,7 @@ pub use honour::chooses_sessions;
 pub use look::order_cancel;
 pub use machine::*;
 pub use request::*;
-pub use start::StartedChild;
+pub use start::{StartedChild, check_installed};
 pub use sums::{AgentSums, Sums};
 pub use tokens::*;
 pub use upkeep::*;

@@ -396,7 +396,7 @@ impl Engine {
 }
 
 /// A vendor's program that is not there is told before anything starts.
-pub(super) fn check_installed(agent: &Agent) -> Result<(), AppError> {
+pub fn check_installed(agent: &Agent) -> Result<(), AppError> {
     let name = agent.backend.as_str();
     let Some(program) = backend::registry::by_kind(name).and_then(|backend| backend.program()) else {
         return Ok(());

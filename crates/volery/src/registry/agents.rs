@@ -17,7 +17,7 @@ use super::beside::{read_jarvis, read_kiro};
 use super::folders::{Folder, folders};
 use super::listing::{LEAVES_PROJECT, files};
 use super::places::place_of_key;
-use super::text::{LEAVES, beginning, leaves_folder, read_text};
+use super::text::{LEAVES, beginning, leaves_folder, read_text, read_text_lossy};
 use crate::env;
 
 /// The agents that there are, by name.
@@ -177,7 +177,11 @@ fn read_agent(
         diagnostics.push(Diagnostic::error(&file, LEAVES));
         return None;
     }
-    let text = read_text(path, diagnostics)?;
+    let text = match folder.format {
+        // sub-agents-mcp takes every file, and replaces what is not UTF-8.
+        Format::Plain => read_text_lossy(path, diagnostics)?,
+        _ => read_text(path, diagnostics)?,
+    };
     let stem = stem(folder.format, path);
     let agent_file = AgentFile { text: &text, file: &file, stem, layer: folder.layer };
     let (agent, found) = match folder.format {
@@ -232,6 +236,7 @@ fn plain_defaults(
     variable: impl Fn(&str) -> Option<String>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> PlainDefaults {
+    let variable = |name: &str| env::trimmed(variable(name));
     let mut defaults = PlainDefaults::default();
     let mut wrong = |name: &str, value: &str| {
         let message = format!("{name} is {value:?}, which means nothing");

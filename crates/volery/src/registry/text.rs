@@ -37,26 +37,46 @@ pub(super) fn beginning(path: &Path, bytes_max: u64) -> String {
 
 /// Returns the text of a file; a file that is not there says nothing, anything else is reported.
 pub(super) fn read_text(path: &Path, diagnostics: &mut Vec<Diagnostic>) -> Option<String> {
-    let shown = path.display().to_string();
-    let bytes = match plain_file::bytes(path, definition::FILE_BYTES_MAX as u64) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            diagnostics.extend(path.is_symlink().then(|| Diagnostic::error(&shown, NOWHERE)));
-            return None;
-        }
-        Err(error) => {
-            diagnostics.push(Diagnostic::error(&shown, format!("could not read it: {error}")));
-            return None;
-        }
-    };
-    match String::from_utf8(bytes) {
+    match String::from_utf8(read_bytes(path, diagnostics)?) {
         Ok(text) => Some(text),
         Err(error) => {
-            let line =
-                error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|byte| **byte == b'\n');
-            let line = u32::try_from(line.count() + 1).unwrap_or(u32::MAX);
-            diagnostics.push(Diagnostic::error(&shown, "it is not valid UTF-8").at(line, 1));
+            let shown = path.display().to_string();
+            diagnostics.push(Diagnostic::error(&shown, "it is not valid UTF-8").at(line_of(&error), 1));
             None
         }
     }
+}
+
+/// The same for a file that may have bytes which are not UTF-8: each becomes U+FFFD, with a warning.
+pub(super) fn read_text_lossy(path: &Path, diagnostics: &mut Vec<Diagnostic>) -> Option<String> {
+    match String::from_utf8(read_bytes(path, diagnostics)?) {
+        Ok(text) => Some(text),
+        Err(error) => {
+            let message = "it is not valid UTF-8; the bytes that are not are replaced by U+FFFD";
+            let shown = path.display().to_string();
+            diagnostics.push(Diagnostic::warning(&shown, message).at(line_of(&error), 1));
+            Some(String::from_utf8_lossy(error.as_bytes()).into_owned())
+        }
+    }
+}
+
+fn read_bytes(path: &Path, diagnostics: &mut Vec<Diagnostic>) -> Option<Vec<u8>> {
+    let shown = path.display().to_string();
+    match plain_file::bytes(path, definition::FILE_BYTES_MAX as u64) {
+        Ok(bytes) => Some(bytes),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            diagnostics.extend(path.is_symlink().then(|| Diagnostic::error(&shown, NOWHERE)));
+            None
+        }
+        Err(error) => {
+            diagnostics.push(Diagnostic::error(&shown, format!("could not read it: {error}")));
+            None
+        }
+    }
+}
+
+/// Returns the line of the first byte that is not UTF-8.
+fn line_of(error: &std::string::FromUtf8Error) -> u32 {
+    let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+    u32::try_from(before.iter().filter(|byte| **byte == b'\n').count() + 1).unwrap_or(u32::MAX)
 }

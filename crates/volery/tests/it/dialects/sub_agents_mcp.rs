@@ -184,24 +184,83 @@ fn the_resources_list_and_show_the_files() {
     assert_eq!(list["mimeType"], json!("text/plain"));
     let text = list["text"].as_str().unwrap();
     assert!(text.starts_with("Available Claude Code Sub-Agents (2 total):\n\n## reviewer\n"), "{text}");
+    assert!(text.ends_with("**Resource URI:** agents://writer\n\n"), "{text}");
     for line in
         ["**Description:** Reviews changes", "**Resource URI:** agents://writer", "**Last Modified:** 20"]
     {
         assert!(text.contains(line), "{text}");
     }
+    agent(&stage, "reviewer.md", "\n# Reviews changes ✔\n\nBe strict.\n\n");
     let reviewer = read("agents://reviewer");
-    assert_eq!(
-        (&reviewer["mimeType"], &reviewer["text"]),
-        (&json!("text/markdown"), &json!("# Reviews changes\n\nBe strict."))
+    assert_eq!(reviewer["mimeType"], json!("text/markdown"));
+    let text = reviewer["text"].as_str().unwrap();
+    let file = stage.path("agents/reviewer.md");
+    let head = format!(
+        "# Agent: reviewer\n\n**Description:** Reviews changes ✔\n**File Path:** {}\n**Last Modified:** 20",
+        file.display()
     );
-    for (uri, message) in [
-        ("agents://nobody", "Agent not found: nobody"),
-        ("file:///etc/passwd", "Invalid resource URI: file:///etc/passwd"),
-    ] {
+    assert!(text.starts_with(&head), "{text}");
+    let rest = &text[head.len()..];
+    let (modified, content) = rest.split_once('\n').unwrap();
+    assert!(modified.len() == "26-11-18T02:55:04.123Z".len() && modified.ends_with('Z'), "{modified}");
+    let whole =
+        "**Content Length:** 34 characters\n\n## Agent Definition\n\n\n# Reviews changes ✔\n\nBe strict.\n\n";
+    assert_eq!(content, whole, "the file as it is, with its blanks");
+    let unknown = read("agents://nobody");
+    let text = "Agent 'nobody' not found.\n\nAvailable agents:\n- reviewer\n- writer";
+    assert_eq!(unknown["text"], json!(text), "not an error, as there");
+    for uri in ["file:///etc/passwd", "agents://", "agents://a/b", &format!("agents://{}", "a".repeat(101))] {
         let id = client.send("resources/read", json!({"uri": uri}));
         let answer = client.answer(id, PATIENCE);
-        assert_eq!(answer["error"]["message"], json!(message));
+        assert_eq!(answer["error"]["message"], json!(format!("Invalid resource URI: {uri}")));
     }
+}
+
+#[test]
+fn a_folder_without_agents_says_so_in_its_list() {
+    let stage = Stage::new();
+    fs::create_dir(stage.path("agents")).unwrap();
+    let mut client = serve(&stage, &[("AGENT_TYPE", "cursor")]);
+    let list = client.request("resources/read", json!({"uri": "agents://list"}));
+    let text = "No agents available. Check agent directory configuration.";
+    assert_eq!(list["contents"][0]["text"], json!(text));
+}
+
+#[test]
+fn a_file_with_a_byte_that_is_not_text_is_an_agent() {
+    let stage = place();
+    fs::write(stage.path("agents/latin.md"), b"# Pr\xfcft\n").unwrap();
+    let mut client = serve(&stage, &[]);
+    assert_eq!(run(&mut client, ask(&stage, "latin", "x"))["isError"], json!(false));
+    let resources = client.request("resources/list", json!({}));
+    let latin =
+        resources["resources"].as_array().unwrap().iter().find(|known| known["uri"] == "agents://latin");
+    assert_eq!(latin.unwrap()["description"], json!("Pr\u{fffd}ft"));
+}
+
+#[test]
+fn blanks_around_the_value_of_a_variable_do_not_count() {
+    let stage = place();
+    let folder = format!(" {} ", stage.path("agents").display());
+    let variables = [
+        ("AGENTS_DIR", folder.as_str()),
+        ("AGENT_TYPE", " scripted "),
+        ("AGENT_PERMISSION", " "),
+        ("AGENT_MODEL", "  "),
+        ("EXECUTION_TIMEOUT_MS", " 60000 "),
+        ("LOG_LEVEL", " error "),
+        ("SERVER_NAME", " mine "),
+    ];
+    let mut client = Client::start(command(&stage, &variables));
+    let hello = client.request(
+        "initialize",
+        json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}),
+    );
+    assert_eq!(hello["serverInfo"]["name"], json!("mine"));
+    let result = run(&mut client, ask(&stage, "reviewer", "look"));
+    assert_eq!(result["structuredContent"]["result"], json!("look"), "{result}");
+    let run = stage.json(["show", &stage.only_run()]);
+    assert_eq!(run["model"], json!(null), "{run}");
 }
 
 const SESSIONS: &[(&str, &str)] = &[("SESSION_ENABLED", "true")];
@@ -287,6 +346,36 @@ fn a_session_file_of_that_system_is_continued() {
     let later = ask("and once more");
     assert!(later.contains("It is an egret.") && later.contains("say it again"), "{later}");
     assert_eq!(fs::read_to_string(path).unwrap(), file.to_string(), "the file stays as it was");
+}
+
+#[test]
+fn a_session_file_past_its_retention_is_not_continued() {
+    let stage = place();
+    let folder = stage.path("kept");
+    fs::create_dir(&folder).unwrap();
+    let file = json!({
+        "sessionId": "old", "agentType": "reviewer",
+        "history": [{
+            "timestamp": "2026-01-01T00:00:00.000Z", "request": {"agent": "reviewer", "prompt": "which bird?"},
+            "response": {"stdout": "an egret", "stderr": "", "exitCode": 0, "executionTime": 5},
+        }],
+        "createdAt": "2026-01-01T00:00:00.000Z", "lastUpdatedAt": "2026-01-01T00:00:00.000Z",
+    });
+    let path = folder.join("old_reviewer.json");
+    fs::write(&path, file.to_string()).unwrap();
+    let hours = |hours: u64| std::time::SystemTime::now() - Duration::from_secs(hours * 3_600);
+    fs::File::options().append(true).open(&path).unwrap().set_modified(hours(30)).unwrap();
+    let ask = |days: &str, prompt: &str| {
+        let dir = folder.to_str().unwrap();
+        let variables = [("SESSION_ENABLED", "true"), ("SESSION_DIR", dir), ("SESSION_RETENTION_DAYS", days)];
+        let mut arguments = ask(&stage, "reviewer", prompt);
+        arguments["session_id"] = json!("old");
+        run(&mut serve(&stage, &variables), arguments)["structuredContent"]["result"].clone()
+    };
+    assert_eq!(ask("1", "again"), json!("again"), "30 hours are more than a day");
+    fs::remove_dir_all(stage.path("state/sessions")).unwrap();
+    let told = ask("2", "again").as_str().unwrap().to_owned();
+    assert!(told.contains("an egret"), "{told}");
 }
 
 #[test]

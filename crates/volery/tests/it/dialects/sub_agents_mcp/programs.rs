@@ -18,8 +18,9 @@ for word in "$@"; do case "$word" in --settings=*) cat "${word#--settings=}" > "
 read -r prompt
 session='"session_id":"11111111-1111-1111-1111-111111111111"'
 echo '{"type":"system","subtype":"init",'$session',"model":"sonnet","tools":[]}'
-case "$prompt" in
+case "$prompt $*" in
   *silent*) ;;
+  *said-in-content*) echo '{"type":"result","subtype":"success","is_error":false,"content":"from content",'$session'}' ;;
   *) echo '{"type":"result","subtype":"success","is_error":false,"result":"an answer",'$session',"usage":{"input_tokens":5,"output_tokens":7}}' ;;
 esac
 case "$prompt" in
@@ -154,4 +155,55 @@ fn the_key_for_all_programs_reaches_cursor() {
     run(&mut client, ask(&scene.stage, "reviewer", "x"));
     let variables = scene.variables();
     assert!(variables.contains("CURSOR_API_KEY=cli-key-0123456789\n"), "{variables}");
+}
+
+#[test]
+fn the_key_for_all_programs_reaches_glm() {
+    let scene = Scene::new();
+    let key = ("CLI_API_KEY", "cli-key-0123456789");
+    let mut client = scene.serve(&[("AGENT_TYPE", "glm"), key]);
+    let result = run(&mut client, ask(&scene.stage, "reviewer", "x"));
+    assert_eq!(result["isError"], json!(false), "{result}");
+    assert!(scene.variables().contains("ANTHROPIC_AUTH_TOKEN=cli-key-0123456789\n"), "{}", scene.variables());
+    let given = fs::read_to_string(scene.record.with_extension("settings")).unwrap();
+    let given: Value = serde_json::from_str(&given).unwrap();
+    assert_eq!(given["env"]["ANTHROPIC_AUTH_TOKEN"], json!("cli-key-0123456789"));
+    drop(client);
+    let mut client = scene.serve(&[("AGENT_TYPE", "glm"), key, ("ZAI_API_KEY", "zai-key-0123456789")]);
+    run(&mut client, ask(&scene.stage, "reviewer", "x"));
+    let variables = scene.variables();
+    assert!(
+        variables.contains("ANTHROPIC_AUTH_TOKEN=zai-key-0123456789\n"),
+        "its own key counts: {variables}"
+    );
+}
+
+#[test]
+fn an_answer_in_content_counts_where_there_is_no_result() {
+    let scene = Scene::new();
+    for kind in ["claude", "cursor"] {
+        let mut client = scene.serve(&[("AGENT_TYPE", kind)]);
+        let result = run(&mut client, ask(&scene.stage, "reviewer", "said-in-content"));
+        assert_eq!(result["structuredContent"]["result"], json!("from content"), "{kind}: {result}");
+    }
+}
+
+#[test]
+fn a_vendors_program_that_is_not_installed_is_exit_code_127() {
+    let scene = Scene::new();
+    let mut client = scene.serve(&[("AGENT_TYPE", "gemini"), ("SESSION_ENABLED", "true")]);
+    let mut arguments = ask(&scene.stage, "reviewer", "x");
+    arguments["session_id"] = json!("mine");
+    let result = run(&mut client, arguments);
+    let said = &result["structuredContent"];
+    let keys: Vec<&String> = said.as_object().unwrap().keys().collect();
+    assert_eq!(
+        keys,
+        ["result", "agent", "exit_code", "execution_time", "status", "session_id", "request_id"],
+        "{said}"
+    );
+    assert_eq!((&said["exit_code"], &said["status"]), (&json!(127), &json!("error")));
+    assert!(said["result"].as_str().unwrap().contains("needs gemini, which is not on the PATH"), "{said}");
+    assert_eq!((&result["isError"], &result["_meta"]["session_id"]), (&json!(true), &json!("mine")));
+    assert_eq!(scene.stage.runs(), Vec::<String>::new());
 }

@@ -53,6 +53,11 @@ fn agent(value: Option<&Value>) -> Result<String, String> {
     Ok(name.to_owned())
 }
 
+/// Tells whether a text can be the name of an agent.
+pub(super) fn is_agent_name(text: &str) -> bool {
+    !text.is_empty() && chars(text) <= AGENT_CHARS_MAX && is_word(text)
+}
+
 fn prompt(value: Option<&Value>) -> Result<String, String> {
     let text = value.and_then(Value::as_str).filter(|text| !text.is_empty());
     let prompt = text.ok_or("Prompt parameter is required and must be a string")?.trim();
@@ -115,6 +120,6 @@ fn is_word(text: &str) -> bool {
 }
 
 /// Counts as JavaScript does.
-fn chars(text: &str) -> usize {
+pub(super) fn chars(text: &str) -> usize {
     text.encode_utf16().count()
 }

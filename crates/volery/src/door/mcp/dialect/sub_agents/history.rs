@@ -6,6 +6,7 @@ use std::io;
 use std::path::Path;
 
 use backend::plain_file;
+use domain::Timestamp;
 use domain::run::replay::Exchange;
 use serde::Deserialize;
 use serde_json::Value;
@@ -37,9 +38,10 @@ struct Response {
     stdout: String,
 }
 
-/// Returns what was said in a session; nothing if there is no such file. Session and agent are words without any
-/// character that means something in a path.
-pub(super) fn read(folder: &Path, session: &str, agent: &str) -> io::Result<Vec<Exchange>> {
+/// Returns what was said in a session; nothing if there is no such file, or none that was changed since this moment:
+/// sub-agents-mcp would have removed it. Session and agent are words without any character that means something in a
+/// path.
+pub(super) fn read(folder: &Path, session: &str, agent: &str, since: Timestamp) -> io::Result<Vec<Exchange>> {
     let path = folder.join(format!("{session}_{agent}.json"));
     let found = match fs::symlink_metadata(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -47,6 +49,10 @@ pub(super) fn read(folder: &Path, session: &str, agent: &str) -> io::Result<Vec<
     };
     if !found.is_file() || found.len() > FILE_BYTES_MAX {
         return Err(io::Error::other(format!("{} is no file of at most 16 MiB", path.display())));
+    }
+    let changed = Timestamp::try_from(found.modified()?).map_err(io::Error::other)?;
+    if changed < since {
+        return Ok(Vec::new());
     }
     let text = plain_file::text(&path, FILE_BYTES_MAX)?;
     let file: File = serde_json::from_str(&text)?;

@@ -13,6 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use definition::config::Config;
+use domain::Timestamp;
 use domain::agent::{Agent, Format, Layer};
 use domain::budget::AskedLimits;
 use domain::dialect::DialectName;
@@ -26,7 +27,8 @@ use super::super::call::Call;
 use super::delegate::Words;
 use super::ignored::{ignored, with_note, with_notes};
 use super::{Delegated, Dialect, Resources, Unanswered, delegate};
-use crate::app::{AppError, Before, Folder, FoundAgents, NamedSession, Prompts, Start};
+use crate::app::{AppError, Before, Folder, FoundAgents, NamedSession, Prompts, Start, check_installed};
+use crate::clock;
 use arguments::Arguments;
 use log::{Log, Severity};
 use reply::Reply;
@@ -65,7 +67,7 @@ pub(crate) fn check(
 
 /// Tells whether a session that sub-agents-mcp has kept can be read.
 pub(crate) fn is_session(folder: &Path, session: &str, agent: &str) -> bool {
-    history::read(folder, session, agent).is_ok_and(|told| !told.is_empty())
+    history::read(folder, session, agent, Timestamp::MIN).is_ok_and(|told| !told.is_empty())
 }
 
 impl SubAgents {
@@ -97,6 +99,10 @@ impl SubAgents {
             return Ok(reply::error(&format!("Agent '{}' not found", arguments.agent), Some(&names)).into());
         };
         let agent = agent.agent.clone();
+        if let Err(error) = check_installed(&agent) {
+            let reply = Reply { agent: &arguments.agent, session: arguments.session_id.as_deref() };
+            return Ok(reply.not_installed(&error.to_string()).into());
+        }
         let start = self.start(agent, &arguments);
         self.log.write(Severity::Info, "Agent execution started", &json!({ "agent": arguments.agent }));
         let delegated = delegate(call, &self.unanswered, words, start).await?;
@@ -152,7 +158,10 @@ impl SubAgents {
 
     /// Returns what sub-agents-mcp itself has kept of a session.
     fn before(&self, sessions: &Sessions, name: &str, agent: &Agent) -> Before {
-        match history::read(&sessions.folder, name, agent.name.as_str()) {
+        let keep_ms = i64::try_from(sessions.keep_ms).unwrap_or(i64::MAX);
+        let since = clock::now().as_millisecond().saturating_sub(keep_ms);
+        let since = Timestamp::from_millisecond(since).unwrap_or(Timestamp::MIN);
+        match history::read(&sessions.folder, name, agent.name.as_str(), since) {
             Ok(told) if told.is_empty() => Before::Nothing,
             Ok(told) => Before::Told(told),
             Err(error) => {

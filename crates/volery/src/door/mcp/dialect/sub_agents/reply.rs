@@ -1,5 +1,6 @@
 //! A run as sub-agents-mcp would answer it: the same object as text and as structured content.
 
+use domain::id::RunId;
 use domain::run::{Cause, Failure, Outcome};
 use rmcp::model::{CallToolResult, MetaObject};
 use serde::Serialize;
@@ -8,6 +9,7 @@ use serde_json::json;
 use super::super::reason::with_stderr;
 use super::super::twice::{pretty, twice};
 use crate::app::RunView;
+use crate::clock;
 
 const TIMED_OUT: i32 = 124;
 const NOT_FOUND: i32 = 127;
@@ -64,15 +66,30 @@ impl Reply<'_> {
         self.render(&run, &text, Status::Partial, TIMED_OUT)
     }
 
+    /// Renders a call whose program is not installed: there is no run.
+    pub(super) fn not_installed(&self, reason: &str) -> CallToolResult {
+        self.render_call((clock::new_run_id(), 0), reason, Status::Error, NOT_FOUND)
+    }
+
     fn render(&self, run: &RunView, text: &str, status: Status, exit_code: i32) -> CallToolResult {
+        self.render_call((run.run_id, run.duration_ms), text, status, exit_code)
+    }
+
+    fn render_call(
+        &self,
+        (id, duration_ms): (RunId, u64),
+        text: &str,
+        status: Status,
+        exit_code: i32,
+    ) -> CallToolResult {
         let response = Response {
             result: text,
             agent: self.agent,
             exit_code,
-            execution_time: run.duration_ms,
+            execution_time: duration_ms,
             status,
             session_id: self.session,
-            request_id: request_id(run),
+            request_id: request_id(id),
         };
         let mut result = both(&response, status == Status::Error);
         result.meta = self.session.map(|session| {
@@ -164,8 +181,8 @@ fn said(run: &RunView, status: Status) -> String {
 }
 
 /// Returns an id of the shape that sub-agents-mcp gives, which is the same whenever the same run is answered.
-fn request_id(run: &RunView) -> String {
-    let random = run.run_id.hex();
+fn request_id(run: RunId) -> String {
+    let random = run.hex();
     let tail = u64::from_str_radix(&random[random.len() - 12..], 16).unwrap_or_default();
     let mut number = tail % 36_u64.pow(DIGITS);
     let mut digits = Vec::new();
@@ -174,5 +191,5 @@ fn request_id(run: &RunView) -> String {
         number /= 36;
     }
     let digits: String = digits.into_iter().rev().collect();
-    format!("run_agent_{}_{digits}", run.run_id.created_at().as_millisecond())
+    format!("run_agent_{}_{digits}", run.created_at().as_millisecond())
 }

@@ -1,5 +1,8 @@
 //! The agents as resources: `agents://list`, and `agents://NAME` for each file.
 
+use std::path::Path;
+
+use backend::plain_file;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use rmcp::model::{
@@ -9,7 +12,7 @@ use serde_json::json;
 
 use super::super::super::call::Call;
 use super::super::Resources;
-use super::SubAgents;
+use super::{SubAgents, arguments};
 use crate::app::{AppError, FoundAgent};
 
 const SCHEME: &str = "agents://";
@@ -26,11 +29,11 @@ impl Resources for SubAgents {
         async move {
             let found = self.agents(call).await.map_err(|error| failed(&error))?;
             let overview = Resource::new(LIST, "Agent List")
-                .with_description("All agents that run_agent can be given.")
+                .with_description("List of available Claude Code sub-agents")
                 .with_mime_type(PLAIN);
             let of_agent = |found: FoundAgent| {
                 let name = found.agent.name.to_string();
-                Resource::new(format!("{SCHEME}{name}"), name)
+                Resource::new(format!("{SCHEME}{name}"), format!("Agent: {name}"))
                     .with_description(found.agent.description)
                     .with_mime_type(MARKDOWN)
             };
@@ -54,14 +57,16 @@ impl Resources for SubAgents {
     ) -> BoxFuture<'a, Result<ReadResourceResult, ErrorData>> {
         async move {
             let shown = domain::size::head(uri, 200);
-            let Some(name) = uri.strip_prefix(SCHEME).filter(|name| !name.is_empty()) else {
-                return Err(not_found(format!("Invalid resource URI: {shown}"), shown));
+            let Some(name) = uri.strip_prefix(SCHEME).filter(|name| arguments::is_agent_name(name)) else {
+                let message = format!("Invalid resource URI: {shown}");
+                return Err(ErrorData::resource_not_found(message, Some(json!({ "uri": shown }))));
             };
             let found = self.agents(call).await.map_err(|error| failed(&error))?;
-            let (text, kind) = match found.agents.iter().find(|found| found.agent.name.as_str() == name) {
-                Some(found) if uri != LIST => (found.agent.system_prompt.clone(), MARKDOWN),
-                None if uri != LIST => return Err(not_found(format!("Agent not found: {name}"), shown)),
-                _ => (overview(&found.agents), PLAIN),
+            let agent = found.agents.iter().find(|found| found.agent.name.as_str() == name);
+            let (text, kind) = match agent {
+                _ if uri == LIST => (overview(&found.agents), PLAIN),
+                Some(agent) => (definition(agent), MARKDOWN),
+                None => (unknown(name, &found.agents), PLAIN),
             };
             Ok(ReadResourceResult::new(vec![ResourceContents::text(text, uri).with_mime_type(kind)]))
         }
@@ -70,22 +75,54 @@ impl Resources for SubAgents {
 }
 
 fn overview(agents: &[FoundAgent]) -> String {
-    let mut text = format!("Available Claude Code Sub-Agents ({} total):", agents.len());
-    for FoundAgent { agent, modified_at } in agents {
-        let modified = modified_at.map(|at| at.to_string()).unwrap_or_default();
+    if agents.is_empty() {
+        return "No agents available. Check agent directory configuration.".to_owned();
+    }
+    let mut text = format!("Available Claude Code Sub-Agents ({} total):\n\n", agents.len());
+    for found in agents {
+        let agent = &found.agent;
         text.push_str(&format!(
-            "\n\n## {name}\n**Description:** {}\n**File:** {}\n**Last Modified:** {modified}\n\
-             **Resource URI:** {SCHEME}{name}",
+            "## {name}\n**Description:** {}\n**File:** {}\n**Last Modified:** {}\n**Resource URI:** {SCHEME}{name}\n\n",
             agent.description,
             agent.source.file,
+            modified(found),
             name = agent.name,
         ));
     }
     text
 }
 
-fn not_found(message: String, uri: &str) -> ErrorData {
-    ErrorData::resource_not_found(message, Some(json!({ "uri": uri })))
+/// Returns the whole file of an agent below what sub-agents-mcp tells about it.
+fn definition(found: &FoundAgent) -> String {
+    let agent = &found.agent;
+    let (name, file) = (&agent.name, &agent.source.file);
+    let content = match plain_file::bytes(Path::new(file), definition::FILE_BYTES_MAX as u64) {
+        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        Err(error) => return format!("Error loading agent '{name}': {error}"),
+    };
+    format!(
+        "# Agent: {name}\n\n**Description:** {}\n**File Path:** {file}\n**Last Modified:** {}\n\
+         **Content Length:** {} characters\n\n## Agent Definition\n\n{content}",
+        agent.description,
+        modified(found),
+        arguments::chars(&content),
+    )
+}
+
+fn unknown(name: &str, agents: &[FoundAgent]) -> String {
+    let mut text = format!("Agent '{name}' not found.");
+    if !agents.is_empty() {
+        text.push_str("\n\nAvailable agents:");
+    }
+    for found in agents {
+        text.push_str(&format!("\n- {}", found.agent.name));
+    }
+    text
+}
+
+/// Returns when a file was changed, in JavaScript's notation.
+fn modified(found: &FoundAgent) -> String {
+    found.modified_at.map(|at| at.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()).unwrap_or_default()
 }
 
 fn failed(error: &AppError) -> ErrorData {

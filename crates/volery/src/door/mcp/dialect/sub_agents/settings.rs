@@ -33,11 +33,12 @@ pub(super) struct Sessions {
     pub(super) keep_ms: u64,
 }
 
-/// Reads the settings from variables.
+/// Reads the settings from variables. Blanks around a value do not count.
 pub(super) fn read(
-    value: &dyn Fn(&str) -> Option<String>,
+    variable: &dyn Fn(&str) -> Option<String>,
     is_backend: &dyn Fn(&str) -> bool,
 ) -> Result<Settings, AppError> {
+    let value = &|name: &str| env::trimmed(variable(name));
     let folder = value(env::AGENTS_DIR).ok_or_else(|| {
         AppError::usage("AGENTS_DIR is not set")
             .hint("set AGENTS_DIR to the absolute path of the folder with your agents' .md or .txt files")

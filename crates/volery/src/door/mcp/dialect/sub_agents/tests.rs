@@ -1,5 +1,6 @@
 //! The limits and messages of sub-agents-mcp, one by one, and bytes that are not its session files.
 
+use domain::Timestamp;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -72,7 +73,7 @@ proptest! {
     fn no_file_makes_it_panic(text in "[{}\\[\\]\":,a-z0-9\\\\]{0,80}") {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("s_a.json"), &text).unwrap();
-        let told = history::read(folder.path(), "s", "a");
+        let told = history::read(folder.path(), "s", "a", Timestamp::MIN);
         prop_assert!(told.is_err() || told.is_ok_and(|told| told.is_empty()));
     }
 }
@@ -82,8 +83,8 @@ fn a_session_file_of_somebody_else_or_by_a_link_is_not_read() {
     let folder = tempfile::tempdir().unwrap();
     let file = json!({"sessionId": "other", "agentType": "a", "history": []});
     std::fs::write(folder.path().join("s_a.json"), file.to_string()).unwrap();
-    assert!(history::read(folder.path(), "s", "a").is_err());
+    assert!(history::read(folder.path(), "s", "a", Timestamp::MIN).is_err());
     std::os::unix::fs::symlink("/etc/passwd", folder.path().join("l_a.json")).unwrap();
-    assert!(history::read(folder.path(), "l", "a").is_err());
-    assert_eq!(history::read(folder.path(), "none", "a").unwrap(), Vec::new());
+    assert!(history::read(folder.path(), "l", "a", Timestamp::MIN).is_err());
+    assert_eq!(history::read(folder.path(), "none", "a", Timestamp::MIN).unwrap(), Vec::new());
 }
