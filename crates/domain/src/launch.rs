@@ -15,6 +15,9 @@ pub struct Launch {
     pub sessions: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub container: Option<Container>,
+    /// The agent is started by the name that the program knows it by: it gets no copy of its file.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub by_name: bool,
 }
 
 /// The container that the program runs in.

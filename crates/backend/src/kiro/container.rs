@@ -47,10 +47,6 @@ pub(super) fn words(
     for mount in mounts {
         words.extend(["-v".to_owned(), mount]);
     }
-    // By name alone: their values are nobody's business here.
-    for name in super::VARIABLES {
-        words.extend(["-e".to_owned(), (*name).to_owned()]);
-    }
     words.push(container.image.clone());
     Ok(words)
 }

@@ -26,7 +26,7 @@ use crate::contract::{
     Backend, Capabilities, Drive, Feed, Place, PrepareError, ProcessDrive, Setting, WorkFile, permitted_args,
 };
 use crate::mcp_config;
-use crate::program::{Program, Tried};
+use crate::program::{Program, Tried, is_before};
 use crate::worded_schema;
 
 const KIND: &str = "kiro";
@@ -37,12 +37,18 @@ const RESPONSE_FILE: &str = "response.txt";
 const SESSION_FOLDER: &str = "session";
 /// Where Kiro itself finds agents, below a project or a home.
 const OWN_AGENTS: &str = "/.kiro/agents/";
-/// Where Kiro finds its user's agents, since version 2.3; logins are elsewhere.
+/// Where Kiro finds its user's agents; logins are elsewhere.
 const HOME_VARIABLE: &str = "KIRO_HOME";
+/// The first version that reads [`HOME_VARIABLE`].
+const COPIES_SINCE: &str = "2.3";
 
 /// None was had to try. Its documentation tells of versions 2 and 3; `KIRO_HOME` came with 2.3.
-pub(crate) static PROGRAM: Program =
-    Program { names: &["kiro-cli"], natives: &[], variable: None, tried: Tried::Documented("2.3", "3") };
+pub(crate) static PROGRAM: Program = Program {
+    names: &["kiro-cli"],
+    natives: &[],
+    variable: None,
+    tried: Tried::Documented(COPIES_SINCE, "3"),
+};
 
 pub(crate) const VARIABLES: &[&str] = &[
     "AWS_ACCESS_KEY_ID",
@@ -180,11 +186,13 @@ impl Backend for Kiro {
         let response_file = protocol(spec).map(|_| response_name(&launch));
         // What an earlier attempt left there is no answer of this one.
         files.extend(response_file.as_ref().map(|name| WorkFile::plain(name, "")));
+        // A container gets the login that is mounted, and no credentials of this machine.
+        let of_kiro = VARIABLES.iter().filter(|_| launch.container.is_none());
         let of_engine = launch.container.iter().flat_map(|_| crate::container::VARIABLES);
         Ok(Drive::Process(ProcessDrive {
             argv,
             env: Vec::new(),
-            known_env: VARIABLES.iter().chain(of_engine).map(|name| (*name).to_owned()).collect(),
+            known_env: of_kiro.chain(of_engine).map(|name| (*name).to_owned()).collect(),
             set: [("NO_COLOR".to_owned(), Setting::Plain("1".to_owned()))]
                 .into_iter()
                 .chain(given.variable)
@@ -195,6 +203,7 @@ impl Backend for Kiro {
                 structured: setup.output_schema.is_some(),
                 response_file: response_file.map(|name| place.work.join(name)),
                 asked_again: asks_again(spec),
+                any_output: keeps(&launch),
                 session: keeps(&launch).then(|| conversation(spec).to_string()),
             })),
         }))
@@ -219,8 +228,8 @@ impl Given {
             variable: None,
         };
         let own_name = spec.setup.vendor_agent.as_deref().unwrap_or(spec.agent.as_str());
-        if launch.container.is_some() {
-            // Our own program is not in there, so that its answer is what it writes.
+        // In a container our own program is missing, so that the agent's answer is what it writes.
+        if launch.by_name || launch.container.is_some() {
             return by_name(own_name);
         }
         if !own_agent(spec) && launch.sessions.is_some() {
@@ -323,11 +332,17 @@ fn project_agents(spec: &RunSpec, launch: &Launch) -> Option<WorkFile> {
     spec.source.starts_with(&spec.project).then(|| WorkFile::link(&name, Path::new(project).join(".kiro")))
 }
 
+/// Tells whether a version of Kiro finds the copy of an agent that a run leads it to. An unknown version may not.
+pub fn finds_copies(version: Option<&str>) -> bool {
+    version.is_some_and(|version| !is_before(version, COPIES_SINCE))
+}
+
 /// Tells whether Kiro knows the agent from its own file.
 fn own_agent(spec: &RunSpec) -> bool {
+    let launch = Launch::of(&spec.backend.options);
     let there = spec.source.contains(OWN_AGENTS) && spec.source.ends_with(".json");
-    // In a directory of a session's own, it knows only what whoever started it says that it knows.
-    there && (spec.setup.vendor_agent.is_some() || !keeps(&Launch::of(&spec.backend.options)))
+    // In the directory of a session, Kiro knows only the agents that the starter of the run says it knows.
+    launch.by_name || (there && (spec.setup.vendor_agent.is_some() || !keeps(&launch)))
 }
 
 /// Returns the level of an agent that names none. A file of Kiro's own says itself which tools need no question.

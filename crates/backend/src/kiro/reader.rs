@@ -38,6 +38,8 @@ pub(super) struct Expected {
     pub(super) response_file: Option<PathBuf>,
     /// The conversation can be asked once more.
     pub(super) asked_again: bool,
+    /// Whatever the program writes to stdout is an answer, as budgie takes it.
+    pub(super) any_output: bool,
     /// The name of the conversation, where it can be continued by one.
     pub(super) session: Option<String>,
 }
@@ -178,7 +180,8 @@ impl Reader for Transcript {
         // Only a model knows where the file shall be.
         let proven = said.credited
             || !response.text.is_empty()
-            || kept::plain(&String::from_utf8_lossy(&self.tail)).contains(CREDITS);
+            || kept::plain(&String::from_utf8_lossy(&self.tail)).contains(CREDITS)
+            || (self.expected.any_output && !said.text.is_empty());
         let (answer, lost) = match response.text.is_empty() {
             true => (said.text, [response.lost, output.lost].concat()),
             false => (response.text, response.lost),

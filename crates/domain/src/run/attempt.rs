@@ -169,9 +169,11 @@ pub fn after_time_out(circumstances: &Circumstances, tried: &[Tried]) -> Option<
 /// The same for an attempt whose program ended as it should not.
 pub fn after_crash(circumstances: &Circumstances, tried: &[Tried], end: &AgentEnd) -> Option<Attempt> {
     let crashed = match end {
-        AgentEnd::Failed(Failure::Exit { .. } | Failure::Signal { .. } | Failure::Agent { .. }) => true,
+        AgentEnd::Failed(Failure::Exit { .. } | Failure::Signal { .. }) => true,
+        // A program that says why it failed would say so again.
         AgentEnd::Failed(
-            Failure::Spawn { .. }
+            Failure::Agent { .. }
+            | Failure::Spawn { .. }
             | Failure::Output { .. }
             | Failure::Model { .. }
             | Failure::Session { .. }

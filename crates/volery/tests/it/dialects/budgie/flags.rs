@@ -58,6 +58,28 @@ fn programs_folders_and_templates_can_be_named() {
 }
 
 #[test]
+fn an_agent_of_another_folder_is_copied_only_for_a_version_that_finds_the_copy() {
+    let place = Place::new();
+    let agents = place.stage.path("agents");
+    fs::create_dir_all(&agents).unwrap();
+    let agent = json!({
+        "name": "Far Off", "description": "sub-agent: elsewhere", "prompt": "You count twice.",
+        "allowedTools": ["fs_read", "fs_write"],
+    });
+    fs::write(agents.join("far.json"), agent.to_string()).unwrap();
+    for (version, copied) in [("2.3.0", true), ("1.20.0", false), ("nightly", false)] {
+        let text = include_str!("kiro-cli.sh").replace("2.3.0", version);
+        place.program("kiro-cli", &text);
+        let mut client = place.serve(&["--agents-dir", agents.to_str().unwrap()]);
+        let result = call(&mut client, "kiro-subagents.far-off", place.ask("x"));
+        assert_ne!(result["isError"], json!(true), "{result}");
+        let noted = place.calls().pop().unwrap();
+        assert_eq!(noted.contains("You count twice."), copied, "{version}: {noted}");
+        assert_eq!(noted.contains("\narg=--agent\narg=Far Off\n"), !copied, "{version}: {noted}");
+    }
+}
+
+#[test]
 fn a_program_of_kiro_that_is_not_there_is_told_by_name() {
     let place = Place::new();
     let mut client = place.serve(&["--kiro-binary", "/nowhere/kiro-cli"]);

@@ -10,10 +10,13 @@ for prompt; do :; done
 } >>"$HOME/calls"
 first() { mkdir "$HOME/$1-once" 2>/dev/null; }
 case $prompt in
-*crash-once*) if first crash; then echo 'it broke' >&2; exit 7; fi ;;
+*crash-once*) if first crash; then exit 7; fi ;;
+*signal-once*) if first signal; then kill -KILL $$; fi ;;
+*bare-crash*) echo 'half an answer'; exit 7 ;;
 *crash*) echo 'half an answer'; echo 'it broke' >&2; exit 7 ;;
 *hang-once*) if first hang; then exec sleep 600; fi ;;
 *hang*) echo 'half an answer'; exec sleep 600 ;;
+*uncredited*) echo 'just words'; exit ;;
 *gate*) while [ ! -e "$HOME/go" ]; do sleep 0.02; done ;;
 esac
 printf '\033[38;5;141m> \033[0mdone: %s\n' "$prompt"

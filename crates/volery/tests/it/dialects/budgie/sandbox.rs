@@ -57,6 +57,25 @@ fn kiro_runs_in_a_container_with_the_mounts_of_budgie() {
 }
 
 #[test]
+fn a_container_gets_no_credentials_of_this_machine() {
+    let place = place();
+    let noting = "#!/bin/sh\nenv >>\"$HOME/docker-env\"";
+    place.program("docker", &include_str!("docker.sh").replacen("#!/bin/sh", noting, 1));
+    let mut command = place.command(&["--sandbox"]);
+    command.env("AWS_SECRET_ACCESS_KEY", "aws-secret-0123456789").env("AWS_PROFILE", "ops");
+    command.env("KIRO_API_KEY", "kiro-key-0123456789");
+    let mut client = crate::stage::Client::start(command).initialize("test");
+    answered(&mut client, place.ask("x"));
+    let run = &asked(&place, "run")[0];
+    assert!(
+        run.iter().all(|word| word != "-e" && !word.contains("AWS_") && word != "KIRO_API_KEY"),
+        "{run:?}"
+    );
+    let variables = fs::read_to_string(place.home("docker-env")).unwrap();
+    assert!(!variables.contains("AWS_") && !variables.contains("KIRO_API_KEY"), "{variables}");
+}
+
+#[test]
 fn an_image_can_be_named_and_an_answer_into_a_file_is_found() {
     let place = place();
     place.prompt("_system.md", "To {{RESPONSE_FILE}} from {{WORKING_DIRECTORY}}");

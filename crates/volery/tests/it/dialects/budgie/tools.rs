@@ -131,6 +131,44 @@ fn an_answer_is_taken_from_the_file_of_the_template_which_is_read_for_each_call(
 }
 
 #[test]
+fn any_answer_on_stdout_counts() {
+    let place = Place::new();
+    let said = answered(&mut place.serve(&[]), place.ask("uncredited"));
+    assert_eq!(said["response"], json!("just words"));
+    let session = said["sessionId"].as_str().unwrap();
+    answered(&mut place.serve(&[]), place.in_session("and now?", session));
+    assert!(place.calls()[1].contains("arg=--resume"), "{:?}", place.calls());
+}
+
+#[test]
+fn an_agent_is_started_by_its_own_name_whatever_its_file_includes_or_allows() {
+    let place = Place::new();
+    place.prompt("_system.md", "Write your response to: {{RESPONSE_FILE}}");
+    place.agent(json!({
+        "name": "test-agent", "description": "sub-agent: reads only", "allowedTools": ["fs_read"],
+        "includeMcpJson": true, "mcpServers": {"birds": {"command": "birds-server"}},
+    }));
+    let said = answered(&mut place.serve(&[]), place.ask("x"));
+    assert!(said["response"].as_str().unwrap().starts_with("done: "), "its answer is on stdout: {said}");
+    let noted = &place.calls()[0];
+    assert!(noted.contains("\narg=--agent\narg=test-agent\n"), "{noted}");
+    assert!(!noted.contains("mcpServers"), "there is no copy: {noted}");
+}
+
+#[test]
+fn a_file_without_a_name_is_no_tool() {
+    let place = Place::new();
+    let file = place.home(".kiro/agents/nameless.json");
+    fs::write(file, json!({"description": "sub-agent: has no name"}).to_string()).unwrap();
+    let tools = place.serve(&[]).request("tools/list", json!({}));
+    let names: Vec<&Value> = tools["tools"].as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
+    assert_eq!(
+        names,
+        ["kiro-subagents.code-writer", "kiro-subagents.test-agent", "kiro-subagents.health-check"]
+    );
+}
+
+#[test]
 fn agents_are_read_at_each_call_and_the_list_stays_as_it_was() {
     let place = Place::new();
     let mut client = place.serve(&[]);
@@ -211,8 +249,10 @@ fn health_is_told_in_the_documented_form_and_survives_the_server() {
     assert_eq!((counts(tested), &tested["successRate"]), ([4, 2, 2, 1], &json!("50.0%")));
     let average = tested["avgDuration"].as_str().unwrap();
     assert!(domain_go_duration(average), "{average}");
-    assert!(tested["lastSuccess"].as_str().unwrap().starts_with("20"), "{tested}");
-    assert!(tested["lastFailure"].as_str() > tested["lastSuccess"].as_str(), "{tested}");
+    let whole_seconds = |text: &str| text.len() == "2025-12-10T19:25:00Z".len() && text.ends_with('Z');
+    assert!(whole_seconds(tested["lastSuccess"].as_str().unwrap()), "{tested}");
+    assert!(whole_seconds(tested["lastFailure"].as_str().unwrap()), "{tested}");
+    assert!(tested["lastFailure"].as_str() >= tested["lastSuccess"].as_str(), "{tested}");
     let writer = of("code-writer");
     assert_eq!(writer["lastSuccess"], json!("0001-01-01T00:00:00Z"), "it never had any");
     assert!(writer["lastError"].as_str().unwrap().contains("it broke"), "{writer}");

@@ -24,10 +24,27 @@ fn a_crash_is_tried_once_more_after_two_seconds_and_the_answer_says_so() {
     assert!(said["response"].as_str().unwrap().starts_with("done: "), "{said}");
     let attempts = attempts(&place);
     assert_eq!((attempts.len(), &attempts[1]["asked"]), (2, &json!("again")));
-    assert!(attempts[1]["because"].as_str().unwrap().contains("it broke"), "{attempts:?}");
+    assert!(attempts[1]["because"].as_str().unwrap().contains("code 7"), "{attempts:?}");
     let told = &place.calls()[1];
     assert!(told.contains("may have changed files"), "it is not just repeated: {told}");
     assert!(told.contains("crash-once"), "{told}");
+}
+
+#[test]
+fn a_signal_is_tried_once_more() {
+    let place = Place::new();
+    let said = answered(&mut place.serve(&[]), place.ask("signal-once"));
+    assert_eq!((&said["attempts"], place.calls().len()), (&json!(2), 2));
+}
+
+#[test]
+fn an_exit_code_with_a_reason_is_not_tried_again() {
+    let place = Place::new();
+    let result = call(&mut place.serve(&[]), TOOL, place.ask("crash"));
+    let text = refused(&result);
+    assert!(text.contains("kiro-cli failed: the agent reports: it broke"), "{text}");
+    assert!(!text.contains("attempts"), "{text}");
+    assert_eq!((attempts(&place).len(), place.calls().len()), (1, 1));
 }
 
 #[test]
@@ -44,13 +61,13 @@ fn what_fails_twice_is_an_error_with_the_health_of_its_agent() {
     let place = Place::new();
     let mut client = place.serve(&["-agent-timeout=1s"]);
     answered(&mut client, place.ask("fine"));
-    let crashed = call(&mut client, TOOL, place.ask("crash"));
+    let crashed = call(&mut client, TOOL, place.ask("bare-crash"));
     refused(&crashed);
     let said = same_in_both(&crashed);
     let keys: Vec<&String> = said.as_object().unwrap().keys().collect();
     assert_eq!(keys, ["response", "sessionId", "attempts"]);
     let text = said["response"].as_str().unwrap();
-    assert!(text.starts_with("ERROR: kiro-cli failed: ") && text.contains("it broke"), "{text}");
+    assert!(text.starts_with("ERROR: kiro-cli failed: ") && text.contains("code 7"), "{text}");
     let health = "2 attempts; health of test-agent: success rate 50.0%, 1 of 2 calls failed, 0 by time-out";
     assert!(text.contains(health), "{text}");
     assert!(text.contains("half an answer"), "{text}");
@@ -65,7 +82,7 @@ fn what_fails_twice_is_an_error_with_the_health_of_its_agent() {
 #[test]
 fn without_retries_there_is_one_attempt() {
     let place = Place::new();
-    let result = call(&mut place.serve(&["--no-retry"]), TOOL, place.ask("crash"));
+    let result = call(&mut place.serve(&["--no-retry"]), TOOL, place.ask("bare-crash"));
     assert!(!refused(&result).contains("attempts"), "{result}");
     assert_eq!((attempts(&place).len(), place.calls().len()), (1, 1));
 }
@@ -91,7 +108,7 @@ fn a_cancel_between_two_attempts_ends_the_run() {
     let place = Place::new();
     let mut client = place.serve(&[]);
     place.stage.hold("worker_between_attempts");
-    let id = client.send("tools/call", json!({"name": TOOL, "arguments": place.ask("crash")}));
+    let id = client.send("tools/call", json!({"name": TOOL, "arguments": place.ask("bare-crash")}));
     let run = place.stage.newest_of(1);
     place.stage.held("worker_between_attempts");
     client.notify("notifications/cancelled", json!({"requestId": id, "reason": "the user pressed escape"}));

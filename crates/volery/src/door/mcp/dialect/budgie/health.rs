@@ -1,5 +1,6 @@
 //! How the agents do, in budgie's words: from the journal, so that a new server knows what the last one saw.
 
+use domain::Timestamp;
 use domain::go_duration;
 use domain::run::{Cause, Outcome, TimeLimit};
 use serde::Serialize;
@@ -105,11 +106,17 @@ async fn metrics_of(call: &Call<'_>, line: HealthLine) -> Result<Option<Metrics>
         timeout_calls: line.timed_out + partial_timed_out,
         success_rate: rate(line.succeeded, total),
         avg_duration: go_duration::display_ms(line.mean_ms.unwrap_or(0)),
-        last_success: last.and_then(|run| run.ended_at).unwrap_or_else(|| NEVER.to_owned()),
-        last_failure: line.last_error_at.unwrap_or_else(|| NEVER.to_owned()),
+        last_success: moment(last.and_then(|run| run.ended_at)),
+        last_failure: moment(line.last_error_at),
         last_error: line.last_error.unwrap_or_default(),
         agent: line.agent,
     }))
+}
+
+/// Returns a moment in whole seconds, as budgie writes it.
+fn moment(at: Option<String>) -> String {
+    let at = at.and_then(|text| text.parse::<Timestamp>().ok());
+    at.map_or_else(|| NEVER.to_owned(), |at| at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a rate is shown with one digit behind the point")]

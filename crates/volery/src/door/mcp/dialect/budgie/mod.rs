@@ -11,6 +11,7 @@ mod settings;
 use std::path::Path;
 use std::sync::Arc;
 
+use backend::plain_file;
 use domain::agent::Agent;
 use domain::budget::AskedLimits;
 use domain::dialect::DialectName;
@@ -50,8 +51,9 @@ pub(super) struct Budgie {
 pub(super) async fn open(app: &App, flags: &Flags) -> Result<Budgie, AppError> {
     let directory = app.directory().ok_or_else(|| AppError::usage("the working directory is not known"))?;
     let settings = settings::read(flags, &directory)?;
-    let found = app.read_agents(settings.folder.clone()).await?;
+    let mut found = app.read_agents(settings.folder.clone()).await?;
     super::complain(&found.diagnostics);
+    found.agents.retain(|found| names_itself(&found.agent));
     if found.agents.is_empty() {
         let message = format!("there are no sub-agents in {}", settings.folder.path.display());
         let hint = "an agent is a .json file with a name, and a description that begins with \"sub-agent:\"";
@@ -66,6 +68,13 @@ pub(super) async fn open(app: &App, flags: &Flags) -> Result<Budgie, AppError> {
         Meaning::Health => health_tool(name),
     });
     Ok(Budgie { tools: tools.collect(), settings, names, unanswered: Unanswered::default() })
+}
+
+/// Tells whether the file of an agent has the name that budgie demands; Kiro itself would take the file's.
+fn names_itself(agent: &Agent) -> bool {
+    let text = plain_file::text(Path::new(&agent.source.file), definition::FILE_BYTES_MAX as u64);
+    let json = text.ok().and_then(|text| serde_json::from_str::<Value>(&text).ok()).unwrap_or_default();
+    json["name"].as_str().is_some_and(|name| !name.is_empty())
 }
 
 /// Returns what Kiro calls an agent.
@@ -133,11 +142,14 @@ impl Budgie {
 
     fn start(&self, mut agent: Agent, asked: &Asked) -> Start {
         agent.launch = self.settings.launch.clone();
+        agent.launch.by_name = self.settings.starts_by_name();
         agent.setup.retry = self.settings.retries.then_some(RETRY);
         // Kiro goes by its own file; nobody has demanded more of it.
         agent.setup.unenforceable = Unenforceable::Warn;
-        if !self.settings.known_to_kiro {
-            agent.setup.vendor_agent = None;
+        match agent.launch.by_name {
+            // Kiro goes by the agent's own file, with all that the file includes.
+            true => (agent.setup.vendor_file, agent.setup.submit_result) = (None, None),
+            false => agent.setup.vendor_agent = None,
         }
         Start {
             agent: agent.name.to_string(),

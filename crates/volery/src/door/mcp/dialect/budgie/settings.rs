@@ -2,13 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
+use backend::kiro;
+use backend::program::Version;
 use domain::agent::{Format, Layer};
 use domain::go_duration;
 use domain::launch::{Container, Launch};
 
 use crate::app::{AppError, Folder, Prompts, find_container_engine};
-use crate::env;
+use crate::{env, programs};
 
+const BACKEND: &str = "kiro";
 const PREFIX: &str = "kiro-subagents.";
 const TIMEOUT_MS: u64 = 600_000;
 const IMAGE: &str = "budgie-sandbox:latest";
@@ -45,6 +48,20 @@ pub(super) struct Settings {
     pub(super) retries: bool,
     pub(super) verbose: bool,
     pub(super) launch: Launch,
+}
+
+impl Settings {
+    /// Tells whether agents are started by their own name, as budgie does: Kiro finds them by itself, or it is not known
+    /// to find a copy.
+    pub(super) fn starts_by_name(&self) -> bool {
+        if self.known_to_kiro || self.launch.container.is_some() {
+            return self.known_to_kiro;
+        }
+        let program = backend::registry::by_kind(BACKEND).and_then(|backend| backend.program());
+        let found = program.and_then(|program| programs::find(program, &self.launch));
+        let version = found.map(|found| programs::version(&found));
+        !kiro::finds_copies(version.as_ref().and_then(Version::text))
+    }
 }
 
 /// Understands the flags. Relative paths are those of the directory that the server stands in.
@@ -84,6 +101,7 @@ pub(super) fn read(flags: &Flags, directory: &Path) -> Result<Settings, AppError
             true => Some(container(flags, &home)?),
             false => None,
         },
+        by_name: false,
     };
     Ok(Settings {
         folder,
