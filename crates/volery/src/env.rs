@@ -48,6 +48,9 @@ pub const LOG_LEVEL: &str = "LOG_LEVEL";
 pub const SERVER_NAME: &str = "SERVER_NAME";
 /// The home of Jarvis, whose `agents/NAME/agent.md` count for every project.
 pub const JARVIS_HOME: &str = "JARVIS_HOME";
+/// The dialect of PowerSpawn: the version whose tools the server has, such as `1.6.2` or `1.8.1`. Default: that of the
+/// PowerSpawn in the project, else 1.6.
+pub const POWERSPAWN_VERSION: &str = "POWERSPAWN_VERSION";
 /// The dialect of PowerSpawn: set to anything, `AGENTS.md` is not put before the tasks of Claude and Grok.
 pub const POWERSPAWN_NO_AGENTS_CONTEXT: &str = "POWERSPAWN_NO_AGENTS_CONTEXT";
 /// Where Claude Code keeps the user's agents. Default: `~/.claude`.

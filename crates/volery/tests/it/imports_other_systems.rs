@@ -202,12 +202,36 @@ fn powerspawn_is_found_as_its_document_sets_it_up() {
     );
     assert_eq!(found["honoured"], json!(["OPENAI_API_KEY", "XAI_API_KEY"]));
     assert!(found["note"].as_str().unwrap().contains("root and in its folder powerspawn"), "{found}");
+    assert_eq!(found["change"]["env"], json!(null), "no file says which version it is: {found}");
     fs::remove_file(stage.project().join(".mcp.json")).unwrap();
     let server =
         json!({"command": "python", "args": ["powerspawn/mcp_server.py"], "cwd": "${workspaceFolder}"});
     let config = json!({"servers": {"powerspawn": server}});
     let found = only(&stage, &stage.project().join(".vscode/mcp.json"), &config.to_string());
     assert_eq!(found["entry"]["client"], "vscode");
+}
+
+#[test]
+fn the_version_of_powerspawn_is_seen_and_becomes_a_variable() {
+    let stage = Stage::new();
+    let config = |server: serde_json::Value| json!({"mcpServers": {"agents": server}}).to_string();
+    let file = stage.project().join(".mcp.json");
+    fs::create_dir(stage.project().join("powerspawn")).unwrap();
+    let script = "SERVER_VERSION = \"1.6.2\"\ndef spawn_claude(): pass\n";
+    fs::write(stage.project().join("powerspawn/mcp_server.py"), script).unwrap();
+    let copied = config(json!({"command": "python", "args": ["powerspawn/mcp_server.py"]}));
+    let found = only(&stage, &file, &copied);
+    assert_eq!(found["change"]["env"], json!({"POWERSPAWN_VERSION": "1.6.2"}), "{found}");
+    let venv = stage.path("venv");
+    fs::create_dir_all(venv.join("lib/python3.12/site-packages/powerspawn-1.8.1.dist-info")).unwrap();
+    let installed = config(json!({"command": venv.join("bin/powerspawn"), "args": []}));
+    let found = only(&stage, &file, &installed);
+    assert_eq!(found["change"]["env"], json!({"POWERSPAWN_VERSION": "1.8.1"}), "{found}");
+    let named = config(json!({
+        "command": venv.join("bin/powerspawn"), "args": [], "env": {"POWERSPAWN_VERSION": "1.6"},
+    }));
+    let found = only(&stage, &file, &named);
+    assert_eq!((&found["change"]["env"], &found["honoured"]), (&json!(null), &json!(["POWERSPAWN_VERSION"])));
 }
 
 #[test]

@@ -19,7 +19,9 @@ use crate::env;
 use crate::report::neutralise;
 
 // How dialects read what other systems have left: `volery import` tells beforehand what they will say.
-pub(super) use crate::door::mcp::{check_sub_agents, is_sub_agents_session, kept_by_jarvis};
+pub(super) use crate::door::mcp::{
+    check_sub_agents, find_powerspawn_version, is_sub_agents_session, kept_by_jarvis,
+};
 
 /// Serve MCP clients over standard input and output, or over HTTP
 ///

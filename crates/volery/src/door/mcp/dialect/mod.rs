@@ -17,6 +17,7 @@ mod volery;
 
 pub(crate) use budgie::Flags as BudgieFlags;
 pub(crate) use jarvis::kept_session as kept_by_jarvis;
+pub(crate) use powerspawn::find_version as find_powerspawn_version;
 pub(crate) use sub_agents::{check as check_sub_agents, is_session as is_sub_agents_session};
 pub(crate) use surface::{NativeTools, Surface, open};
 

@@ -37,8 +37,8 @@ fn a_long_answer_is_told_by_its_ends_and_several_share_what_a_client_shows() {
     let recent = call(&mut client, "wait_for_agents", json!({}));
     let recent = recent["recent_results"].as_array().unwrap();
     assert_eq!(said(&recent[1]), "short");
-    check(&said(&recent[0]), &ids[2], 16 << 10);
-    check(&said(&recent[2]), &ids[0], 16 << 10);
+    check(&said(&recent[0]), &ids[0], 16 << 10);
+    check(&said(&recent[2]), &ids[2], 16 << 10);
     assert_eq!(place.stage.volery(["wait", &ids[0]]).ok().stdout.trim_end(), long);
     let iac = place.iac();
     assert_eq!(iac.matches(&format!("📤 Output ({bytes} bytes)")).count(), 2, "counted without reading it");
@@ -61,7 +61,7 @@ fn whoever_holds_the_roster_keeps_nobody_from_spawning_waiting_and_listing() {
     let second = spawned["agent_id"].clone();
     place.stage.ended(&place.run(second.as_str().unwrap()));
     let listed = call(&mut client, "list", json!({}));
-    assert_eq!(listed["completed_ids"], json!([second, first]), "{listed}");
+    assert_eq!(listed["completed_ids"], json!([first, second]), "{listed}");
     let idle = call(&mut client, "wait_for_agents", json!({}));
     assert_eq!(idle["recent_results"][0]["result"], json!("ok"), "{idle}");
     assert!(began.elapsed() < Duration::from_secs(60), "nobody waits for long: {:?}", began.elapsed());
@@ -112,7 +112,7 @@ fn the_newest_two_hundred_are_shown_and_whoever_goes_on_beside_them() {
     assert_eq!(listed["running"].as_array().map(Vec::len), Some(1), "{listed}");
     assert_eq!(listed["running"][0]["id"], json!(going), "{listed}");
     let waited = call(&mut client, "wait_for_agents", json!({"timeout": 1}));
-    assert_eq!(waited["still_running"][0]["id"], json!(going), "{waited}");
+    assert_eq!(waited["still_running"], json!([going]), "{waited}");
     place.stage.volery(["cancel", &going]).ok();
 }
 

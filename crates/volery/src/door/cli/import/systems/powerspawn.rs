@@ -1,6 +1,12 @@
 //! PowerSpawn: one tool per vendor, no files of agents.
 
-use super::super::system::{System, honoured, no_sessions, not_honoured, nothing};
+use std::path::{Path, PathBuf};
+
+use super::super::super::serve::find_powerspawn_version;
+use super::super::system::{Site, System, honoured, names_in, no_sessions, not_honoured, nothing};
+
+const VERSION: &str = "POWERSPAWN_VERSION";
+const SERVER: &str = "mcp_server.py";
 
 pub(crate) const SYSTEM: System = System {
     name: "powerspawn",
@@ -34,6 +40,7 @@ pub(crate) const SYSTEM: System = System {
         honoured("CURSOR_AGENT_BIN"),
         honoured("GROK_BIN"),
         honoured("POWERSPAWN_NO_AGENTS_CONTEXT"),
+        honoured(VERSION),
         honoured("XAI_BASE_URL"),
         honoured("GOOGLE_GEMINI_BASE_URL"),
         honoured("MISTRAL_BASE_URL"),
@@ -45,10 +52,34 @@ pub(crate) const SYSTEM: System = System {
     folders: nothing,
     // It keeps what it knows in memory.
     sessions: no_sessions,
-    set_env: nothing,
+    set_env: |site| {
+        let named = site.variable(VERSION).is_some();
+        installed_version(site).filter(|_| !named).map(|version| (VERSION, version)).into_iter().collect()
+    },
     refused: nothing,
     note: Some(
         "api_keys.json and models.json are read in the project's root and in its folder powerspawn; IAC.md is written \
          in the root",
     ),
 };
+
+/// Returns the version of the PowerSpawn that an entry starts: of the script that it names, of the package that is
+/// installed for its program, or of the copy in the project.
+fn installed_version(site: &Site<'_>) -> Option<String> {
+    let words = site.entry.map(|entry| entry.words.as_slice()).unwrap_or_default();
+    let scripts = words.iter().filter(|word| word.ends_with(SERVER)).map(|word| site.project.join(word));
+    let mut folders: Vec<PathBuf> =
+        scripts.filter_map(|script| script.parent().map(Path::to_owned)).collect();
+    folders.extend([site.project.join("powerspawn"), site.project.to_owned()]);
+    let program = words.first().map(|program| site.project.join(program));
+    program.and_then(|program| packaged_version(&program)).or_else(|| find_powerspawn_version(&folders))
+}
+
+/// Returns the version of the package that is installed in the environment of a program, `ENV/bin/PROGRAM`.
+fn packaged_version(program: &Path) -> Option<String> {
+    let libraries = program.parent()?.parent()?.join("lib");
+    names_in(&libraries, "").into_iter().find_map(|python| {
+        let packages = names_in(&libraries.join(python).join("site-packages"), ".dist-info");
+        packages.into_iter().find_map(|package| package.strip_prefix("powerspawn-").map(ToOwned::to_owned))
+    })
+}

@@ -7,8 +7,6 @@ use super::tools::Spawner;
 use crate::app::AppError;
 
 pub(super) const TIMEOUT_S_MAX: u64 = 86_400;
-/// How long an agent of Claude may take that shall test something.
-const TEST_TIMEOUT_S: u64 = 600;
 
 pub(super) struct Asked {
     pub(super) prompt: String,
@@ -29,7 +27,6 @@ impl Asked {
         let prompt =
             text("prompt")?.ok_or_else(|| AppError::usage("prompt is required and must be a string"))?;
         let timeout_s = match given("timeout") {
-            None if spawner.agent_type == "claude" && is_about_tests(&prompt) => TEST_TIMEOUT_S,
             None => spawner.timeout_s,
             Some(value) => whole_number(value)
                 .filter(|seconds| (1..=TIMEOUT_S_MAX).contains(seconds))
@@ -46,12 +43,6 @@ impl Asked {
         let system_prompt = if spawner.takes_system_prompt { text("system_prompt")? } else { None };
         Ok(Self { prompt, model: text("model")?, system_prompt, timeout_s, loose })
     }
-}
-
-/// The document gives tasks that test something more time.
-fn is_about_tests(prompt: &str) -> bool {
-    let mut words = prompt.split(|letter: char| !letter.is_alphanumeric());
-    words.any(|word| ["test", "tests", "testing", "pytest"].contains(&word.to_lowercase().as_str()))
 }
 
 /// Returns a number of seconds, also where a client writes it as a text or with a point.

@@ -7,6 +7,7 @@ mod asked;
 mod models;
 mod reply;
 mod tools;
+mod version;
 
 use std::fs::OpenOptions;
 use std::io::Read;
@@ -32,6 +33,8 @@ use crate::app::{App, AppError, Attachment, ErrorKind, Start, WaitUntil};
 use crate::env;
 use asked::{Asked, whole_number};
 use tools::Spawner;
+use version::Version;
+pub(crate) use version::find as find_version;
 
 const INSTRUCTIONS: &str = include_str!("instructions.md");
 const BRIEFING: &str = include_str!("briefing.md");
@@ -55,6 +58,7 @@ pub(super) struct Powerspawn {
     most: Level,
     /// `AGENTS.md` is put before tasks.
     briefs: bool,
+    version: Version,
 }
 
 /// What the place is where agents would work.
@@ -81,7 +85,8 @@ pub(super) async fn open(app: &App) -> Result<Powerspawn, AppError> {
     };
     let config = app.config();
     let (most, briefs) = (config.powerspawn_permission.value, config.powerspawn_agents_context.value);
-    Ok(Powerspawn { project, ground, told: AtomicBool::new(false), most, briefs })
+    let version = version::of(env::trimmed(env::text(env::POWERSPAWN_VERSION)).as_deref(), &project)?;
+    Ok(Powerspawn { project, ground, told: AtomicBool::new(false), most, briefs, version })
 }
 
 impl Powerspawn {
@@ -93,7 +98,7 @@ impl Powerspawn {
     ) -> Result<Value, AppError> {
         let asked = Asked::read(spawner, arguments)?;
         let mut warnings: Vec<String> = self.check_ground(spawner)?.into_iter().collect();
-        let chosen = models::choose(&self.project, spawner.provider, spawner.model, asked.model.as_deref());
+        let chosen = models::choose(&self.project, spawner, asked.model.as_deref());
         warnings.extend(chosen.warnings);
         let keys = models::find(&self.project, KEYS).filter(|_| spawner.kind == IacKind::Api);
         if let Some(keys) = &keys {
@@ -228,13 +233,15 @@ impl Powerspawn {
             }
         };
         let entries = call.door.app.iac_entries().await?;
+        // The oldest first, as PowerSpawn answers.
         let running: Vec<String> = entries
             .iter()
+            .rev()
             .filter(|entry| entry.is_running())
             .map(|entry| entry.spec.id.to_string())
             .collect();
         if running.is_empty() {
-            let recent = entries.iter().take(RECENT).map(|entry| entry.spec.id.to_string()).collect();
+            let recent = entries.iter().take(RECENT).rev().map(|entry| entry.spec.id.to_string()).collect();
             let results = self.results(call, recent).await?.0;
             return Ok(json!({ "status": "no_agents_running", "recent_results": results }));
         }
@@ -250,7 +257,7 @@ impl Powerspawn {
         })
     }
 
-    /// Returns the results of agents, all of them as long as one may be, and those that still run.
+    /// Returns the results of agents, all of them as long as one may be, and the ids of those that still run.
     async fn results(
         &self,
         call: &Call<'_>,
@@ -260,7 +267,7 @@ impl Powerspawn {
         let (mut ended, mut still) = (Vec::new(), Vec::new());
         for run in runs {
             match call.door.app.iac_entry(run, most).await? {
-                Some((entry, _)) if entry.is_running() => still.push(reply::short(&entry)),
+                Some((entry, _)) if entry.is_running() => still.push(Value::from(entry.spec.id.short())),
                 Some(found) => ended.push(found),
                 None => {}
             }
@@ -308,11 +315,19 @@ impl Dialect for Powerspawn {
             Level::SafeEdit => "They may edit files in the project; what is beyond that is denied.",
             Level::ReadOnly => "They may only read.",
         };
-        INSTRUCTIONS.trim_end().replace("{{PERMISSION}}", permission)
+        let (programs, services) = match self.version {
+            Version::V1_6 => ("spawn_grok_cli", "spawn_grok"),
+            Version::V1_8 => ("spawn_grok", "spawn_grok_api"),
+        };
+        INSTRUCTIONS
+            .trim_end()
+            .replace("{{PERMISSION}}", &permission.replace("spawn_grok_cli", programs))
+            .replace("{{GROK_PROGRAM}}", programs)
+            .replace("{{GROK_SERVICE}}", services)
     }
 
     fn tools(&self) -> Vec<Tool> {
-        tools::list()
+        tools::list(self.version)
     }
 
     fn call<'a>(
@@ -322,14 +337,14 @@ impl Dialect for Powerspawn {
         arguments: JsonObject,
     ) -> BoxFuture<'a, Result<CallToolResponse, ErrorData>> {
         async move {
-            let answer = match (tools::of(tool), tool) {
-                (Some(spawner), _) => self.spawn(&call, spawner, &arguments).await,
+            let answer = match (tools::of(self.version, tool), tool) {
+                (Some(spawner), _) => self.spawn(&call, &spawner, &arguments).await,
                 (None, "result") => self.result(&call, &arguments).await,
                 (None, "wait_for_agents") => self.wait(&call, &arguments).await,
                 (None, _) => call.door.app.iac_entries().await.map(|entries| reply::list(&entries)),
             };
             let value = answer.unwrap_or_else(|error| reply::error(&error));
-            Ok(reply::of(value, tools::ignored(tool, &arguments)).into())
+            Ok(reply::of(value, tools::ignored(self.version, tool, &arguments)).into())
         }
         .boxed()
     }

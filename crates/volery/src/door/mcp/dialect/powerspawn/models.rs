@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use super::tools::Spawner;
 use crate::key_file;
 
 const OURS: &str = include_str!("models.json");
@@ -23,14 +24,10 @@ pub(super) fn find(project: &Path, name: &str) -> Option<std::path::PathBuf> {
     FOLDERS.iter().map(|folder| project.join(folder).join(name)).find(|path| path.is_file())
 }
 
-/// Chooses the model of a provider: the one that was asked for, else its default. `documented` is the default that
-/// PowerSpawn's document names.
-pub(super) fn choose(
-    project: &Path,
-    provider: &str,
-    documented: Option<&str>,
-    asked: Option<&str>,
-) -> Chosen {
+/// Chooses the model of an agent: the one that was asked for, else its default.
+pub(super) fn choose(project: &Path, spawner: &Spawner, asked: Option<&str>) -> Chosen {
+    // The default that PowerSpawn's document names.
+    let documented = spawner.model;
     let theirs = find(project, NAME).map(|path| key_file::read(&path));
     let mut warnings = Vec::new();
     if let Some(Err(reason)) = &theirs {
@@ -38,7 +35,8 @@ pub(super) fn choose(
     }
     let theirs = theirs.and_then(|read| read.ok().flatten()).unwrap_or_default();
     let ours: Value = serde_json::from_str(OURS).unwrap_or_default();
-    let both = [&theirs[provider], &ours[provider]];
+    let known = spawner.providers.iter().map(|name| &theirs[*name]).find(|known| known.is_object());
+    let both = [known.unwrap_or(&Value::Null), &ours[spawner.own_models]];
     let default = |known: &Value| known["default"].as_str().map(ToOwned::to_owned);
     let (usual, whose) = match default(both[0]) {
         Some(theirs) => (Some(theirs), "models.json of the project"),
@@ -58,6 +56,8 @@ pub(super) fn choose(
 
 #[cfg(test)]
 mod tests {
+    use super::super::tools;
+    use super::super::version::Version;
     use super::*;
 
     fn chosen(model: &str, warning: Option<&str>) -> Chosen {
@@ -70,20 +70,16 @@ mod tests {
     #[test]
     fn what_was_asked_for_counts_then_the_projects_word_then_ours() {
         let place = tempfile::tempdir().unwrap();
-        let grok = |asked| choose(place.path(), "grok", Some("grok-3"), asked);
+        let spawner = |tool| tools::of(Version::V1_6, tool).unwrap();
+        let choose = |tool, asked| super::choose(place.path(), &spawner(tool), asked);
+        let grok = |asked| choose("spawn_grok", asked);
         let replaced =
             "the documented default model, grok-3, is replaced by grok-4: volery's own list of models";
         assert_eq!(grok(None), chosen("grok-4", Some(replaced)));
         assert_eq!(grok(Some("grok-3")), chosen("grok-3", None));
-        assert_eq!(
-            choose(place.path(), "mistral", Some("mistral-large-latest"), None),
-            chosen("mistral-large-latest", None)
-        );
-        assert_eq!(
-            choose(place.path(), "copilot", Some("gpt-5.1"), Some("gemini")),
-            chosen("gemini-2.5-pro", None)
-        );
-        assert_eq!(choose(place.path(), "codex", None, None), Chosen { model: None, warnings: Vec::new() });
+        assert_eq!(choose("spawn_mistral", None), chosen("mistral-large-latest", None));
+        assert_eq!(choose("spawn_copilot", Some("gemini")), chosen("gemini-2.5-pro", None));
+        assert_eq!(choose("spawn_codex", None), Chosen { model: None, warnings: Vec::new() });
         std::fs::write(
             place.path().join(NAME),
             r#"{"grok": {"default": "fast", "aliases": {"fast": "grok-9-fast"}}}"#,
@@ -99,6 +95,30 @@ mod tests {
         let replaced =
             "the documented default model, grok-3, is replaced by grok-4: volery's own list of models";
         assert_eq!(grok(None).warnings, [broken, replaced], "one does not hide the other");
+    }
+
+    #[test]
+    fn the_providers_of_1_8_are_known_by_the_names_that_it_ships() {
+        let place = tempfile::tempdir().unwrap();
+        let models = r#"{
+            "grok": {"default": "grok-build", "aliases": {"composer": "grok-composer-2.5-fast"}},
+            "grok-api": {"default": "grok-4.3", "aliases": {"grok-4": "grok-4-fast-non-reasoning"}},
+            "gemini-cli": {"default": "gemini-3.1-pro-preview", "aliases": {"gemini-flash": "gemini-3.5-flash"}}
+        }"#;
+        std::fs::write(place.path().join(NAME), models).unwrap();
+        let model = |version, tool, asked| {
+            choose(place.path(), &tools::of(version, tool).unwrap(), asked).model.unwrap()
+        };
+        for (tool, default, alias, meant) in [
+            ("spawn_grok", "grok-build", "composer", "grok-composer-2.5-fast"),
+            ("spawn_grok_cli", "grok-build", "composer", "grok-composer-2.5-fast"),
+            ("spawn_grok_api", "grok-4.3", "grok-4", "grok-4-fast-non-reasoning"),
+            ("spawn_gemini_cli", "gemini-3.1-pro-preview", "gemini-flash", "gemini-3.5-flash"),
+        ] {
+            let found = (model(Version::V1_8, tool, None), model(Version::V1_8, tool, Some(alias)));
+            assert_eq!(found, (default.to_owned(), meant.to_owned()), "{tool}");
+        }
+        assert_eq!(model(Version::V1_6, "spawn_gemini_cli", Some("gemini-flash")), "gemini-3.5-flash");
     }
 
     #[test]

@@ -54,15 +54,17 @@ pub(super) fn spawned(run: RunId, agent_type: &str, model: Option<&str>, warning
 }
 
 pub(super) fn list(entries: &[Entry]) -> Value {
-    let running: Vec<Value> = entries.iter().filter(|entry| entry.is_running()).map(short).collect();
+    // The oldest first, as PowerSpawn answers.
+    let running: Vec<Value> = entries.iter().rev().filter(|entry| entry.is_running()).map(short).collect();
     let completed = entries.iter().filter(|entry| !entry.is_running()).take(COMPLETED_IDS);
-    let completed: Vec<String> = completed.map(|entry| entry.spec.id.short()).collect();
+    let mut completed: Vec<String> = completed.map(|entry| entry.spec.id.short()).collect();
+    completed.reverse();
     let tip = "Use wait_for_agents to wait for all that run, or result with an id.";
     json!({ "running": running, "completed_ids": completed, "tip": tip })
 }
 
 /// An agent that runs, in a few words.
-pub(super) fn short(entry: &Entry) -> Value {
+fn short(entry: &Entry) -> Value {
     json!({ "id": entry.spec.id.short(), "sec": elapsed_s(entry.spec.created_at), "type": agent_type(entry) })
 }
 

@@ -7,6 +7,8 @@ use domain::run::IacKind;
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 
+use super::version::Version;
+
 /// One tool that spawns.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Spawner {
@@ -16,8 +18,10 @@ pub(super) struct Spawner {
     pub(super) label: &'static str,
     pub(super) backend: &'static str,
     pub(super) kind: IacKind,
-    /// By which name `models.json` knows it.
-    pub(super) provider: &'static str,
+    /// By which names the project's `models.json` may know it; the first that is there counts.
+    pub(super) providers: &'static [&'static str],
+    /// By which name our own list of models knows it.
+    pub(super) own_models: &'static str,
     pub(super) model: Option<&'static str>,
     models: &'static str,
     pub(super) timeout_s: u64,
@@ -48,7 +52,8 @@ const PROGRAM: Spawner = Spawner {
     label: "",
     backend: "",
     kind: IacKind::Cli,
-    provider: "",
+    providers: &[],
+    own_models: "",
     model: None,
     models: "",
     timeout_s: 300,
@@ -58,28 +63,63 @@ const PROGRAM: Spawner = Spawner {
     is_briefed: false,
 };
 const SERVICE: Spawner = Spawner { kind: IacKind::Api, takes_system_prompt: true, ..PROGRAM };
-const GROK: Spawner = Spawner {
-    tool: "spawn_grok",
+const GROK_API: Spawner = Spawner {
+    tool: "spawn_grok_api",
     description: "Spawn a Grok sub-agent via the X.ai API. It answers with a text and can neither read nor change files nor run commands: for analysis, research and second opinions.",
     agent_type: "grok",
     label: "Grok",
     backend: "api-grok",
-    provider: "grok",
+    providers: &["grok-api", "grok_api", "grok"],
+    own_models: "grok",
     model: Some("grok-3"),
     models: "For example grok-4 or grok-4-fast (default: grok-4, unless models.json names another).",
     ..SERVICE
 };
+const GROK_CLI: Spawner = Spawner {
+    tool: "spawn_grok_cli",
+    description: "Spawn a Grok CLI sub-agent. It plans and only reads, unless force is given.",
+    agent_type: "grok_cli",
+    label: "Grok CLI",
+    backend: "grok",
+    providers: &["grok-cli", "grok_cli"],
+    own_models: "grok_cli",
+    models: "Default: that of Grok CLI itself, unless models.json names another.",
+    timeout_s: 600,
+    takes_system_prompt: true,
+    loosening: Some(Loosening { key: "force", default: Some(false), without: Level::ReadOnly }),
+    is_briefed: true,
+    ..PROGRAM
+};
 
-pub(super) static SPAWNERS: [Spawner; 10] = [
+/// The three tools for Grok, in the order of the list.
+const GROK_BEFORE_1_8: [Spawner; 3] =
+    [Spawner { tool: "spawn_grok", providers: &["grok"], ..GROK_API }, GROK_CLI, GROK_API];
+const GROK_SINCE_1_8: [Spawner; 3] = [
+    Spawner {
+        tool: "spawn_grok",
+        agent_type: "grok",
+        label: "Grok",
+        providers: &["grok", "grok-cli", "grok_cli"],
+        ..GROK_CLI
+    },
+    Spawner { providers: &["grok-cli", "grok_cli", "grok"], ..GROK_CLI },
+    Spawner { agent_type: "grok_api", label: "Grok API", providers: &["grok-api", "grok_api"], ..GROK_API },
+];
+
+/// The tools that every version has, and in which place those for Grok follow them.
+const GROK_PLACES: [usize; 3] = [3, 8, 9];
+static OTHERS: [Spawner; 7] = [
     Spawner {
         tool: "spawn_claude",
         description: "Spawn a Claude sub-agent for complex reasoning and code review. It can read and change files and run commands in the project.",
         agent_type: "claude",
         label: "Claude",
         backend: "claude",
-        provider: "claude",
+        providers: &["claude"],
+        own_models: "claude",
         model: Some("sonnet"),
         models: "haiku, sonnet or opus (default: sonnet).",
+        timeout_s: 600,
         loosening: Some(Loosening {
             key: "dangerously_skip_permissions",
             default: Some(true),
@@ -95,7 +135,8 @@ pub(super) static SPAWNERS: [Spawner; 10] = [
         agent_type: "codex",
         label: "Codex",
         backend: "codex",
-        provider: "codex",
+        providers: &["codex"],
+        own_models: "codex",
         models: "Default: that of Codex itself.",
         ..PROGRAM
     },
@@ -105,20 +146,21 @@ pub(super) static SPAWNERS: [Spawner; 10] = [
         agent_type: "copilot",
         label: "Copilot",
         backend: "copilot",
-        provider: "copilot",
+        providers: &["copilot"],
+        own_models: "copilot",
         model: Some("gpt-5.1"),
         models: "gpt-5.1, gpt-5, gpt-5-mini, claude-sonnet, claude-haiku, claude-opus or gemini (default: gpt-5.1).",
         timeout_s: 600,
         ..PROGRAM
     },
-    GROK,
     Spawner {
         tool: "spawn_gemini",
         description: "Spawn a Gemini sub-agent via the Google API. It answers with a text and can neither read nor change files nor run commands: for long contexts and research.",
         agent_type: "gemini",
         label: "Gemini",
         backend: "api-gemini",
-        provider: "gemini",
+        providers: &["gemini"],
+        own_models: "gemini",
         model: Some("gemini-2.0-flash"),
         models: "For example gemini-2.5-flash or gemini-2.5-pro (default: gemini-2.5-flash, unless models.json names another).",
         ..SERVICE
@@ -129,7 +171,8 @@ pub(super) static SPAWNERS: [Spawner; 10] = [
         agent_type: "mistral",
         label: "Mistral",
         backend: "api-mistral",
-        provider: "mistral",
+        providers: &["mistral"],
+        own_models: "mistral",
         model: Some("mistral-large-latest"),
         models: "mistral-large-latest, mistral-small-latest, codestral-latest or open-mistral-nemo (default: mistral-large-latest).",
         ..SERVICE
@@ -140,7 +183,8 @@ pub(super) static SPAWNERS: [Spawner; 10] = [
         agent_type: "cursor",
         label: "Cursor",
         backend: "cursor",
-        provider: "cursor",
+        providers: &["cursor"],
+        own_models: "cursor",
         models: "Default: that of Cursor itself.",
         loosening: Some(Loosening { key: "force", default: None, without: Level::SafeEdit }),
         ..PROGRAM
@@ -151,43 +195,42 @@ pub(super) static SPAWNERS: [Spawner; 10] = [
         agent_type: "gemini_cli",
         label: "Gemini CLI",
         backend: "gemini",
-        provider: "gemini_cli",
+        providers: &["gemini-cli", "gemini_cli"],
+        own_models: "gemini_cli",
         models: "Default: that of Gemini CLI itself.",
         loosening: Some(Loosening { key: "yolo", default: None, without: Level::SafeEdit }),
         ..PROGRAM
     },
-    Spawner {
-        tool: "spawn_grok_cli",
-        description: "Spawn a Grok CLI sub-agent. It plans and only reads, unless force is given.",
-        agent_type: "grok_cli",
-        label: "Grok CLI",
-        backend: "grok",
-        provider: "grok_cli",
-        models: "Default: that of Grok CLI itself.",
-        timeout_s: 600,
-        takes_system_prompt: true,
-        loosening: Some(Loosening { key: "force", default: Some(false), without: Level::ReadOnly }),
-        is_briefed: true,
-        ..PROGRAM
-    },
-    Spawner { tool: "spawn_grok_api", ..GROK },
 ];
 
-pub(super) fn of(tool: &str) -> Option<&'static Spawner> {
-    SPAWNERS.iter().find(|spawner| spawner.tool == tool)
+/// Returns the tools that spawn, in an order that never changes.
+fn spawners(version: Version) -> Vec<Spawner> {
+    let mut all = OTHERS.to_vec();
+    let of_grok = match version {
+        Version::V1_6 => GROK_BEFORE_1_8,
+        Version::V1_8 => GROK_SINCE_1_8,
+    };
+    for (place, spawner) in GROK_PLACES.into_iter().zip(of_grok) {
+        all.insert(place, spawner);
+    }
+    all
+}
+
+pub(super) fn of(version: Version, tool: &str) -> Option<Spawner> {
+    spawners(version).into_iter().find(|spawner| spawner.tool == tool)
 }
 
 /// Returns a sentence for each argument of a call that its tool does not have.
-pub(super) fn ignored(tool: &str, arguments: &JsonObject) -> Vec<String> {
-    let offered = list().into_iter().find(|offered| offered.name == tool);
+pub(super) fn ignored(version: Version, tool: &str, arguments: &JsonObject) -> Vec<String> {
+    let offered = list(version).into_iter().find(|offered| offered.name == tool);
     let properties = offered.and_then(|offered| offered.input_schema.get("properties")?.as_object().cloned());
     let known = properties.unwrap_or_default();
     super::super::ignored::ignored(tool, arguments, &known.keys().map(String::as_str).collect::<Vec<_>>())
 }
 
 /// Returns all tools, in an order that never changes.
-pub(super) fn list() -> Vec<Tool> {
-    let spawns = SPAWNERS.iter().map(|spawner| {
+pub(super) fn list(version: Version) -> Vec<Tool> {
+    let spawns = spawners(version).into_iter().map(|spawner| {
         let hints = ToolAnnotations::with_title(format!("Spawn {}", spawner.label))
             .read_only(false)
             .destructive(spawner.kind == IacKind::Cli)
