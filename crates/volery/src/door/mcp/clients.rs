@@ -65,6 +65,11 @@ const KNOWN: &[Known] = &[
     known("claude-ai", 200, 240),
     known("claude-desktop", 200, 240),
     known("anthropic", 240, 300),
+    // Cursor's window, `cursor-vscode`: it cancels a call after five minutes.
+    known("cursor", 270, 300),
+    // VS Code gives its own long name and waits until its user cancels; over HTTP its fetch ends after five minutes
+    // without a byte.
+    Known { resets: true, http_limit_s: Some(300), ..known("visual studio code", 600, 86_400) },
 ];
 
 /// Names that a library gives to a client that has none of its own: `mcp` is the Python SDK's. Who is behind it is not
@@ -175,4 +180,24 @@ pub(super) enum CancelMeaning {
     StopWaiting,
     /// Somebody wants the run to end.
     CancelRun,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_editors_are_known_by_their_names_with_their_patience() {
+        let waits = Waits { unknown: Duration::from_secs(45), by_client: BTreeMap::new(), codex_limit: None };
+        let seconds = |name: &str| {
+            let client = Client::named(name, &waits);
+            let http = client.clone().over_http();
+            (client.wait.as_secs(), client.limit.as_secs(), http.wait.as_secs())
+        };
+        assert_eq!(seconds("cursor-vscode"), (270, 300, 270));
+        for name in ["Visual Studio Code", "Visual Studio Code - Insiders"] {
+            assert_eq!(seconds(name), (600, 86_400, 240), "a wait of 300 seconds is one");
+        }
+        assert_eq!(seconds("an editor"), (45, 60, 45));
+    }
 }
