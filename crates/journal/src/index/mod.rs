@@ -12,6 +12,8 @@ mod open;
 mod write;
 
 #[cfg(test)]
+mod log_tests;
+#[cfg(test)]
 mod tests;
 
 pub use ended::{ERROR_CHARS_MAX, EndedRun, PROMPT_HEAD_CHARS_MAX};

@@ -25,12 +25,13 @@ const SCHEMA: u32 = MIGRATIONS.len() as u32;
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// For how long a write is tried again when others keep the file busy beyond SQLite's own time-out.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// A log is copied back at this many pages, so that whoever opens the file first has little to read.
-const CHECKPOINT_PAGES: u32 = 256;
-/// The memory for pages of the file; what SQLite takes if it is not told.
-const CACHE_KIB: i32 = 2000;
+/// A longer log is copied back and emptied. The first process to open the file reads the whole log, so this bounds
+/// what a short command has to read.
+pub(super) const LOG_BYTES_MAX: u64 = 512 << 10;
+/// The memory for pages of the file. A server holds it as long as it lives, and a question needs a few dozen pages.
+const CACHE_KIB: i32 = 512;
 /// Both while everything is inserted.
-const REBUILD_CHECKPOINT_PAGES: u32 = 16_384;
+const REBUILD_LOG_BYTES_MAX: u64 = 64 << 20;
 const REBUILD_CACHE_KIB: i32 = 256 << 10;
 /// How many damaged files are kept for whoever wants to know.
 const CORRUPT_KEPT: u32 = 3;
@@ -47,6 +48,8 @@ pub struct Index {
     file: Option<(u64, u64)>,
     /// How long writes are tried again.
     pub(super) patience: Duration,
+    /// The length from which the log is copied back.
+    log_bytes_max: u64,
 }
 
 /// An index, and what the caller has to know about it.
@@ -120,6 +123,10 @@ impl IndexError {
 }
 
 impl State {
+    fn of(complete: bool) -> Self {
+        if complete { Self::Existing } else { Self::Incomplete }
+    }
+
     pub fn needs_rebuild(&self) -> bool {
         *self != Self::Existing
     }
@@ -149,27 +156,57 @@ impl Index {
             Ok(connection)
         });
         let connection = made.map_err(|error| error_of(&path, "make the tables", error))?;
-        Ok(Opened { index: Index { connection, path, file: None, patience: PATIENCE }, state: State::Fresh })
+        Ok(Opened { index: Index::new(connection, path, None), state: State::Fresh })
+    }
+
+    fn new(connection: Connection, path: PathBuf, file: Option<(u64, u64)>) -> Self {
+        Self { connection, path, file, patience: PATIENCE, log_bytes_max: LOG_BYTES_MAX }
+    }
+
+    /// Returns an index that was kept open as if it had just been opened; nothing when its file was replaced or does
+    /// not answer, so that it has to be opened again.
+    pub fn again(self) -> Option<Opened> {
+        let complete = probe(self.current().ok()?).ok()??;
+        Some(Opened { index: self, state: State::of(complete) })
     }
 
     /// Makes ready for many rows: more memory, and fewer copies of the log. Until [`Index::mark_complete`].
     pub fn begin_rebuild(&mut self) -> Result<(), IndexError> {
-        // A negative size counts KiB instead of pages.
-        self.set_sizes(REBUILD_CHECKPOINT_PAGES, -REBUILD_CACHE_KIB)
+        self.log_bytes_max = REBUILD_LOG_BYTES_MAX;
+        self.set_cache(REBUILD_CACHE_KIB)
     }
 
     pub(super) fn end_rebuild(&mut self) -> Result<(), IndexError> {
-        let copied = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
-        copied.map_err(|error| self.error("copy the log back", error))?;
-        self.set_sizes(CHECKPOINT_PAGES, -CACHE_KIB)
+        empty_log(&self.connection).map_err(|error| self.error("copy the log back", error))?;
+        self.log_bytes_max = LOG_BYTES_MAX;
+        self.set_cache(CACHE_KIB)
     }
 
-    fn set_sizes(&self, checkpoint_pages: u32, cache: i32) -> Result<(), IndexError> {
-        let connection = self.current()?;
-        let set = connection
-            .pragma_update(None, "wal_autocheckpoint", checkpoint_pages)
-            .and_then(|()| connection.pragma_update(None, "cache_size", cache));
-        set.map_err(|error| self.error("set the sizes of cache and log", error))
+    fn set_cache(&self, kib: i32) -> Result<(), IndexError> {
+        // A negative size counts KiB instead of pages.
+        let set = self.current()?.pragma_update(None, "cache_size", -kib);
+        set.map_err(|error| self.error("set the size of the cache", error))
+    }
+
+    /// Copies a long log back and empties it, without waiting for anyone. What readers or writers in other processes
+    /// still use stays in the log; the next connection that opens or writes tries again. No answer depends on it, so
+    /// a failure is nobody's.
+    pub(super) fn shorten_log(&self) {
+        let log = beside(&self.path, "-wal");
+        if self.file.is_none() || std::fs::metadata(log).is_ok_and(|log| log.len() <= self.log_bytes_max) {
+            return;
+        }
+        // SQLite copies what it can without waiting if its time-out is zero.
+        if self.connection.busy_timeout(Duration::ZERO).is_ok() {
+            let _ = empty_log(&self.connection);
+        }
+        let _ = self.connection.busy_timeout(BUSY_TIMEOUT);
+    }
+
+    /// Leaves the log as it is for good, as a program of an earlier version did.
+    #[cfg(test)]
+    pub(super) fn leave_log_alone(&mut self) {
+        self.log_bytes_max = u64::MAX;
     }
 
     /// Returns the connection, if it still leads to the file that others see.
@@ -217,10 +254,9 @@ fn usable(path: &Path) -> Result<Option<Opened>, IndexError> {
         return Err(IndexError::Corrupt { path: path.to_owned(), reason });
     };
     let meta = std::fs::metadata(path).map_err(|source| IndexError::Io { path: path.to_owned(), source })?;
-    let index =
-        Index { connection, path: path.to_owned(), file: Some((meta.dev(), meta.ino())), patience: PATIENCE };
-    let state = if complete { State::Existing } else { State::Incomplete };
-    Ok(Some(Opened { index, state }))
+    let index = Index::new(connection, path.to_owned(), Some((meta.dev(), meta.ino())));
+    index.shorten_log();
+    Ok(Some(Opened { index, state: State::of(complete) }))
 }
 
 fn connect(path: &Path) -> rusqlite::Result<Connection> {
@@ -232,8 +268,16 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     // A shell that lists runs would else pay for the synchronisation of what others have written.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     connection.pragma_update(None, "synchronous", "NORMAL")?;
-    connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+    // A copy that leaves the log as long as it was helps nobody who opens the file next: `shorten_log` does both.
+    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+    connection.pragma_update(None, "journal_size_limit", i64::try_from(LOG_BYTES_MAX).unwrap_or(0))?;
+    connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
     Ok(connection)
+}
+
+/// Copies the log back and cuts it to nothing.
+fn empty_log(connection: &Connection) -> rusqlite::Result<()> {
+    connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
 }
 
 /// Tells whether the index is complete; nothing when it is not one of ours.

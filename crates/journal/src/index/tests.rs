@@ -77,7 +77,7 @@ fn sketches() -> impl Strategy<Value = Sketch> {
 }
 
 /// A hundred runs that differ in everything, newest first.
-fn hundred() -> Vec<EndedRun> {
+pub(super) fn hundred() -> Vec<EndedRun> {
     let numbers = (0..100_u16).rev();
     let sketch = |number: u16| Sketch {
         number,
@@ -91,25 +91,25 @@ fn hundred() -> Vec<EndedRun> {
     numbers.map(|number| run(&sketch(number))).collect()
 }
 
-fn open(home: &Path) -> Index {
+pub(super) fn open(home: &Path) -> Index {
     Index::open(home).unwrap().index
 }
 
-fn done(written: Written) -> u64 {
+pub(super) fn done(written: Written) -> u64 {
     match written {
         Written::Done { rows } => rows,
         Written::NotDone(error) => panic!("not written: {error}"),
     }
 }
 
-fn filled(home: &Path) -> (Index, Vec<EndedRun>) {
+pub(super) fn filled(home: &Path) -> (Index, Vec<EndedRun>) {
     let mut index = open(home);
     let runs = hundred();
     assert_eq!(done(index.insert(&runs)), 100);
     (index, runs)
 }
 
-fn everything(limit: usize) -> ListQuery<'static> {
+pub(super) fn everything(limit: usize) -> ListQuery<'static> {
     ListQuery { limit, ..ListQuery::default() }
 }
 

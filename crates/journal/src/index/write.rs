@@ -103,7 +103,10 @@ impl Index {
         let deadline = Instant::now() + self.patience;
         loop {
             match attempt(&mut self.connection, &change) {
-                Ok(rows) => return Written::Done { rows },
+                Ok(rows) => {
+                    self.shorten_log();
+                    return Written::Done { rows };
+                }
                 Err(error) if is_busy(&error) && Instant::now() < deadline => {
                     std::thread::sleep(Duration::from_millis(5));
                 }

@@ -214,7 +214,7 @@ impl Engine {
     pub(super) fn indexed<T>(&self, ask: impl Fn(&Index) -> Result<T, IndexError>) -> Result<T, AppError> {
         let answer = match self.on_disk(&|index: &mut Index| ask(index)) {
             Err(IndexTrouble::Index(error)) if error.is_unwritable() => {
-                self.filled(Index::in_memory(), &|index: &mut Index| ask(index))
+                self.filled(Index::in_memory(), &|index: &mut Index| ask(index)).map(|(answer, _)| answer)
             }
             answer => answer,
         };
@@ -230,24 +230,26 @@ impl Engine {
     }
 
     fn on_disk<T>(&self, ask: &impl Fn(&mut Index) -> Result<T, IndexError>) -> Result<T, IndexTrouble> {
-        match self.filled(Index::open(self.home.path()), ask) {
+        let (answer, index) = match self.filled(self.kept_index.open(self.home.path()), ask) {
             Err(IndexTrouble::Index(IndexError::Corrupt { .. } | IndexError::Replaced { .. })) => {
-                self.filled(Index::recover(self.home.path()), ask)
+                self.filled(Index::recover(self.home.path()), ask)?
             }
-            answer => answer,
-        }
+            answer => answer?,
+        };
+        self.kept_index.keep(index);
+        Ok(answer)
     }
 
     fn filled<T>(
         &self,
         opened: Result<Opened, IndexError>,
         ask: &impl Fn(&mut Index) -> Result<T, IndexError>,
-    ) -> Result<T, IndexTrouble> {
+    ) -> Result<(T, Index), IndexTrouble> {
         let mut opened = opened?;
         if opened.state.needs_rebuild() {
             self.fill(&mut opened.index)?;
         }
-        Ok(ask(&mut opened.index)?)
+        Ok((ask(&mut opened.index)?, opened.index))
     }
 
     /// Fills the index from the directories. Returns how many runs were read, and how many could not be.

@@ -12,6 +12,7 @@ mod fallbacks;
 mod honour;
 mod housekeeping;
 mod iac_entries;
+mod kept_index;
 mod leashes;
 mod lists;
 mod look;

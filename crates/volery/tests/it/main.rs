@@ -22,6 +22,7 @@ mod clients_we_did_not_write;
 mod conforms;
 mod denies_what_nobody_can_answer;
 mod dialects;
+mod does_not_slow_down;
 mod ends_in_time;
 mod enforces_limits;
 mod found_in_review;
