@@ -18,18 +18,18 @@ use super::engine::Engine;
 use super::honour::{self, Obstacle, Wishes};
 use super::project_programs::ProjectPrograms;
 use super::{AgentList, AgentView, AppError, FoundAgent, FoundAgents, ListAgents, own_folders};
-use crate::env;
 use crate::registry::{self, Catalogue, Folder};
 
 /// Reads the agents of one folder.
 pub(super) fn read_folder(folder: &Folder) -> FoundAgents {
-    let (agents, diagnostics) = registry::read_folder(folder, env::text);
+    let read = registry::folder_agents(folder);
+    let (agents, diagnostics) = &*read;
     let modified = |agent: &Agent| {
         let modified = std::fs::metadata(&agent.source.file).and_then(|found| found.modified()).ok()?;
         Timestamp::try_from(modified).ok()
     };
-    let found = |agent: Agent| FoundAgent { modified_at: modified(&agent), agent };
-    FoundAgents { agents: agents.into_values().map(found).collect(), diagnostics }
+    let found = |agent: &Agent| FoundAgent { modified_at: modified(agent), agent: agent.clone() };
+    FoundAgents { agents: agents.values().map(found).collect(), diagnostics: diagnostics.clone() }
 }
 
 /// What can be said of an agent before anybody asks for it.
@@ -85,11 +85,12 @@ impl Engine {
             let Weighed { problem, .. } = self.weigh(&catalogue, agent, &directory, &programs);
             agent_view(agent, &Standing { problem, ..Standing::of(agent) })
         }));
-        let mut diagnostics = catalogue.diagnostics;
+        let mut diagnostics = catalogue.diagnostics.clone();
+        diagnostics.extend(catalogue.unread_settings());
         diagnostics.extend(findings);
         diagnostics.extend(unhonoured);
         diagnostics.extend(registry::unread_agents(&directory, &catalogue.project));
-        Ok(AgentList { project: catalogue.project, agents, diagnostics })
+        Ok(AgentList { project: catalogue.project.clone(), agents, diagnostics })
     }
 
     /// Returns what is wrong with a file beside what its reader found.

@@ -139,9 +139,8 @@ impl Engine {
         spec.warnings = honour::unhonoured(&Wishes::of_run(&spec, agent.source.format), &spec.backend);
         spec.warnings.extend(said_of_fallbacks);
         let programs = self.project_programs(&catalogue, &spec.directory);
-        let (left_out, trusted) = (programs.weigh(&spec.backend, &spec.alternatives)?, programs.trusted());
-        spec.warnings.extend(left_out);
-        spec.trusted_programs = trusted;
+        spec.warnings.extend(programs.weigh(&spec.backend, &spec.alternatives)?);
+        spec.trusted_programs = programs.trusted(&spec.backend, &spec.alternatives);
         spec.warnings.extend(
             resumes
                 .map(|before| format!("goes on with the run {}, which was interrupted", before.run.short())),

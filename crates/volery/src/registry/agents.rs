@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use definition::agent::plain::PlainDefaults;
 use definition::agent::{
@@ -17,6 +18,7 @@ use super::beside::{read_jarvis, read_kiro};
 use super::folders::{Folder, folders};
 use super::listing::{LEAVES_PROJECT, files};
 use super::places::place_of_key;
+use super::shelf::Shelf;
 use super::text::{LEAVES, beginning, leaves_folder, read_text, read_text_lossy};
 use crate::env;
 
@@ -40,11 +42,18 @@ pub(super) fn read(project: &Path, diagnostics: &mut Vec<Diagnostic>) -> Agents 
     agents
 }
 
+static FOLDERS: Shelf<Folder, FolderAgents> = Shelf::new();
+
+/// The agents of one folder, and what there is to say about its files.
+pub type FolderAgents = (BTreeMap<AgentName, Agent>, Vec<Diagnostic>);
+
+/// Returns the agents of one folder that a dialect names, with our own variables.
+pub fn folder_agents(folder: &Folder) -> Arc<FolderAgents> {
+    FOLDERS.get(folder, || read_folder(folder, env::text))
+}
+
 /// Reads the agents of one folder, which whoever started us named, as a server with these variables would.
-pub fn read_folder(
-    folder: &Folder,
-    variable: impl Fn(&str) -> Option<String>,
-) -> (BTreeMap<AgentName, Agent>, Vec<Diagnostic>) {
+pub fn read_folder(folder: &Folder, variable: impl Fn(&str) -> Option<String>) -> FolderAgents {
     let mut agents = Agents::default();
     let mut diagnostics = Vec::new();
     let defaults = plain_defaults(variable, &mut diagnostics);

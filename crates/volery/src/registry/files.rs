@@ -1,8 +1,10 @@
-//! Reads agents and configuration of a project and its user, freshly each time: the files are few and small, and
-//! a change is picked up without a restart.
+//! Reads agents and configuration of a project and its user. A change is picked up without a restart; what has not
+//! changed is not read again.
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 use backend::contract::ProjectProgram;
 use definition::config::{Config, ConfigFile, ConfigLayer};
@@ -12,15 +14,47 @@ use domain::id::AgentName;
 
 use super::agents::{self, Agents};
 use super::programs_of_projects;
+use super::shelf::Shelf;
 use super::text::read_text;
 use crate::env;
 
 /// Where the machine's administrator puts a configuration.
 const SYSTEM_CONFIG: &str = "/etc/volery/config.toml";
 
-/// Everything that is defined for a project.
+static DEFINITIONS: Shelf<String, Definitions> = Shelf::new();
+
+/// Everything that is defined for a project, and what its files would execute.
 #[derive(Debug)]
 pub struct Catalogue {
+    definitions: Arc<Definitions>,
+    programs: OnceLock<Vec<ProjectProgram>>,
+}
+
+impl Deref for Catalogue {
+    type Target = Definitions;
+
+    fn deref(&self) -> &Definitions {
+        &self.definitions
+    }
+}
+
+impl Catalogue {
+    /// Returns what vendors' programs would execute because files at the top of the project, or above it in its work
+    /// tree, say so. The first question looks; a start whose program reads no such files never asks.
+    pub fn programs(&self) -> &[ProjectProgram] {
+        let look = || programs_of_projects::found(&backend::user::upward(&self.project, &self.project));
+        self.programs.get_or_init(look)
+    }
+
+    /// Says which settings of vendors' programs could not be read.
+    pub fn unread_settings(&self) -> Vec<Diagnostic> {
+        unread(self.programs())
+    }
+}
+
+/// What the files of a project and its user define.
+#[derive(Debug)]
+pub struct Definitions {
     pub project: String,
     pub agents: BTreeMap<AgentName, Agent>,
     /// Names whose file cannot be used, and why.
@@ -29,9 +63,6 @@ pub struct Catalogue {
     pub drafts: Vec<Agent>,
     pub config: Config,
     pub config_files: Vec<ConfigFound>,
-    /// What vendors' programs would execute because files at the top of the project, or above it in its work tree,
-    /// say so.
-    pub programs: Vec<ProjectProgram>,
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -46,8 +77,13 @@ pub struct ConfigFound {
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// Reads all definitions that hold in a project.
+/// Returns all definitions that hold in a project.
 pub fn load(project: &str) -> Catalogue {
+    let definitions = DEFINITIONS.get(&project.to_owned(), || read(project));
+    Catalogue { definitions, programs: OnceLock::new() }
+}
+
+fn read(project: &str) -> Definitions {
     let user = env::config_home();
     let mut diagnostics = Vec::new();
     let mut layers = Vec::new();
@@ -69,13 +105,10 @@ pub fn load(project: &str) -> Catalogue {
     }
     let config = definition::config::merge(layers);
     let Agents { sound: agents, broken, drafts } = agents::read(Path::new(project), &mut diagnostics);
-    let programs = programs_of_projects::found(&backend::user::upward(project, project));
-    diagnostics.extend(unread(&programs));
     let project = project.to_owned();
-    Catalogue { project, agents, broken, drafts, config, config_files, programs, diagnostics }
+    Definitions { project, agents, broken, drafts, config, config_files, diagnostics }
 }
 
-/// Says which settings of vendors' programs could not be read.
 fn unread(programs: &[ProjectProgram]) -> Vec<Diagnostic> {
     let unread = programs.iter().filter_map(|program| {
         let message = format!("could not read it: {}", program.unread.as_ref()?);

@@ -8,6 +8,7 @@ use domain::agent::{Format, Layer};
 use domain::diagnostic::Diagnostic;
 
 use super::folders::Folder;
+use super::seen::note;
 use super::text::{LEAVES, NOWHERE, beginning, leaves_folder};
 
 /// The most agent files that are read from one folder.
@@ -75,6 +76,7 @@ pub(super) fn files(folder: &Folder, diagnostics: &mut Vec<Diagnostic>) -> Vec<P
 fn can_be_read(folder: &Folder, diagnostics: &mut Vec<Diagnostic>) -> bool {
     use std::io::ErrorKind::{NotADirectory, NotFound};
     let path = &folder.path;
+    note(path);
     let warning = |message: String| Diagnostic::warning(&path.display().to_string(), message);
     let named = folder.layer == Layer::Environment;
     let problem = match std::fs::metadata(path) {
@@ -131,6 +133,7 @@ impl Search<'_> {
     /// Returns what a folder holds, unless there has been too much already.
     fn entries(&mut self, folder: &Path) -> Vec<PathBuf> {
         let shown = |path: &Path| path.display().to_string();
+        note(folder);
         let entries = match std::fs::read_dir(folder) {
             Ok(entries) => entries,
             Err(error) => {
@@ -170,6 +173,9 @@ impl Search<'_> {
             return;
         }
         for path in self.entries(folder) {
+            if path.is_symlink() {
+                note(&path);
+            }
             match path.is_dir() {
                 true if depth > 0 && path.is_symlink() => match leaves_folder(&path, self.top) {
                     true => self.diagnostics.push(Diagnostic::error(&path.display().to_string(), LEAVES)),
@@ -187,6 +193,7 @@ impl Search<'_> {
         if self.too_deep.len() >= NAMED_MAX || folder.is_symlink() {
             return;
         }
+        note(&folder);
         let Ok(entries) = std::fs::read_dir(&folder) else { return };
         let mut files = entries.filter_map(Result::ok).take(FILES_MAX).map(|entry| entry.path());
         if files.any(|path| is_definition(self.format, &path) && is_written_like_one(self.format, &path)) {
@@ -228,7 +235,8 @@ impl Search<'_> {
     fn jarvis(&mut self) {
         let folders = self.entries(self.top).into_iter().filter(|path| !path.ends_with(JARVIS_MAIN));
         let files = folders.map(|path| path.join("agent.md"));
-        self.found = files.filter(|path| path.symlink_metadata().is_ok()).collect();
+        self.found =
+            files.inspect(|path| note(path)).filter(|path| path.symlink_metadata().is_ok()).collect();
     }
 }
 

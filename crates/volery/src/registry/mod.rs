@@ -11,10 +11,12 @@ mod nearer;
 mod places;
 pub mod programs_of_projects;
 mod project;
+mod seen;
+mod shelf;
 mod text;
 mod trust;
 
-pub use agents::read_folder;
+pub use agents::{folder_agents, read_folder};
 pub use files::{Catalogue, load};
 pub use folders::{Folder, Prompts, own_folder};
 pub use nearer::unread_agents;

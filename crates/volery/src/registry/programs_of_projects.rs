@@ -10,8 +10,9 @@ use sha2::{Digest, Sha256};
 
 /// Returns what any program would execute in the first of these folders, by the files of all of them.
 pub fn found(folders: &[&Path]) -> Vec<ProjectProgram> {
+    let folders = without_home(folders);
     let mut all: Vec<ProjectProgram> =
-        backend::registry::all().flat_map(|backend| of(backend, folders)).collect();
+        backend::registry::all().flat_map(|backend| backend.project_programs(&folders)).collect();
     for program in all.iter_mut().filter(|program| program.is_program) {
         let digest = digest(&program.file).map_err(|error| error.to_string());
         program.unread = digest.as_ref().err().cloned();
@@ -38,12 +39,16 @@ fn without_home<'a>(folders: &[&'a Path]) -> Vec<&'a Path> {
     folders.iter().copied().filter(|folder| !is_home(folder)).collect()
 }
 
-/// Returns the digest of the same, wherever the project stands; nothing if there is nothing.
+/// Returns the digest of what is found there now, wherever the project stands; nothing if there is nothing.
 pub fn fingerprint(folders: &[&Path]) -> Option<String> {
-    let found = found(folders);
+    fingerprint_of(&found(folders), folders)
+}
+
+/// Returns the digest of what was found in these folders.
+pub fn fingerprint_of(found: &[ProjectProgram], folders: &[&Path]) -> Option<String> {
     let root = folders.last()?;
     let mut digest = Sha256::new();
-    for program in &found {
+    for program in found {
         let file = program.file.strip_prefix(root).unwrap_or(&program.file);
         digest.update(file.as_os_str().as_encoded_bytes());
         digest.update([0]);

@@ -57,7 +57,7 @@ impl Trust {
         let agents = catalogue.agents.values().filter(|agent| agent.source.layer == Layer::Project);
         let of_agents =
             agents.map(|agent| (Cow::from(&agent.source.file), definition::agent::executables(agent)));
-        let programs = catalogue.programs.iter();
+        let programs = catalogue.programs().iter();
         let of_programs =
             programs.map(|program| (program.file.to_string_lossy(), format!("{}\n", program.says)));
         of_config

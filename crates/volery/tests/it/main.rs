@@ -38,6 +38,7 @@ mod nested_runs;
 mod reads_broken_definitions;
 mod reads_damaged_journals;
 mod reads_every_format;
+mod reads_only_what_it_needs;
 mod refuses_a_bad_home;
 mod refuses_a_relative_home;
 mod refuses_bad_requests;

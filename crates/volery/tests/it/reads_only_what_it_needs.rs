@@ -1,0 +1,84 @@
+//! A call looks at the settings of no vendor but its own, and reads no definition again that has not changed. The
+//! kernel reports each file that is opened.
+
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::inotify;
+use serde_json::json;
+
+use crate::stage::{Client, PATIENCE, Stage, wait_for};
+
+/// The files of some folders that were opened.
+struct Opened(OwnedFd);
+
+impl Opened {
+    fn watch(folders: &[&Path]) -> Self {
+        let fd = inotify::init(inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC).unwrap();
+        for folder in folders {
+            inotify::add_watch(&fd, *folder, inotify::WatchFlags::OPEN).unwrap();
+        }
+        Self(fd)
+    }
+
+    /// Returns the names of the files that were opened since the last question.
+    fn names(&self) -> Vec<String> {
+        let mut buffer = [MaybeUninit::uninit(); 4096];
+        let mut reader = inotify::Reader::new(&self.0, &mut buffer);
+        let mut names = Vec::new();
+        // No more events is an error of a descriptor that does not block.
+        while let Ok(event) = reader.next() {
+            names.extend(event.file_name().map(|name| name.to_string_lossy().into_owned()));
+        }
+        names
+    }
+}
+
+fn run(stage: &Stage, client: &mut Client) {
+    let ask = json!({"agent": "nothing", "prompt": "go", "directory": stage.project()});
+    assert_eq!(client.call("run_agent", ask)["status"], json!("succeeded"));
+}
+
+#[test]
+fn a_custom_command_needs_no_settings_of_vendors() {
+    let stage = Stage::new();
+    stage.fake("nothing", &["read-stdin"], "");
+    let folders =
+        [".claude", ".gemini", ".cursor", ".opencode", ".qwen"].map(|name| stage.project().join(name));
+    for folder in &folders {
+        std::fs::create_dir_all(folder).unwrap();
+        std::fs::write(folder.join("settings.json"), r#"{"hooks": {}}"#).unwrap();
+    }
+    let mut client = stage.serve().initialize("it");
+    let opened = Opened::watch(&folders.each_ref().map(std::path::PathBuf::as_path));
+    run(&stage, &mut client);
+    assert_eq!(opened.names(), Vec::<String>::new());
+    client.call("list_agents", json!({"directory": stage.project()}));
+    assert!(opened.names().contains(&"settings.json".to_owned()), "a list says what cannot be read");
+}
+
+#[test]
+fn a_definition_is_read_again_only_when_it_has_changed() {
+    let stage = Stage::new();
+    stage.fake("nothing", &["read-stdin"], "");
+    let agents = stage.project().join(".volery/agents");
+    for number in 0..20 {
+        stage.agent(&format!("other-{number}"), "backend: nothing");
+    }
+    let mut client = stage.serve().initialize("it");
+    let opened = Opened::watch(&[&agents]);
+    // A file that was written a moment ago is read each time.
+    wait_for(PATIENCE, "a call that opens no definition", || {
+        opened.names();
+        run(&stage, &mut client);
+        opened.names().is_empty().then_some(())
+    });
+    let text = "---\ndescription: another one\nbackend: nothing\n---\n";
+    std::fs::write(agents.join("other-7.md"), text).unwrap();
+    let listed = client.call("list_agents", json!({"directory": stage.project()}));
+    let agents = listed["agents"].as_array().unwrap();
+    let other = agents.iter().find(|agent| agent["name"] == "other-7").unwrap();
+    assert_eq!(other["description"], "another one", "a change counts at once");
+    assert!(opened.names().len() >= 20);
+}
