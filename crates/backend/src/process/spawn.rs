@@ -17,7 +17,7 @@ use super::agent::Agent;
 use super::cgroup::{self, Cgroup};
 use super::error::SpawnError;
 use super::limits::ResourceLimits;
-use super::os::{self, Launch, LaunchError, Launched, Posix, ProcessHandle, Shape, Stage};
+use super::os::{self, Groups, Launch, LaunchError, Launched, Posix, ProcessHandle, Shape, Stage};
 use super::tags::{TAG_VARIABLE, hex};
 use super::watch::TreeWatch;
 use super::{program, reap};
@@ -266,12 +266,18 @@ fn start(
         CgroupUse::Never => (None, Vec::new()),
     };
     let Some(cgroup) = cgroup else {
-        return Ok((launch_with(request, prepared, streams, shape, &[])?, None, missing));
+        return Ok((launch_with(request, prepared, streams, shape, Groups::default())?, None, missing));
     };
-    let doors = cgroup.doors();
-    let doors: Vec<BorrowedFd<'_>> = doors.as_deref().unwrap_or_default().iter().map(AsFd::as_fd).collect();
-    let error = match launch_with(request, prepared, streams, shape, &doors) {
-        Ok(launched) if !doors.is_empty() => return Ok((launched, Some(cgroup), missing)),
+    let doors = cgroup.doors().ok();
+    let tasks = doors.iter().flat_map(|doors| &doors.tasks).map(AsFd::as_fd).collect::<Vec<_>>();
+    let unified = doors.as_ref().and_then(|doors| doors.unified.as_ref());
+    let groups = Groups {
+        folder: unified.map(|door| door.folder.as_fd()),
+        procs: unified.map(|door| door.procs.as_fd()),
+        tasks: &tasks,
+    };
+    let error = match launch_with(request, prepared, streams, shape, groups) {
+        Ok(launched) if doors.is_some() => return Ok((launched, Some(cgroup), missing)),
         Ok(launched) => {
             missing.push("control group: it cannot be joined".to_owned());
             remove_unused(&cgroup, &mut missing);
@@ -283,7 +289,7 @@ fn start(
     match error {
         LaunchError::Child { stage: Stage::Cgroup, source } => {
             missing.push(format!("control group: {source}"));
-            Ok((launch_with(request, prepared, streams, shape, &[])?, None, missing))
+            Ok((launch_with(request, prepared, streams, shape, Groups::default())?, None, missing))
         }
         error => Err(error),
     }
@@ -300,7 +306,7 @@ fn launch_with(
     prepared: &Prepared,
     streams: &Streams,
     shape: Shape,
-    cgroups: &[BorrowedFd<'_>],
+    groups: Groups<'_>,
 ) -> Result<Launched, LaunchError> {
     let [stdin, stdout, stderr] = &streams.of_agent;
     os::launch(&Launch {
@@ -311,7 +317,7 @@ fn launch_with(
         stdio: [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()],
         tag: request.tag,
         limits: &request.limits.per_process(),
-        cgroups,
+        groups,
         shape,
     })
 }

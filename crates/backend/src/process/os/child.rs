@@ -80,6 +80,26 @@ pub(super) enum Above {
     Init,
 }
 
+/// The control groups that the agent is to be in.
+#[derive(Clone, Copy, Default)]
+pub(in crate::process) struct Groups<'a> {
+    /// The folder of the group of version 2, which a process can be started in.
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "other systems have no control groups"))]
+    pub(in crate::process) folder: Option<BorrowedFd<'a>>,
+    /// The file by which a process moves itself into the same group.
+    pub(in crate::process) procs: Option<BorrowedFd<'a>>,
+    /// The files by which a thread moves itself into the groups of version 1.
+    pub(in crate::process) tasks: &'a [BorrowedFd<'a>],
+}
+
+/// What a new process is in from its beginning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Joined {
+    #[cfg(target_os = "linux")]
+    Unified,
+    None,
+}
+
 /// Everything the child needs, prepared before the fork.
 pub(super) struct Plan<'a> {
     pub(super) program: &'a CStr,
@@ -97,12 +117,12 @@ pub(super) struct Plan<'a> {
     /// The run's mark; set before anything else can be started.
     pub(super) tag: u64,
     pub(super) limits: &'a [(Resource, Rlimit)],
-    pub(super) cgroups: &'a [BorrowedFd<'a>],
+    pub(super) groups: Groups<'a>,
 }
 
 /// Becomes the agent, or reports why not and exits.
-pub(super) fn become_agent(plan: &Plan<'_>, above: Above) -> ! {
-    let Err(failed) = try_become_agent(plan, above);
+pub(super) fn become_agent(plan: &Plan<'_>, above: Above, joined: Joined) -> ! {
+    let Err(failed) = try_become_agent(plan, above, joined);
     send(plan.report, failed.stage, failed.errno.raw_os_error());
     exit(127)
 }
@@ -131,7 +151,7 @@ impl<T> At<T> for Result<T, Errno> {
     }
 }
 
-fn try_become_agent(plan: &Plan<'_>, above: Above) -> Result<Infallible, Failed> {
+fn try_become_agent(plan: &Plan<'_>, above: Above, joined: Joined) -> Result<Infallible, Failed> {
     signals::default_all();
     rustix::process::setpgid(None, None).at(Stage::Group)?;
     match above {
@@ -142,8 +162,9 @@ fn try_become_agent(plan: &Plan<'_>, above: Above) -> Result<Infallible, Failed>
         // The init has done both, and its end is the end of the namespace.
         Above::Init => send(plan.report, Stage::Ready, 0),
     }
-    for group in plan.cgroups {
-        rustix::io::write(group, b"0").at(Stage::Cgroup)?;
+    let procs = plan.groups.procs.filter(|_| joined == Joined::None);
+    for file in procs.iter().chain(plan.groups.tasks) {
+        rustix::io::write(file, b"0").at(Stage::Cgroup)?;
     }
     for (resource, limit) in plan.limits {
         rustix::process::setrlimit(*resource, *limit).at(Stage::Limits)?;
@@ -160,6 +181,59 @@ fn try_become_agent(plan: &Plan<'_>, above: Above) -> Result<Infallible, Failed>
     // SAFETY: program, argv and env are terminated as execve requires, and outlive the call.
     unsafe { libc::execve(plan.program.as_ptr(), plan.argv.as_ptr(), plan.env.as_ptr()) };
     Err(Failed { stage: Stage::Exec, errno: last_errno() })
+}
+
+/// The arguments of clone3, in the shape of the first kernel that starts processes in a group.
+#[cfg(target_os = "linux")]
+#[repr(C, align(8))]
+#[derive(Default)]
+struct CloneArguments {
+    flags: u64,
+    pidfd: u64,
+    child_tid: u64,
+    parent_tid: u64,
+    exit_signal: u64,
+    stack: u64,
+    stack_size: u64,
+    tls: u64,
+    set_tid: u64,
+    set_tid_size: u64,
+    cgroup: u64,
+}
+
+/// Forks, into a control group of version 2 where the kernel can: moving a process there afterwards takes 10 ms and
+/// more. Where it cannot, the child has to move itself. `pidfd` is written if the flags ask for it.
+///
+/// What is safe after fork stays so here: nothing allocates.
+#[cfg(target_os = "linux")]
+pub(super) fn fork_into(
+    group: Option<BorrowedFd<'_>>,
+    flags: c_int,
+    pidfd: *mut c_int,
+) -> (libc::c_long, Joined) {
+    use std::os::fd::AsRawFd;
+    const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+    if let Some(group) = group {
+        let arguments = CloneArguments {
+            flags: u64::from(flags.cast_unsigned()) | CLONE_INTO_CGROUP,
+            pidfd: pidfd.addr() as u64,
+            exit_signal: u64::from(libc::SIGCHLD.cast_unsigned()),
+            cgroup: u64::from(group.as_raw_fd().cast_unsigned()),
+            ..CloneArguments::default()
+        };
+        // SAFETY: without a stack of its own and without sharing memory this is a fork; the kernel writes the
+        // descriptor to the given place in the parent, if the flags ask for it.
+        let pid =
+            unsafe { libc::syscall(libc::SYS_clone3, &raw const arguments, size_of::<CloneArguments>()) };
+        if pid >= 0 {
+            return (pid, Joined::Unified);
+        }
+        // Kernels before 5.7 do not know the flag or the call, filters of system calls refuse it, and a group may not
+        // be ours to enter: the ordinary way works or says why not.
+    }
+    let flags = libc::c_long::from(flags | libc::SIGCHLD);
+    // SAFETY: as above.
+    (unsafe { libc::syscall(libc::SYS_clone, flags, 0, pidfd, 0, 0) }, Joined::None)
 }
 
 /// Gives this process the run's mark. It cannot be raised again without rights over resources.
@@ -213,5 +287,55 @@ fn mark_each_from_three() {
     for fd in 3..4096 {
         // SAFETY: F_SETFD on a number that is not open is refused and changes nothing.
         unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) };
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use super::*;
+    use crate::process::cgroup::{Wanted, create};
+
+    /// Forks a child that ends at once; returns whether it was started in the group.
+    fn fork_and_collect(group: BorrowedFd<'_>, look: impl FnOnce(i32)) -> Joined {
+        let (pid, joined) = fork_into(Some(group), 0, std::ptr::null_mut());
+        if pid == 0 {
+            exit(0)
+        }
+        assert!(pid > 0, "{}", last_errno());
+        let pid = i32::try_from(pid).expect("a pid is small");
+        look(pid);
+        let pid = rustix::process::Pid::from_raw(pid).expect("it is above 0");
+        let ended = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty());
+        ended.expect("a child can be awaited");
+        joined
+    }
+
+    #[test]
+    fn a_process_begins_in_its_group() {
+        let tag = u64::from(std::process::id()) << 20 | 0x5eed;
+        let (group, missing) = create(tag, Wanted { kill: true, ..Wanted::default() });
+        let Some(group) = group else {
+            // A machine without version 2, or one that lets us make no group.
+            assert!(!missing.is_empty() || !std::path::Path::new("/sys/fs/cgroup/cgroup.procs").exists());
+            return;
+        };
+        let doors = group.doors().unwrap();
+        let door = doors.unified.as_ref().unwrap();
+        let joined = fork_and_collect(door.folder.as_fd(), |pid| {
+            // A process that has ended is still told with its group.
+            let groups = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
+            let unified = groups.lines().find(|line| line.starts_with("0::")).unwrap();
+            assert!(unified.contains("/volery-"), "{groups}");
+        });
+        assert_eq!(joined, Joined::Unified);
+        group.remove().unwrap();
+    }
+
+    #[test]
+    fn a_process_is_forked_where_the_group_cannot_be_entered() {
+        let no_group = std::fs::File::open("/").unwrap();
+        assert_eq!(fork_and_collect(no_group.as_fd(), |_| {}), Joined::None);
     }
 }

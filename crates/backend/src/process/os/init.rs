@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
 use super::child::{
-    Above, At, Failed, Plan, Stage, become_agent, die_with_parent, exit, last_errno, mark, send,
+    Above, At, Failed, Plan, Stage, become_agent, die_with_parent, exit, fork_into, last_errno, mark, send,
 };
 use super::signals;
 
@@ -26,9 +26,10 @@ pub(super) fn run(plan: &Plan<'_>, maps: Option<&UserMaps<'_>>) -> ! {
         send(plan.report, failed.stage, failed.errno.raw_os_error());
         exit(127)
     }
-    // SAFETY: the child keeps to what is safe after fork until it executes the agent.
-    match unsafe { libc::syscall(libc::SYS_clone, libc::c_long::from(libc::SIGCHLD), 0, 0, 0, 0) } {
-        0 => become_agent(plan, Above::Init),
+    let (agent, joined) = fork_into(plan.groups.folder, 0, std::ptr::null_mut());
+    match agent {
+        // It keeps to what is safe after fork until it executes the agent.
+        0 => become_agent(plan, Above::Init, joined),
         agent if agent > 0 => attend(plan, agent),
         _ => {
             send(plan.report, Stage::Fork, last_errno().raw_os_error());

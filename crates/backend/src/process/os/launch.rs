@@ -10,7 +10,7 @@ use rustix::process::{Pid, Resource, Rlimit};
 
 use super::ProcessHandle;
 use super::channel::{pipe, sockets};
-use super::child::{Above, Plan, Stage, become_agent};
+use super::child::{Above, Groups, Joined, Plan, Stage, become_agent};
 use super::signals;
 
 /// Where the agent lives.
@@ -34,7 +34,7 @@ pub(in crate::process) struct Launch<'a> {
     pub(in crate::process) stdio: [BorrowedFd<'a>; 3],
     pub(in crate::process) tag: u64,
     pub(in crate::process) limits: &'a [(Resource, Rlimit)],
-    pub(in crate::process) cgroups: &'a [BorrowedFd<'a>],
+    pub(in crate::process) groups: Groups<'a>,
     pub(in crate::process) shape: Shape,
 }
 
@@ -102,7 +102,7 @@ pub(in crate::process) fn launch(launch: &Launch<'_>) -> Result<Launched, Launch
         status: status_child.as_fd(),
         tag: launch.tag,
         limits: launch.limits,
-        cgroups: launch.cgroups,
+        groups: launch.groups,
     };
     #[cfg(target_os = "linux")]
     if launch.shape != Shape::Plain {
@@ -201,7 +201,8 @@ fn decode(message: [u8; 8]) -> Option<(Stage, io::Error)> {
 
 #[cfg(target_os = "linux")]
 fn fork_agent(plan: &Plan<'_>) -> Result<ProcessHandle, LaunchError> {
-    clone(0, || become_agent(plan, Above::Worker)).map_err(LaunchError::Clone)
+    let child = |joined| become_agent(plan, Above::Worker, joined);
+    clone(0, plan.groups.folder, child).map_err(LaunchError::Clone)
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -210,7 +211,7 @@ fn fork_agent(plan: &Plan<'_>) -> Result<ProcessHandle, LaunchError> {
     // SAFETY: the child keeps to what is safe after fork until it executes the agent.
     let pid = unsafe { libc::fork() };
     if pid == 0 {
-        become_agent(plan, Above::Worker)
+        become_agent(plan, Above::Worker, Joined::None)
     }
     let error = io::Error::last_os_error();
     drop(blocked);
@@ -232,22 +233,24 @@ fn clone_init(plan: &Plan<'_>, shape: Shape) -> Result<ProcessHandle, LaunchErro
         }
         Shape::Plain | Shape::Namespace => None,
     };
-    clone(flags, || run(plan, maps)).map_err(LaunchError::Clone)
+    // The init stays outside of the groups: it is none of the processes that they limit.
+    clone(flags, None, |_| run(plan, maps)).map_err(LaunchError::Clone)
 }
 
-/// Forks with these namespaces and gets the child's descriptor in the same step. `child` runs in the child with all
-/// signals blocked and keeps to what is safe after fork.
+/// Forks with these namespaces, into a control group where the kernel can, and gets the child's descriptor in the
+/// same step. `child` runs in the child with all signals blocked and keeps to what is safe after fork.
 #[cfg(target_os = "linux")]
-fn clone(namespaces: libc::c_int, child: impl FnOnce()) -> io::Result<ProcessHandle> {
+fn clone(
+    namespaces: libc::c_int,
+    group: Option<BorrowedFd<'_>>,
+    child: impl FnOnce(Joined),
+) -> io::Result<ProcessHandle> {
     use std::os::fd::FromRawFd;
     let blocked = signals::block_all()?;
-    let flags = libc::c_long::from(namespaces | libc::CLONE_PIDFD | libc::SIGCHLD);
     let mut pidfd: libc::c_int = -1;
-    // SAFETY: without a stack of its own and without sharing memory this is a fork; the kernel writes the
-    // descriptor to the given place in the parent.
-    let pid = unsafe { libc::syscall(libc::SYS_clone, flags, 0, &raw mut pidfd, 0, 0) };
+    let (pid, joined) = super::child::fork_into(group, namespaces | libc::CLONE_PIDFD, &raw mut pidfd);
     if pid == 0 {
-        child();
+        child(joined);
         super::child::exit(127)
     }
     let error = io::Error::last_os_error();

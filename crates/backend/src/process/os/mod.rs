@@ -21,7 +21,7 @@ pub use inherit::{exit_worker, inherited_fd};
 pub use signals::SignalFd;
 
 pub(super) use channel::{pipe, widen};
-pub(super) use child::Stage;
+pub(super) use child::{Groups, Stage};
 pub(super) use launch::{Init, Launch, LaunchError, Launched, Shape, launch};
 pub(super) use posix::{Posix, posix_spawn};
 pub(super) use system::{page_bytes, ticks_per_second};
