@@ -48,8 +48,11 @@ pub(crate) fn machine() -> String {
     format!("{} cores, load {load} at the end\n", cores())
 }
 
-pub(crate) fn table(figures: &[Figure]) -> String {
-    let mut text = "| figure | measured | floor | target | met? | |\n|---|---|---|---|---|---|\n".to_owned();
+/// Returns one line per figure. `before` has the same figures of another program, or is empty.
+pub(crate) fn table(figures: &[Figure], before: &[Figure]) -> String {
+    let mut text =
+        "| figure | measured | before | floor | target | met? | |\n|---|---|---|---|---|---|---|\n"
+            .to_owned();
     for figure in figures {
         let Figure { name, unit, value, note, .. } = figure;
         let with_unit = |(number, what): (f64, &str)| format!("{number:.2} {unit} ({what})");
@@ -60,13 +63,15 @@ pub(crate) fn table(figures: &[Figure]) -> String {
             Some(false) => "no",
             None => "–",
         };
-        writeln!(text, "| {name} | {value:.2} {unit} | {floor} | {target} | {met} | {note} |")
+        let before = before.iter().find(|before| before.name == *name);
+        let before = before.map_or("–".to_owned(), |before| format!("{:.2} {unit}", before.value));
+        writeln!(text, "| {name} | {value:.2} {unit} | {before} | {floor} | {target} | {met} | {note} |")
             .expect("a string takes everything");
     }
     text
 }
 
-pub(crate) fn json(figures: &[Figure]) -> serde_json::Result<String> {
+pub(crate) fn json(figures: &[Figure], before: &[Figure]) -> serde_json::Result<String> {
     let bound = |given: Option<(f64, &str)>| given.map(|(value, what)| json!({"value": value, "what": what}));
     let lines: Vec<Value> = figures
         .iter()
@@ -75,6 +80,7 @@ pub(crate) fn json(figures: &[Figure]) -> serde_json::Result<String> {
                 "name": figure.name,
                 "unit": figure.unit,
                 "value": figure.value,
+                "before": before.iter().find(|before| before.name == figure.name).map(|before| before.value),
                 "floor": bound(figure.floor),
                 "target": bound(figure.target),
                 "met": figure.is_met(),

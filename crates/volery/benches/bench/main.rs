@@ -1,18 +1,20 @@
 //! Measures the program as its users meet it, each figure beside its physical floor, taken in the same rounds so
 //! that both see the same load. Prints one table and writes it as JSON. Never fails because of a time.
 //!
-//! `cargo bench -p volery`, or `cargo bench -p volery -- start call crowd memory output lists` for some of it.
+//! `cargo bench -p volery`, or `cargo bench -p volery -- start call limits agents crowd memory output growth` for some
+//! of it. `VOLERY_BENCH_BEFORE` may name another program, such as that of the last version: each group is measured with
+//! it too, right before, and the table has its figures beside the own ones.
 
 mod figure;
 mod floor;
-mod million;
+mod growth;
 mod rounds;
 mod stage;
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 
 use figure::Figure;
 use stage::Stage;
@@ -20,13 +22,15 @@ use stage::Stage;
 /// A group of figures: its name on the command line, and how it is measured.
 type Group = (&'static str, fn(&Stage) -> anyhow::Result<Vec<Figure>>);
 
-const GROUPS: [Group; 6] = [
+const GROUPS: [Group; 8] = [
     ("start", rounds::start),
     ("call", rounds::call),
+    ("limits", rounds::limits),
+    ("agents", rounds::agents),
     ("crowd", rounds::crowd),
     ("memory", rounds::memory),
     ("output", rounds::output),
-    ("lists", million::lists),
+    ("growth", growth::growth),
 ];
 
 fn main() -> anyhow::Result<()> {
@@ -34,17 +38,36 @@ fn main() -> anyhow::Result<()> {
     let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let mut out = std::io::stdout().lock();
-    let mut figures = Vec::new();
+    let unknown = wanted.iter().find(|word| !GROUPS.iter().any(|(name, _)| name == word));
+    ensure!(
+        unknown.is_none(),
+        "there is no group {unknown:?}; the groups are {:?}",
+        GROUPS.map(|(name, _)| name)
+    );
+    let other = before();
+    let (mut figures, mut before) = (Vec::new(), Vec::new());
     for (name, measure) in GROUPS {
         if wanted.is_empty() || wanted.iter().any(|word| word == name) {
-            writeln!(std::io::stderr(), "measuring: {name}")?;
-            let stage = Stage::new(scratch)?;
-            figures.extend(measure(&stage).with_context(|| format!("measure {name}"))?);
+            for (program, figures) in [
+                (other.as_deref(), &mut before),
+                (Some(Path::new(env!("CARGO_BIN_EXE_volery"))), &mut figures),
+            ] {
+                let Some(program) = program else { continue };
+                writeln!(std::io::stderr(), "measuring: {name} of {}", program.display())?;
+                let stage = Stage::new(scratch, program)?;
+                figures.extend(measure(&stage).with_context(|| format!("measure {name}"))?);
+            }
         }
     }
     let path = scratch.with_file_name("bench.json");
-    std::fs::write(&path, figure::json(&figures)?)?;
-    writeln!(out, "{}\n{}", figure::machine(), figure::table(&figures))?;
+    std::fs::write(&path, figure::json(&figures, &before)?)?;
+    writeln!(out, "{}\n{}", figure::machine(), figure::table(&figures, &before))?;
     writeln!(out, "written to {}", path.display())?;
     Ok(())
+}
+
+/// Returns the program to compare with.
+#[expect(clippy::disallowed_methods, reason = "the benchmark's own setting, which is none of the program's")]
+fn before() -> Option<PathBuf> {
+    std::env::var_os("VOLERY_BENCH_BEFORE").map(PathBuf::from)
 }

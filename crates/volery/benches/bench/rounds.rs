@@ -1,14 +1,20 @@
 //! The figures of a running server: its start, a call, many calls, and its memory.
 
+use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use anyhow::Context;
+
 use crate::figure::{Figure, median, percentile, spread};
 use crate::floor::{self, timed};
-use crate::stage::{FLOOD, NAP, NOTHING, Stage, children, is_success, memory as memory_of};
+use crate::stage::{FLOOD, NAP, NOTHING, Stage, is_success, keepers_and_workers, memory as memory_of};
 
 const START_ROUNDS: usize = 60;
 const CALL_ROUNDS: usize = 300;
+const LIMIT_ROUNDS: usize = 60;
+const AGENT_ROUNDS: usize = 150;
+const AGENT_FILES: usize = 300;
 const CROWD: usize = 256;
 const CROWD_ROUNDS: usize = 3;
 
@@ -80,6 +86,52 @@ pub(crate) fn call(stage: &Stage) -> anyhow::Result<Vec<Figure>> {
     ])
 }
 
+/// One call with limits that need a control group, in turn with one without.
+pub(crate) fn limits(stage: &Stage) -> anyhow::Result<Vec<Figure>> {
+    let mut client = stage.serve()?;
+    client.run("limited")?;
+    let (mut limited, mut plain) = (Vec::new(), Vec::new());
+    for _ in 0..LIMIT_ROUNDS {
+        plain.push(timed(|| client.run("nothing"))?.0);
+        limited.push(timed(|| client.run("limited"))?.0);
+    }
+    Ok(vec![Figure {
+        name: "`run_agent` with limits of memory and processes, p50",
+        unit: "ms",
+        value: median(&limited),
+        floor: Some((median(&plain), "the same without limits")),
+        target: Some((median(&plain) + 1.0, "1 ms more")),
+        note: spread(&limited),
+    }])
+}
+
+/// One call in a project with many agent files, in turn with one in a project with a few.
+pub(crate) fn agents(stage: &Stage) -> anyhow::Result<Vec<Figure>> {
+    for number in 0..AGENT_FILES {
+        stage.agent("large", &format!("agent-{number}"), "backend: nothing\nmodel: large")?;
+    }
+    stage.agent("large", "nothing", "backend: nothing")?;
+    let (large, small) = (stage.path("large"), stage.path("project"));
+    let mut client = stage.serve()?;
+    // A file that was written a moment ago is read with every call.
+    sleep(Duration::from_millis(2_500));
+    client.run_in("nothing", &large)?;
+    let (mut many, mut few) = (Vec::new(), Vec::new());
+    for _ in 0..AGENT_ROUNDS {
+        few.push(timed(|| client.run_in("nothing", &small))?.0);
+        many.push(timed(|| client.run_in("nothing", &large))?.0);
+    }
+    let added = median(&many) - median(&few);
+    Ok(vec![Figure {
+        name: "`run_agent` beside 300 agent files, added to the p50",
+        unit: "ms",
+        value: added,
+        floor: None,
+        target: Some((0.3, "fixed")),
+        note: format!("{:.2} with 300, {:.2} with 4; {}", median(&many), median(&few), spread(&many)),
+    }])
+}
+
 /// Many runs at once.
 pub(crate) fn crowd(stage: &Stage) -> anyhow::Result<Vec<Figure>> {
     let mut client = stage.serve_many()?;
@@ -142,9 +194,25 @@ pub(crate) fn memory(stage: &Stage) -> anyhow::Result<Vec<Figure>> {
     }])
 }
 
-/// Whether there is nothing left to watch; a worker that was never seen is not waited for longer than this.
-fn worker_gone(seen: bool, keeper: Option<u32>, began: Instant) -> bool {
-    keeper.is_none() && (seen || began.elapsed() > Duration::from_secs(30))
+/// Watches the worker of the only run until it is gone, and returns the most memory that it had. A worker that was not
+/// seen has no figure.
+fn worker_peak(state: &Path) -> anyhow::Result<f64> {
+    const LONGEST: Duration = Duration::from_secs(60);
+    let began = Instant::now();
+    let mut peak: Option<f64> = None;
+    while began.elapsed() < LONGEST {
+        let all = keepers_and_workers(state);
+        if all.is_empty() && peak.is_some() {
+            break;
+        }
+        // The keeper and the first process of a namespace are smaller than the worker they belong to.
+        let most = all.iter().filter_map(|pid| memory_of(*pid, "VmHWM")).fold(0.0, f64::max);
+        if most > 0.0 {
+            peak = Some(peak.map_or(most, |peak| peak.max(most)));
+        }
+        sleep(Duration::from_millis(2));
+    }
+    peak.context("the worker was never seen, so its peak is not known")
 }
 
 /// An agent that writes 100 MB.
@@ -153,30 +221,14 @@ pub(crate) fn output(stage: &Stage) -> anyhow::Result<Vec<Figure>> {
     client.run("nothing")?;
     let before = client.memory("VmRSS")?;
     let bare = floor::spawn(&FLOOD)?;
-    let server = client.pid();
-    let (ms, peak) = timed(|| {
+    let state = stage.path("state").canonicalize()?;
+    let (ms, watching) = timed(|| {
+        let watching = std::thread::spawn(move || worker_peak(&state));
         let id = client.ask_run("flood")?;
-        // The worker is the first child of the only keeper; its peak is read until it is gone.
-        let watching = std::thread::spawn(move || {
-            let mut peak: f64 = 0.0;
-            let mut seen = false;
-            let began = Instant::now();
-            loop {
-                let keeper = children(server).first().copied();
-                let worker = keeper.and_then(|keeper| children(keeper).first().copied());
-                match worker.and_then(|worker| memory_of(worker, "VmHWM")) {
-                    Some(mb) => peak = peak.max(mb),
-                    None if worker_gone(seen, keeper, began) => return peak,
-                    None => {}
-                }
-                seen = seen || worker.is_some();
-                sleep(Duration::from_millis(1));
-            }
-        });
         anyhow::ensure!(is_success(&client.answer(id)?), "the flood did not succeed");
         Ok(watching)
     })?;
-    let peak = peak.join().map_err(|_| anyhow::anyhow!("the watching thread panicked"))?;
+    let peak = watching.join().map_err(|_| anyhow::anyhow!("the watching thread panicked"))??;
     let after = client.memory("VmRSS")?;
     Ok(vec![
         Figure {

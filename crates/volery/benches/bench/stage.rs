@@ -15,26 +15,42 @@ pub(crate) const NAP: [&str; 2] = ["/bin/sleep", "0.1"];
 pub(crate) const FLOOD: [&str; 3] =
     ["/bin/sh", "-c", "yes 'a line of output as an agent writes it' | head -c 100000000"];
 
-/// One place. Everything below it goes when it is dropped.
+/// One place for one program. Everything below it goes when it is dropped.
 pub(crate) struct Stage {
     root: tempfile::TempDir,
+    program: PathBuf,
 }
 
 impl Stage {
-    pub(crate) fn new(scratch: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn new(scratch: &Path, program: &Path) -> anyhow::Result<Self> {
         let root = tempfile::Builder::new().prefix("bench-").tempdir_in(scratch)?;
         for folder in ["home", "state", "config", "project/.volery/agents"] {
             std::fs::create_dir_all(root.path().join(folder))?;
         }
-        let stage = Self { root };
-        let mut config = String::new();
+        let stage = Self { root, program: program.to_owned() };
+        // More calls than the bound against clients that ask again and again allows.
+        let mut config = "[serve]\ncalls_per_minute = 10000000\n".to_owned();
         for (name, argv) in [("nothing", NOTHING.as_slice()), ("nap", &NAP), ("flood", &FLOOD)] {
             config.push_str(&format!("[backends.{name}]\ncommand = {}\n", json!(argv)));
-            let agent = stage.path("project/.volery/agents").join(format!("{name}.md"));
-            std::fs::write(agent, format!("---\ndescription: for a figure\nbackend: {name}\n---\n"))?;
+            stage.agent("project", name, &format!("backend: {name}"))?;
         }
+        stage.agent("project", "limited", "backend: nothing\nlimits:\n  memory: 1GiB\n  processes: 64")?;
         std::fs::write(stage.path("config/config.toml"), config)?;
         Ok(stage)
+    }
+
+    /// Returns another place for the same program.
+    pub(crate) fn beside(&self) -> anyhow::Result<Self> {
+        let scratch = self.root.path().parent().context("a place is in a folder")?;
+        Self::new(scratch, &self.program)
+    }
+
+    /// Defines an agent of a project.
+    pub(crate) fn agent(&self, project: &str, name: &str, frontmatter: &str) -> anyhow::Result<()> {
+        let folder = self.path(project).join(".volery/agents");
+        std::fs::create_dir_all(&folder)?;
+        let text = format!("---\ndescription: for a figure\n{frontmatter}\n---\n");
+        Ok(std::fs::write(folder.join(format!("{name}.md")), text)?)
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -44,7 +60,7 @@ impl Stage {
     /// Returns the program with this place's environment and nothing else.
     #[expect(clippy::disallowed_methods, reason = "the program itself is what is measured")]
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_volery"));
+        let mut command = Command::new(&self.program);
         command.args(arguments).current_dir(self.path("project")).env_clear();
         command.env("PATH", "/usr/local/bin:/usr/bin:/bin");
         command.env("HOME", self.path("home"));
@@ -136,6 +152,33 @@ impl Client {
         Ok(())
     }
 
+    /// Runs an agent in a directory to its end.
+    pub(crate) fn run_in(&mut self, agent: &str, directory: &Path) -> anyhow::Result<()> {
+        let arguments = json!({"agent": agent, "prompt": "go", "directory": directory});
+        self.tool("run_agent", &arguments)
+    }
+
+    /// Calls a tool and waits for its answer.
+    pub(crate) fn tool(&mut self, name: &str, arguments: &Value) -> anyhow::Result<()> {
+        let id = self.send("tools/call", &json!({"name": name, "arguments": arguments}))?;
+        let answer = self.answer(id)?;
+        ensure!(answer.get("error").is_none() && answer["result"]["isError"] != json!(true), "{answer}");
+        Ok(())
+    }
+
+    /// Returns the processor time that the server has used so far, in milliseconds.
+    pub(crate) fn processor_ms(&self) -> anyhow::Result<f64> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid()))?;
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+        // User and system time; the fields after the name begin with the third.
+        let (user, system): (f64, f64) = match fields.get(11..13) {
+            Some([user, system]) => (user.parse()?, system.parse()?),
+            Some(_) | None => anyhow::bail!("the server's processor time could not be read: {stat}"),
+        };
+        // A tick has 10 ms on every Linux that this runs on.
+        Ok((user + system) * 10.0)
+    }
+
     /// Returns a line of the server's `/proc/PID/status`, in MB.
     pub(crate) fn memory(&self, line: &str) -> anyhow::Result<f64> {
         memory(self.pid(), line).context("read the server's memory")
@@ -162,10 +205,15 @@ pub(crate) fn memory(pid: u32, line: &str) -> Option<f64> {
     Some(kib * 1_024.0 / 1_000_000.0)
 }
 
-/// Returns the children of a process, whichever of its threads started them.
-pub(crate) fn children(pid: u32) -> Vec<u32> {
-    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let lists = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
-    let numbers = |list: String| list.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-    lists.flat_map(|list| -> Vec<u32> { numbers(list) }).collect()
+/// Returns the keepers of runs below a state directory and their forks, the workers, whoever started them.
+pub(crate) fn keepers_and_workers(state: &Path) -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let is_one = |pid: &u32| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let mut words = line.split(|byte| *byte == 0).skip(1);
+        let state = state.as_os_str().as_encoded_bytes();
+        words.next() == Some(b"__keeper") && words.next().is_some_and(|run| run.starts_with(state))
+    };
+    pids.filter(is_one).collect()
 }

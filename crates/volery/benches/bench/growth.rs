@@ -1,0 +1,113 @@
+//! What grows with the number of runs, and what may not: two states with few and many real runs, asked in turn.
+
+use std::process::Stdio;
+
+use anyhow::ensure;
+use serde_json::json;
+
+use crate::figure::{Figure, median, spread};
+use crate::floor::{self, timed};
+use crate::stage::{Client, NOTHING, Stage, is_success};
+
+const FEW: usize = 100;
+const MANY: usize = 2_000;
+/// How many calls are under way at once while a state grows.
+const AT_ONCE: usize = 6;
+const ROUNDS: usize = 30;
+const CALLS: usize = 100;
+
+/// The commands that read lists and sums.
+const COMMANDS: [(&str, &[&str]); 2] = [
+    ("`volery ps --all`, 2,000 runs", &["ps", "--all"]),
+    ("`volery health --all`, 2,000 runs", &["health", "--all"]),
+];
+
+/// A state with a number of runs, and the server that made them.
+struct Grown<'a> {
+    stage: &'a Stage,
+    client: Client,
+    /// What the log of the index has, at the end of the growth.
+    log_mb: f64,
+}
+
+impl<'a> Grown<'a> {
+    fn new(stage: &'a Stage, runs: usize) -> anyhow::Result<Self> {
+        let mut client = stage.serve_many()?;
+        for run in 0..runs + AT_ONCE {
+            if run >= AT_ONCE {
+                let answer = client.next_answer()?;
+                ensure!(is_success(&answer), "the run did not succeed: {answer}");
+            }
+            if run < runs {
+                client.ask_run("nothing")?;
+            }
+        }
+        client.tool("list_runs", &json!({}))?;
+        let log = std::fs::metadata(stage.path("state/index-v2.db-wal")).map_or(0, |log| log.len());
+        #[expect(clippy::cast_precision_loss, reason = "a size that is shown with two digits")]
+        let log_mb = log as f64 / 1_000_000.0;
+        Ok(Self { stage, client, log_mb })
+    }
+
+    fn command(&self, words: &[&str]) -> anyhow::Result<f64> {
+        let mut command = self.stage.command(words);
+        command.stdin(Stdio::null());
+        let (ms, said) = timed(|| Ok(command.output()?))?;
+        ensure!(said.status.success(), "{words:?}: {}", String::from_utf8_lossy(&said.stderr));
+        Ok(ms)
+    }
+}
+
+pub(crate) fn growth(stage: &Stage) -> anyhow::Result<Vec<Figure>> {
+    let other = stage.beside()?;
+    let (mut few, mut many) = (Grown::new(&other, FEW)?, Grown::new(stage, MANY)?);
+    let mut figures = Vec::new();
+    for (name, words) in COMMANDS {
+        let (mut least, mut most, mut floors) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..ROUNDS {
+            floors.push(floor::spawn(&NOTHING)?);
+            least.push(few.command(words)?);
+            most.push(many.command(words)?);
+        }
+        let note =
+            format!("{:.2} ms with {FEW}; {}; spawn {:.2}", median(&least), spread(&most), median(&floors));
+        figures.push(compared(name, "ms", median(&least), median(&most), note));
+    }
+    let (mut least, mut most) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        least.push(timed(|| few.client.tool("list_runs", &json!({"all_projects": true})))?.0);
+        most.push(timed(|| many.client.tool("list_runs", &json!({"all_projects": true})))?.0);
+    }
+    let note = format!("{:.2} ms with {FEW}; {}", median(&least), spread(&most));
+    figures.push(compared("`list_runs`, 2,000 runs", "ms", median(&least), median(&most), note));
+    let [least, most] = processor_per_call(&mut few, &mut many)?;
+    let note = format!("{least:.2} ms with {FEW}");
+    figures.push(compared("processor time of the server per call, 2,000 runs", "ms", least, most, note));
+    figures.push(Figure {
+        name: "log of the index after 2,000 runs",
+        unit: "MB",
+        value: many.log_mb,
+        floor: None,
+        target: Some((4.0, "fixed")),
+        note: format!("{:.2} MB after {FEW}", few.log_mb),
+    });
+    Ok(figures)
+}
+
+/// Returns the processor time that each server needs for a call, with calls made in turn.
+fn processor_per_call(few: &mut Grown<'_>, many: &mut Grown<'_>) -> anyhow::Result<[f64; 2]> {
+    let before = [few.client.processor_ms()?, many.client.processor_ms()?];
+    for _ in 0..CALLS {
+        few.client.run("nothing")?;
+        many.client.run("nothing")?;
+    }
+    let after = [few.client.processor_ms()?, many.client.processor_ms()?];
+    #[expect(clippy::cast_precision_loss, reason = "a hundred")]
+    let calls = CALLS as f64;
+    Ok([(after[0] - before[0]) / calls, (after[1] - before[1]) / calls])
+}
+
+fn compared(name: &'static str, unit: &'static str, few: f64, many: f64, note: String) -> Figure {
+    let floor = Some((few, "with 100 runs"));
+    Figure { name, unit, value: many, floor, target: Some((few * 1.2, "120 % of that")), note }
+}
