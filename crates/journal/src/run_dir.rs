@@ -211,14 +211,12 @@ impl RunDir {
     /// Takes the values that servers of the agent's own were handed out of the spec of a run that has ended, since nobody
     /// needs them any more. Does nothing if there are none.
     pub fn hide_values(&self, spec: &RunSpec) -> Result<(), StoreError> {
-        let mut servers = spec.setup.mcp_servers.clone();
-        servers.iter_mut().for_each(|server| server.hide_literals(HIDDEN));
-        if servers == spec.setup.mcp_servers {
+        if !holds_values(spec) {
             return Ok(());
         }
         let path = self.spec_path();
         let mut spec = spec.clone();
-        spec.setup.mcp_servers = servers;
+        spec.setup.mcp_servers.iter_mut().for_each(|server| server.hide_literals(HIDDEN));
         let text = spec_text(&path, &spec)?;
         let temporary = fresh_path(&self.path, "spec");
         let written = create_private(&temporary).and_then(|file| {
@@ -319,6 +317,13 @@ fn build(staging: &Path, spec: &RunSpec, disk: &Disk) -> Result<RunLock, StoreEr
     let inbox = staging.join("inbox");
     DirBuilder::new().mode(0o700).create(&inbox).map_err(failed("create", &inbox))?;
     Ok(lock)
+}
+
+/// Tells whether a spec has values that nobody needs after the end of its run.
+pub(crate) fn holds_values(spec: &RunSpec) -> bool {
+    let mut servers = spec.setup.mcp_servers.clone();
+    servers.iter_mut().for_each(|server| server.hide_literals(HIDDEN));
+    servers != spec.setup.mcp_servers
 }
 
 fn spec_text(path: &Path, spec: &RunSpec) -> Result<Vec<u8>, StoreError> {

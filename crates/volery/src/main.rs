@@ -12,6 +12,7 @@ mod keeper;
 mod key_file;
 mod own_program;
 mod point;
+mod program_versions;
 mod programs;
 mod readable;
 mod registry;

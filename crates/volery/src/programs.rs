@@ -1,21 +1,19 @@
 //! Where the programs of vendors are, for this user, and of which version.
 
 use std::collections::HashMap;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 use backend::program::{Found, Program, Version, ask_version};
 use domain::launch::Launch;
 
+use crate::program_versions::{self, Asked};
 use crate::{clock, env};
 
 /// How many answers are remembered; one for each program, and for each of its updates while this process lives.
 const ANSWERS_MAX: usize = 64;
 
-/// What is started, and when the file was changed last.
-type Asked = (Vec<String>, (i64, i64));
-
-/// What programs said of their version, also that they said nothing: each is asked once.
+/// What programs said of their version, also that they said nothing: this process asks each once.
 static ANSWERS: LazyLock<Mutex<HashMap<Asked, Version>>> = LazyLock::new(Mutex::default);
 
 /// Finds what a run starts: what its launch names, else the program where its user's variable says it is, else on the
@@ -41,16 +39,22 @@ pub fn version(found: &Found) -> Version {
     if let Some(version) = &found.version {
         return Version::Package(version.clone());
     }
-    let Some(file) = found.argv.last().and_then(|file| std::fs::metadata(file).ok()) else {
+    let Some(asked) = Asked::new(&found.argv) else {
         return Version::Untold("its file is gone".to_owned());
     };
-    let asked = (found.argv.clone(), (file.mtime(), file.mtime_nsec()));
     // Held while the program is asked, so that two who want to know do not ask twice.
     let mut answers = ANSWERS.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(answer) = answers.get(&asked) {
         return answer.clone();
     }
-    let answer = ask(found).map_or_else(Version::Untold, Version::Own);
+    let answer = match program_versions::known(&asked) {
+        Some(version) => Version::Own(version),
+        None => ask(found).inspect(|version| program_versions::store(&asked, version)).map_or_else(
+            // A program that told nothing may only have been too slow: another process asks it again.
+            Version::Untold,
+            Version::Own,
+        ),
+    };
     if answers.len() >= ANSWERS_MAX {
         answers.clear();
     }

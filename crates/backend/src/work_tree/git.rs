@@ -79,12 +79,21 @@ impl GitError {
 impl Git {
     /// Takes git from a search path, with the variables by which it finds its user's settings.
     pub fn find(path: &OsStr, user_env: Vec<(OsString, OsString)>, tag: u64) -> Option<Self> {
-        let program = crate::process::find_program(OsStr::new("git"), path)?;
+        Some(Self::at(Self::locate(path)?, path, user_env, tag))
+    }
+
+    /// Returns where git is on a search path.
+    pub fn locate(path: &OsStr) -> Option<PathBuf> {
+        crate::process::find_program(OsStr::new("git"), path)
+    }
+
+    /// Takes this git, with a search path for what it starts and the variables by which it finds its user's settings.
+    pub fn at(program: PathBuf, path: &OsStr, user_env: Vec<(OsString, OsString)>, tag: u64) -> Self {
         let mut env: Vec<(OsString, OsString)> = user_env;
         env.retain(|(name, _)| !name.to_string_lossy().starts_with("GIT_"));
         env.push(("PATH".into(), path.to_owned()));
         env.extend(VARIABLES.iter().map(|(name, value)| (name.into(), value.into())));
-        Some(Self { program, env, tag, git_dir: None })
+        Self { program, env, tag, git_dir: None }
     }
 
     /// Returns git that uses this repository, whatever a work tree says.

@@ -8,7 +8,7 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 
 use domain::Timestamp;
-use domain::run::{Ending, Envelope, Event, State};
+use domain::run::{Ending, Envelope, Event, RunSpec, State};
 use domain::secret::Redactor;
 use domain::size;
 use rustix::fs::OFlags;
@@ -16,7 +16,7 @@ use rustix::fs::OFlags;
 use crate::durable::{create_private, fresh_path};
 use crate::line::{self, LINE_BYTES_MAX};
 use crate::log::LogReader;
-use crate::run_dir::RunDir;
+use crate::run_dir::{RunDir, holds_values};
 use crate::run_lock::RunLock;
 use crate::store_error::{StoreError, failed};
 use crate::texts;
@@ -170,6 +170,31 @@ impl LogWriter {
     /// An ending that does not fit into a line, or into what is left of the disk, is cut rather than refused: every
     /// run ends.
     pub fn finish(&mut self, at: Timestamp, ending: Ending) -> Result<Envelope, StoreError> {
+        let envelope = self.end(at, ending)?;
+        self.hide_values();
+        Ok(envelope)
+    }
+
+    /// Ends a run whose spec the caller knows, so that it is read again only if something in it is to be hidden.
+    pub fn finish_of(
+        &mut self,
+        spec: &RunSpec,
+        at: Timestamp,
+        ending: Ending,
+    ) -> Result<Envelope, StoreError> {
+        let envelope = self.end(at, ending)?;
+        if holds_values(spec) {
+            self.hide_values();
+        }
+        Ok(envelope)
+    }
+
+    /// Only after the end: another worker may have needed them. Whoever puts the run into the index tries it again.
+    fn hide_values(&self) {
+        let _ = self.dir.read_spec().and_then(|spec| self.dir.hide_values(&spec));
+    }
+
+    fn end(&mut self, at: Timestamp, ending: Ending) -> Result<Envelope, StoreError> {
         let mut ending = Box::new(ending);
         // The same value stands in the answer as text.
         ending.structured.take_if(|value| texts::depth(value, DEPTH_MAX) > DEPTH_MAX);
@@ -188,8 +213,6 @@ impl LogWriter {
         let _ = self.file.set_len(self.end);
         // The log has the ending; the copy is only quicker to read.
         let _ = self.write_outcome(&envelope);
-        // Only now: another worker may have needed them. Whoever puts the run into the index tries it again.
-        let _ = self.dir.read_spec().and_then(|spec| self.dir.hide_values(&spec));
         Ok(envelope)
     }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::id::RunId;
-use domain::run::OnDisconnect;
+use domain::run::{OnDisconnect, RunSpec};
 use tokio::sync::watch;
 
 use super::Progress;
@@ -29,7 +29,12 @@ struct Leash {
     stream: UnixStream,
     policy: OnDisconnect,
     heard: watch::Receiver<Heard>,
+    /// What was written for the run, unless it is long.
+    spec: Option<Arc<RunSpec>>,
 }
+
+/// The longest texts of a spec that are held for as long as the run goes on.
+const HELD_BYTES_MAX: usize = 64 << 10;
 
 #[derive(Default)]
 pub(super) struct Leashes {
@@ -42,7 +47,16 @@ pub(super) struct Leashes {
 
 impl Leashes {
     /// Takes hold of a run that was just started.
-    pub(super) fn hold(&self, run: RunId, stream: UnixStream, policy: OnDisconnect) -> std::io::Result<()> {
+    pub(super) fn hold(
+        &self,
+        spec: RunSpec,
+        stream: UnixStream,
+        policy: OnDisconnect,
+    ) -> std::io::Result<()> {
+        let run = spec.id;
+        let texts = [&spec.prompt, &spec.system_prompt];
+        let is_short = texts.iter().map(|text| text.len()).sum::<usize>() <= HELD_BYTES_MAX;
+        let spec = is_short.then(|| Arc::new(spec));
         stream.set_nonblocking(true)?;
         let listening = tokio::net::UnixStream::from_std(stream.try_clone()?)?;
         let (told, heard) = watch::channel(Heard::Nothing);
@@ -50,7 +64,7 @@ impl Leashes {
         if self.left.load(Ordering::Relaxed) {
             say_left(&stream, policy);
         }
-        leashes.insert(run, Leash { stream, policy, heard });
+        leashes.insert(run, Leash { stream, policy, heard, spec });
         drop(leashes);
         let held = Arc::clone(&self.held);
         let ended = Arc::clone(&self.ended);
@@ -64,6 +78,11 @@ impl Leashes {
 
     pub(super) fn heard(&self, run: RunId) -> Option<watch::Receiver<Heard>> {
         self.lock().get(&run).map(|leash| leash.heard.clone())
+    }
+
+    /// Returns what was written for a run that this door has started and that goes on.
+    pub(super) fn spec(&self, run: RunId) -> Option<Arc<RunSpec>> {
+        self.lock().get(&run)?.spec.clone()
     }
 
     /// Counts the runs of this door that have ended.
@@ -105,18 +124,25 @@ fn say_left(mut stream: &UnixStream, policy: OnDisconnect) {
 /// Passes on what a run tells until it has ended or is gone.
 pub(super) async fn listen(stream: tokio::net::UnixStream, told: watch::Sender<Heard>) {
     let (mut hearing, _saying) = wire::split(stream, Inbound::default());
+    let mut ended = false;
     while let Some(tell) = hearing.hear::<Tell>().await {
         let heard = match tell {
             Tell::Progress { progress } => Heard::Progress(progress),
-            Tell::Ended => Heard::Ended,
+            Tell::Ended => {
+                ended = true;
+                Heard::Ended
+            }
             Tell::Answer { .. } | Tell::Refused { .. } => continue,
         };
         if told.send(heard).is_err() {
             return;
         }
     }
-    // Nobody may be waiting.
-    let _ = told.send(Heard::Closed);
+    // An end says more than that nobody is there any more.
+    if !ended {
+        // Nobody may be waiting.
+        let _ = told.send(Heard::Closed);
+    }
 }
 
 /// Makes the two ends of a leash; the far one is inherited by the keeper.

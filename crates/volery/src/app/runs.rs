@@ -42,13 +42,23 @@ impl Engine {
     /// Returns a run as it is shown, with a page of its result.
     pub(super) fn view(&self, dir: &RunDir, offset: u64, max: u64) -> Result<RunView, AppError> {
         let spec = dir.read_spec().map_err(store_error)?;
+        self.view_of(dir, &spec, (offset, max))
+    }
+
+    /// Returns the same of a run whose spec is known.
+    pub(super) fn view_of(
+        &self,
+        dir: &RunDir,
+        spec: &RunSpec,
+        (offset, max): (u64, u64),
+    ) -> Result<RunView, AppError> {
         let (state, damaged) = journal::read_state(dir).map_err(store_error)?;
-        let mut view = self.outline(&spec, &state);
+        let mut view = self.outline(spec, &state);
         view.damaged_lines = damaged;
         match &state.phase {
             Phase::Ended(ending) => {
                 add_ending(&mut view, dir, ending, (offset, max))?;
-                view.warnings.extend(super::resume::obstacle(&spec, &state));
+                view.warnings.extend(super::resume::obstacle(spec, &state));
             }
             Phase::Accepted | Phase::Running | Phase::Waiting(_) | Phase::Stopping => {
                 let said = match state.said.is_empty() {

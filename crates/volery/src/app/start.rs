@@ -249,9 +249,10 @@ impl Engine {
             Attachment::Attached => spec.on_disconnect,
             Attachment::Detached => OnDisconnect::Continue,
         };
-        self.leashes.hold(spec.id, near, policy).map_err(os_error("hold the leash"))?;
+        let run_id = spec.id;
+        self.leashes.hold(spec, near, policy).map_err(os_error("hold the leash"))?;
         point::reach("door_holds_leash");
-        Ok(Started { run_id: spec.id, reused: false, warnings: said })
+        Ok(Started { run_id, reused: false, warnings: said })
     }
 
     /// Takes back a run that was not accepted, and its key; what cannot be removed now is found as one that never

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::id::RunId;
-use domain::run::{OutcomeKind, Phase, WaitReason};
+use domain::run::{OutcomeKind, Phase, RunSpec, WaitReason};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use journal::RunDir;
@@ -37,6 +37,8 @@ impl Engine {
         }
         let dirs =
             ask.runs.iter().map(|typed| self.find(typed)).collect::<Result<Vec<RunDir>, AppError>>()?;
+        // What this door wrote itself need not be read.
+        let specs: Vec<_> = dirs.iter().map(|dir| self.leashes.spec(dir.id())).collect();
         let deadline = ask.timeout_ms.map(|ms| tokio::time::Instant::now() + Duration::from_millis(ms));
         let (signs, mut heard) = mpsc::channel::<Progress>(64);
         let mut waits: FuturesUnordered<_> =
@@ -60,7 +62,11 @@ impl Engine {
             }
         }
         drop(waits);
-        let runs = dirs.iter().map(|dir| self.view(dir, 0, RESULT_INLINE_BYTES)).collect::<Result<_, _>>()?;
+        let view = |(dir, spec): (&RunDir, &Option<Arc<RunSpec>>)| match spec {
+            Some(spec) => self.view_of(dir, spec, (0, RESULT_INLINE_BYTES)),
+            None => self.view(dir, 0, RESULT_INLINE_BYTES),
+        };
+        let runs = dirs.iter().zip(&specs).map(view).collect::<Result<_, _>>()?;
         Ok(Waited { runs, timed_out })
     }
 
@@ -86,7 +92,10 @@ impl Engine {
         let mut following = self.leashes.heard(dir.id());
         if following.is_some() {
             // Nothing heard in this time means that it is queued, and only the journal tells of that.
-            let _ = tokio::time::timeout(FIRST_LOOK, hear(&mut following, &signs)).await;
+            let heard = tokio::time::timeout(FIRST_LOOK, hear(&mut following, &signs)).await;
+            if heard == Ok(Sign::Ended) {
+                return Ok(());
+            }
         }
         let mut first = true;
         loop {
@@ -104,8 +113,11 @@ impl Engine {
                 following = self.leashes.heard(dir.id()).or_else(|| self.watch(&dir));
             }
             let queued = following.is_none();
-            if hear(&mut following, &signs).await {
-                continue;
+            match hear(&mut following, &signs).await {
+                // The end is on disk before it is told.
+                Sign::Ended => return Ok(()),
+                Sign::Life => continue,
+                Sign::Nothing => {}
             }
             if queued {
                 send(&signs, self.sign_of(&dir)?);
@@ -155,28 +167,39 @@ fn not_ended(dir: &RunDir, error: AppError) -> AppError {
     AppError::new(error.kind, message).hint(hint)
 }
 
-/// Passes on one thing heard, or comes back when it is time to look. Tells whether something was heard.
-async fn hear(following: &mut Option<watch::Receiver<Heard>>, signs: &mpsc::Sender<Progress>) -> bool {
+/// What was heard of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sign {
+    Nothing,
+    Life,
+    Ended,
+}
+
+/// Passes on one thing heard, or comes back when it is time to look.
+async fn hear(following: &mut Option<watch::Receiver<Heard>>, signs: &mpsc::Sender<Progress>) -> Sign {
     let Some(heard) = following else {
         tokio::time::sleep(LOOK_EVERY / 2).await;
-        return false;
+        return Sign::Nothing;
     };
     let changed = tokio::time::timeout(LOOK_EVERY, heard.changed()).await;
     match changed {
-        Err(_) => false,
+        Err(_) => Sign::Nothing,
         Ok(Err(_)) => {
             *following = None;
-            false
+            Sign::Nothing
         }
         Ok(Ok(())) => {
             let news = heard.borrow_and_update().clone();
             match news {
                 Heard::Progress(progress) => send(signs, progress),
-                Heard::Nothing | Heard::Ended => {}
-                Heard::Closed => *following = None,
+                Heard::Nothing => {}
+                Heard::Ended => return Sign::Ended,
+                Heard::Closed => {
+                    *following = None;
+                    return Sign::Nothing;
+                }
             }
-            // What was said last before the end is in the journal, which the caller looks at now.
-            following.is_some()
+            Sign::Life
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Which files change while a run goes on: a look at its work tree before the agent begins, and one after its end.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use backend::work_tree::{Git, GitError, Snapshot};
@@ -18,9 +19,17 @@ const AFTER_MAX: Duration = Duration::from_millis(3_000);
 /// The first look, in the run's work folder: for whoever ends the run if this worker cannot.
 const STORED: &str = "tree-before";
 
+/// Where git is, once it was found.
+static GIT: OnceLock<PathBuf> = OnceLock::new();
+
 /// Returns git for a run, if it is installed.
 pub(super) fn git(spec: &RunSpec) -> Option<Git> {
-    Git::find(&env::get("PATH")?, env::for_agent(&[]), spec.tag)
+    let path = env::get("PATH")?;
+    let program = match GIT.get() {
+        Some(known) => known.clone(),
+        None => Git::locate(&path).inspect(|found| drop(GIT.set(found.clone())))?,
+    };
+    Some(Git::at(program, &path, env::for_agent(&[]), spec.tag))
 }
 
 impl Desk {

@@ -228,7 +228,7 @@ impl Desk {
         let facts = Facts { outcome, answer, structured, repaired, duration_ms, exit_code, killed, usage };
         let ending = conclude::ending(&self.dir, self.log.state(), facts)?;
         self.settle_session();
-        self.log.finish(clock::now(), ending)?;
+        self.log.finish_of(&self.spec, clock::now(), ending)?;
         self.finished = true;
         crate::iac::ended(self.dir.home(), &self.spec);
         // Its keeper may be dead, and nobody else would remove the address of a run that has ended.

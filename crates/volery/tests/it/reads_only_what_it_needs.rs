@@ -58,6 +58,38 @@ fn a_custom_command_needs_no_settings_of_vendors() {
     assert!(opened.names().contains(&"settings.json".to_owned()), "a list says what cannot be read");
 }
 
+/// What was opened in the directory of a run between the end of its agent and the answer of its server.
+fn opened_at_the_end(stage: &Stage, client: &mut Client, number: usize) -> Vec<String> {
+    let gate = stage.path(&format!("gate-{number}"));
+    stage.fake(&format!("held-{number}"), &[&format!("wait-file:{}", gate.display())], "");
+    let ask = json!({"agent": format!("held-{number}"), "prompt": "go", "directory": stage.project()});
+    let call = client.send("tools/call", json!({"name": "run_agent", "arguments": ask}));
+    let id = stage.newest_of(number + 1);
+    stage.event(&id, "agent_started");
+    let opened = Opened::watch(&[&stage.run_dir(&id)]);
+    std::fs::write(gate, "").unwrap();
+    let answer = client.answer(call, PATIENCE);
+    let names = opened.names();
+    assert_eq!(answer["result"]["structuredContent"]["status"], json!("succeeded"), "{answer}");
+    names
+}
+
+#[test]
+fn an_end_that_was_told_is_read_once() {
+    let stage = Stage::new();
+    let mut client = stage.serve().initialize("it");
+    let mut number = 0;
+    // A server that heard nothing for half a second looks at the record, which may fall into the same moment.
+    wait_for(PATIENCE, "an end without a second look", || {
+        let names = opened_at_the_end(&stage, &mut client, number);
+        number += 1;
+        let count = |wanted: &str| names.iter().filter(|name| *name == wanted).count();
+        let counts = (count("spec.json"), count("outcome.json"), count("events.jsonl"));
+        // The keeper makes sure that its worker has written the end.
+        (counts.0 == 0 && counts.1 <= 1 && counts.2 <= 1).then_some(())
+    });
+}
+
 #[test]
 fn a_definition_is_read_again_only_when_it_has_changed() {
     let stage = Stage::new();

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Stdio;
 
 use serde_json::{Value, json};
 
@@ -113,4 +114,18 @@ fn a_program_without_a_package_is_asked_for_its_version_once_in_an_empty_home() 
     let (home, rest) = told.trim_end().split_once('|').unwrap();
     assert!(Path::new(home).starts_with(stage.path("temporary")) && rest == "|", "{told}");
     assert!(!Path::new(home).exists());
+    let by_shell = || {
+        let mut command = stage.command(["run", "worker", "go"]);
+        command.env("PATH", format!("{}:/usr/bin:/bin", bin.display()));
+        let said = said(command.stdin(Stdio::null()).output().unwrap()).ok();
+        assert!(said.stderr.contains("claude 99.0.1 is newer than 2.1.325"), "{said:?}");
+        fs::read_to_string(&asked).unwrap().lines().count()
+    };
+    assert_eq!((by_shell(), by_shell()), (1, 1), "another process knows the answer");
+    let mut script = fs::read_to_string(bin.join("claude")).unwrap();
+    script.push_str("# another version\n");
+    fs::write(bin.join("claude"), script).unwrap();
+    assert_eq!((by_shell(), by_shell()), (2, 2), "a program that has changed is asked again, once");
+    fs::write(stage.path("state").join("versions.json"), "{no json").unwrap();
+    assert_eq!((by_shell(), by_shell()), (3, 3), "answers that cannot be read are asked for again");
 }
