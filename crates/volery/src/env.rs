@@ -130,6 +130,12 @@ pub fn home() -> Option<PathBuf> {
     directory("HOME")
 }
 
+/// Returns the user's home as a text, for paths that people read.
+pub fn home_text() -> Option<&'static str> {
+    static HOME: std::sync::OnceLock<Option<String>> = std::sync::OnceLock::new();
+    HOME.get_or_init(|| home()?.to_str().map(|home| home.trim_end_matches('/').to_owned())).as_deref()
+}
+
 /// Returns where Codex keeps the user's settings.
 pub fn codex_home() -> Option<PathBuf> {
     directory(CODEX_HOME).or_else(|| home().map(|path| path.join(".codex")))

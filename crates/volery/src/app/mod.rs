@@ -3,6 +3,7 @@
 
 mod agent_page;
 mod agents;
+mod configuration;
 mod container;
 mod contract;
 mod conversation;
@@ -41,6 +42,7 @@ use domain::run::Caller;
 
 pub use crate::registry::{Folder, Prompts};
 
+pub use configuration::{ConfigView, read_configuration};
 pub use container::find_container_engine;
 pub use contract::{Contract, LoginFound, try_contracts};
 pub use engine::{AppContext, Engine};

@@ -77,6 +77,39 @@ pub struct ConfigFound {
     pub diagnostics: Vec<Diagnostic>,
 }
 
+/// The configuration that holds in a project.
+#[derive(Debug)]
+pub struct ReadConfig {
+    pub config: Config,
+    pub files: Vec<ConfigFound>,
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// Returns where a project's configuration may be, the file that wins last.
+pub fn config_paths(project: &str) -> Vec<(Layer, PathBuf)> {
+    let user = env::config_home().map(|folder| (Layer::User, folder.join("config.toml")));
+    let system = (Layer::System, PathBuf::from(SYSTEM_CONFIG));
+    let own = (Layer::Project, Path::new(project).join(".volery/config.toml"));
+    [Some(system), user, Some(own)].into_iter().flatten().collect()
+}
+
+/// Reads the configuration that holds in a project.
+pub fn load_config(project: &str) -> ReadConfig {
+    let mut diagnostics = Vec::new();
+    let mut layers = Vec::new();
+    let mut files = Vec::new();
+    for (layer, path) in config_paths(project) {
+        let Some((found, settings)) = read_config(layer, &path) else { continue };
+        layers.push((layer, found.file.clone(), settings));
+        diagnostics.extend(found.diagnostics.clone());
+        files.push(found);
+    }
+    if let Some(settings) = from_environment(&mut diagnostics) {
+        layers.push((Layer::Environment, "(environment)".to_owned(), settings));
+    }
+    ReadConfig { config: definition::config::merge(layers), files, diagnostics }
+}
+
 /// Returns all definitions that hold in a project.
 pub fn load(project: &str) -> Catalogue {
     let definitions = DEFINITIONS.get(&project.to_owned(), || read(project));
@@ -84,26 +117,7 @@ pub fn load(project: &str) -> Catalogue {
 }
 
 fn read(project: &str) -> Definitions {
-    let user = env::config_home();
-    let mut diagnostics = Vec::new();
-    let mut layers = Vec::new();
-    let mut config_files = Vec::new();
-    let candidates = [
-        (Layer::System, Some(PathBuf::from(SYSTEM_CONFIG))),
-        (Layer::User, user.as_ref().map(|path| path.join("config.toml"))),
-        (Layer::Project, Some(Path::new(project).join(".volery/config.toml"))),
-    ];
-    for (layer, path) in candidates {
-        let Some(path) = path else { continue };
-        let Some((found, settings)) = read_config(layer, &path) else { continue };
-        layers.push((layer, found.file.clone(), settings));
-        diagnostics.extend(found.diagnostics.clone());
-        config_files.push(found);
-    }
-    if let Some(settings) = from_environment(&mut diagnostics) {
-        layers.push((Layer::Environment, "(environment)".to_owned(), settings));
-    }
-    let config = definition::config::merge(layers);
+    let ReadConfig { config, files: config_files, mut diagnostics } = load_config(project);
     let Agents { sound: agents, broken, drafts } = agents::read(Path::new(project), &mut diagnostics);
     let project = project.to_owned();
     Definitions { project, agents, broken, drafts, config, config_files, diagnostics }

@@ -17,7 +17,7 @@ mod text;
 mod trust;
 
 pub use agents::{folder_agents, read_folder};
-pub use files::{Catalogue, load};
+pub use files::{Catalogue, config_paths, load, load_config};
 pub use folders::{Folder, Prompts, own_folder};
 pub use nearer::unread_agents;
 pub use places::place_of_key;

@@ -9,6 +9,23 @@ pub(crate) struct Look {
     pub(crate) width: Option<usize>,
     pub(crate) paint: Paint,
     pub(crate) now: Timestamp,
+    /// The user's home, which is written as `~`.
+    pub(crate) home: Option<&'static str>,
+}
+
+impl Look {
+    /// Returns a path as people write it: from the project if it lies there, from `~` if it lies at home.
+    pub(crate) fn short_path(&self, path: &str, project: Option<&str>) -> String {
+        let inside = |folder: &str| path.strip_prefix(folder)?.strip_prefix('/');
+        if let Some(rest) = project.and_then(inside) {
+            return rest.to_owned();
+        }
+        match self.home {
+            Some(home) if path == home => "~".to_owned(),
+            Some(home) => inside(home).map_or_else(|| path.to_owned(), |rest| format!("~/{rest}")),
+            None => path.to_owned(),
+        }
+    }
 }
 
 /// Whether colours are used. They only repeat what the words say.

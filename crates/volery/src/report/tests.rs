@@ -17,7 +17,7 @@ use crate::app::{
 const NOW: &str = "2026-11-15T12:00:00Z";
 
 fn look(width: Option<usize>) -> Look {
-    Look { width, paint: Paint::Plain, now: NOW.parse().expect("a valid moment") }
+    Look { width, paint: Paint::Plain, now: NOW.parse().expect("a valid moment"), home: Some("/home/ada") }
 }
 
 fn line(number: u8, status: &str, ended: bool) -> RunLine {

@@ -5,6 +5,7 @@ use domain::run::CancelOrder;
 use super::context::Context;
 use super::error::CommandError;
 use super::exit::Exit;
+use super::last_run;
 use super::out::{Format, Out};
 use crate::app::{App, AppError, Cancel, CancelTarget, Cancelled};
 
@@ -14,14 +15,14 @@ use crate::app::{App, AppError, Cancel, CancelTarget, Cancelled};
 /// kills at once. Its child runs go with it. What it has said so far is kept.
 ///
 /// Examples:
+///   volery cancel
 ///   volery cancel 3f9a
 ///   volery cancel --now 3f9a 77c0
 ///   volery cancel --session nightly
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// The runs: their ids, or four or more digits from the ends of them
-    #[arg(required_unless_present = "session")]
+    /// The runs: their ids, or four or more digits from the ends of them [default: your last one here]
     pub(crate) runs: Vec<String>,
 
     /// Every run of this session
@@ -42,6 +43,9 @@ pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<
     let order = CancelOrder { by: context.person(), reason: args.reason, now: args.now };
     let targets = match args.session {
         Some(session) => vec![CancelTarget::Session(session)],
+        None if args.runs.is_empty() => {
+            vec![CancelTarget::Run(last_run::or_last(&app, None, out).await?)]
+        }
         None => args.runs.into_iter().map(CancelTarget::Run).collect(),
     };
     let (cancelled, failed) = cancel_each(&app, targets, &order).await;

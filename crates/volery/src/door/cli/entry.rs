@@ -12,8 +12,8 @@ use super::error::CommandError;
 use super::exit::Exit;
 use super::out::{Format, Out};
 use super::{
-    agents, answer, approve, cancel, clean, completions, demo, deny, doctor, health, import, init, logs, ps,
-    reindex, resume, run, serve, serve_budgie, show, token, trust, wait,
+    agents, answer, approve, cancel, clean, complete, completions, config, demo, deny, doctor, health, help,
+    import, init, logs, ps, reindex, resume, run, serve, serve_budgie, show, token, trust, wait,
 };
 use crate::app::AppError;
 use crate::report::{neutralise, one_line};
@@ -65,6 +65,7 @@ pub(crate) enum Command {
     Answer(answer::Args),
     Agents(agents::Args),
     Health(health::Args),
+    Config(config::Args),
     Doctor(doctor::Args),
     Init(init::Args),
     Import(import::Args),
@@ -75,6 +76,9 @@ pub(crate) enum Command {
     Serve(serve::Args),
     Token(token::Args),
     Completions(completions::Args),
+    Help(help::Args),
+    #[command(name = "__complete", hide = true)]
+    Complete(complete::Args),
 }
 
 /// Runs the program with its arguments, the first of which is its own name.
@@ -143,6 +147,7 @@ async fn dispatch(command: Command, context: &Context, out: &mut Out) -> Result<
         Command::Answer(args) => answer::run(args, context, out).await,
         Command::Agents(args) => agents::run(args, context, out).await,
         Command::Health(args) => health::run(args, context, out).await,
+        Command::Config(args) => config::run(args, context, out),
         Command::Doctor(args) => doctor::run(args, context, out).await,
         Command::Init(args) => init::run(args, context, out),
         Command::Import(args) => import::run(args, context, out),
@@ -153,6 +158,8 @@ async fn dispatch(command: Command, context: &Context, out: &mut Out) -> Result<
         Command::Serve(args) => serve::run(args, context, out).await,
         Command::Token(args) => token::run(args, context, out).await,
         Command::Completions(args) => completions::run(args, &mut Cli::command(), out),
+        Command::Help(args) => help::run(args, Cli::command(), out),
+        Command::Complete(args) => complete::run(args, Cli::command(), context, out).await,
     }
 }
 

@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::context::Context;
 use super::error::CommandError;
 use super::exit::Exit;
+use super::last_run;
 use super::out::{Format, Out};
 use crate::app::{App, AppError, ReadOutput};
 
@@ -23,14 +24,15 @@ const LOOK_EVERY: Duration = Duration::from_millis(150);
 /// characters are made visible; into a pipe the text goes as it is.
 ///
 /// Examples:
+///   volery logs
 ///   volery logs 3f9a
 ///   volery logs -f 3f9a
 ///   volery logs --stderr 3f9a | less
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// The run: its id, or four or more digits from its end
-    pub(crate) run: String,
+    /// The run: its id, or four or more digits from its end [default: your last one here]
+    pub(crate) run: Option<String>,
 
     /// Follow until the run has ended; with --json the document comes at the end
     #[arg(long, short)]
@@ -54,7 +56,8 @@ struct Log {
 pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<Exit, CommandError> {
     let app = context.open()?;
     let stream = if args.stderr { Stream::Stderr } else { Stream::Stdout };
-    let mut log = Log { run: args.run, stream, text: String::new(), complete: false };
+    let run = last_run::or_last(&app, args.run, out).await?;
+    let mut log = Log { run, stream, text: String::new(), complete: false };
     let mut offset = 0;
     let mut last = None;
     loop {

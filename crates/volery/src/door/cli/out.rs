@@ -55,6 +55,7 @@ pub(crate) struct Out {
     notes_medium: Medium,
     format: Format,
     now: fn() -> Timestamp,
+    home: Option<&'static str>,
 }
 
 impl Out {
@@ -69,6 +70,7 @@ impl Out {
             notes_medium: Medium::of(&io::stderr(), no_color, dumb),
             format,
             now: crate::clock::now,
+            home: crate::env::home_text(),
         }
     }
 
@@ -78,12 +80,16 @@ impl Out {
 
     /// Returns how data should look.
     pub(crate) fn look(&self) -> Look {
-        Look { width: self.data_medium.width, paint: self.data_medium.paint, now: (self.now)() }
+        self.look_on(self.data_medium)
     }
 
     /// Returns how notes should look.
     pub(crate) fn notes_look(&self) -> Look {
-        Look { width: self.notes_medium.width, paint: self.notes_medium.paint, now: (self.now)() }
+        self.look_on(self.notes_medium)
+    }
+
+    fn look_on(&self, medium: Medium) -> Look {
+        Look { width: medium.width, paint: medium.paint, now: (self.now)(), home: self.home }
     }
 
     pub(crate) fn notes_medium(&self) -> Medium {
@@ -236,6 +242,7 @@ mod captured {
                 notes_medium: medium,
                 format,
                 now: || "2026-11-15T12:00:00Z".parse().expect("a valid moment"),
+                home: None,
             };
             (out, captured)
         }

@@ -3,6 +3,7 @@
 use super::context::Context;
 use super::error::CommandError;
 use super::exit::Exit;
+use super::last_run;
 use super::out::Out;
 use super::run;
 use crate::app::Attachment;
@@ -17,13 +18,14 @@ use crate::attendance::{self, PromptFrom};
 /// nothing is started.
 ///
 /// Examples:
+///   volery resume
 ///   volery resume 3f9a
 ///   volery resume 3f9a --background
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// The run: its id, or four or more digits from the end of it
-    pub(crate) run: String,
+    /// The run: its id, or four or more digits from the end of it [default: your last one here]
+    pub(crate) run: Option<String>,
 
     /// Print the new run's id and return at once
     #[arg(long, short)]
@@ -31,7 +33,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<Exit, CommandError> {
-    let mut start = context.open()?.resumption(args.run).await?;
+    let app = context.open()?;
+    let run = last_run::or_last(&app, args.run, out).await?;
+    let mut start = app.resumption(run).await?;
     start.attachment = if args.background { Attachment::Detached } else { Attachment::Attached };
     start.unattended = attendance::of_command(false, PromptFrom::Arguments);
     run::carry_out(start, context, out).await

@@ -3,6 +3,7 @@
 use super::context::Context;
 use super::error::CommandError;
 use super::exit::Exit;
+use super::last_run;
 use super::out::{Format, Out};
 use crate::app::{App, GetRun, RunDetail};
 use crate::report::{event_line, run_page};
@@ -20,17 +21,19 @@ const EVENTS_MAX: usize = 100_000;
 ///
 /// Who asked, where it stands and why, what it used, which processes and limits
 /// were contained by what, its children, warnings and result. A run is named by
-/// its id or by four or more digits from the end of it.
+/// its id or by four or more digits from the end of it; without a name it is
+/// the last one that you started in this project.
 ///
 /// Examples:
+///   volery show
 ///   volery show 3f9a
 ///   volery show 3f9a --events
 ///   volery show 3f9a --json | jq .usage
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// The run: its id, or four or more digits from its end
-    pub(crate) run: String,
+    /// The run: its id, or four or more digits from its end [default: your last one here]
+    pub(crate) run: Option<String>,
 
     /// Also every event of its journal
     #[arg(long)]
@@ -44,7 +47,7 @@ pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<
         Format::Text => RESULT_SHOWN,
     };
     let ask = GetRun {
-        run: args.run,
+        run: last_run::or_last(&app, args.run, out).await?,
         result_offset: 0,
         result_max,
         events_from: args.events.then_some(0),

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use clap::{CommandFactory, Parser};
 use domain::run::{Cause, Failure, LimitName, Lost, Outcome, OutcomeKind, TimeLimit};
 
+use super::complete::{Lookup, RunChoice, expected};
 use super::entry::{Cli, Command, parse_and_run};
 use super::error::CommandError;
 use super::exit::Exit;
@@ -71,6 +72,17 @@ fn every_command_of_the_reference_parses_and_takes_json() {
         "volery reindex",
         "volery demo",
         "volery serve",
+        "volery show",
+        "volery logs -f",
+        "volery wait --timeout 5m",
+        "volery cancel --now",
+        "volery resume",
+        "volery help",
+        "volery help agents check",
+        "volery config",
+        "volery config show limits.timeout --dir /tmp",
+        "volery config path user",
+        "volery config check",
         "volery completions bash",
         "volery completions zsh",
         "volery completions fish",
@@ -90,16 +102,14 @@ fn what_makes_no_sense_is_refused() {
         "volery run a b c",
         "volery run a b --timeout soon",
         "volery run a b --on-disconnect maybe",
-        "volery wait",
         "volery wait 3f9a --timeout -1",
-        "volery cancel",
         "volery cancel 3f9a --session s",
         "volery trust --list --yes",
         "volery trust --revoke --yes",
         "volery ps --all --dir /tmp",
         "volery clean --older-than forever",
         "volery completions csh",
-        "volery help",
+        "volery config path nowhere",
     ] {
         assert!(parse(line).is_err(), "{line}");
     }
@@ -175,7 +185,7 @@ fn every_command_has_a_summary_a_paragraph_and_examples() {
         let long = command.get_long_about().map(ToString::to_string).unwrap_or_default();
         assert!(long.contains("\nExamples:\n") || name == "volery", "{name} has no examples");
         assert!(long.lines().all(|line| line.chars().count() <= 80), "{name} is too wide");
-        command.get_subcommands().for_each(check);
+        command.get_subcommands().filter(|child| !child.is_hide_set()).for_each(check);
     }
     check(&Cli::command());
 }
@@ -334,8 +344,83 @@ fn hints_are_for_people() {
 }
 
 #[test]
+fn help_explains_a_command_as_its_own_option_does() {
+    for (by_name, by_option) in [
+        (vec!["help", "run"], vec!["run", "--help"]),
+        (vec!["help", "agents", "check"], vec!["agents", "check", "--help"]),
+        (vec!["help"], vec!["--help"]),
+    ] {
+        let printed = |words: &[&str]| {
+            let (mut out, captured) = Out::captured(Format::Text, Medium::PIPE);
+            let words: Vec<&str> = std::iter::once("volery").chain(words.iter().copied()).collect();
+            assert_eq!(parse_and_run(typed(&words), &mut out), Exit::Done, "{}", captured.notes());
+            captured.data()
+        };
+        assert_eq!(printed(&by_name), printed(&by_option), "{by_name:?}");
+    }
+    let (mut out, captured) = Out::captured(Format::Text, Medium::PIPE);
+    assert_eq!(parse_and_run(typed(&["volery", "help", "rum"]), &mut out), Exit::Usage);
+    assert_eq!(captured.notes(), "error: volery has no command \"rum\"\nhint: did you mean run?\n");
+}
+
+/// Returns what may come next, as `value`s, and what is looked up.
+fn next(line: &str) -> (Vec<String>, Option<Lookup>) {
+    let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+    let typed = words.last().cloned().unwrap_or_default();
+    let expected = expected(Cli::command(), &words);
+    let values = expected.known.into_iter().map(|found| format!("{}{}", expected.prefix, found.value));
+    (values.filter(|value| value.starts_with(&typed)).collect(), expected.lookup)
+}
+
+#[test]
+fn the_next_word_is_known_from_the_words_before_it() {
+    let words = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
+    for (line, known, lookup) in [
+        ("agen", words(&["agents"]), None),
+        ("run ", vec![], Some(Lookup::Agents)),
+        ("run --background ", vec![], Some(Lookup::Agents)),
+        ("run --timeout 5m ", vec![], Some(Lookup::Agents)),
+        ("run --timeout=5m -b ", vec![], Some(Lookup::Agents)),
+        ("run --timeout ", vec![], None),
+        ("run reviewer ", vec![], None),
+        ("run reviewer --on-disconnect ", words(&["cancel", "continue"]), None),
+        ("run reviewer --on-disconnect=con", words(&["--on-disconnect=continue"]), None),
+        ("run reviewer --back", words(&["--background"]), None),
+        ("run -- --back", vec![], Some(Lookup::Agents)),
+        ("run reviewer --session ", vec![], Some(Lookup::Sessions)),
+        ("ps --agent ", vec![], Some(Lookup::Agents)),
+        ("ps -n ", vec![], None),
+        ("agents sh", words(&["show"]), None),
+        ("agents show ", vec![], Some(Lookup::Agents)),
+        ("agents new x --backend ", vec![], Some(Lookup::Backends)),
+        ("show ", vec![], Some(Lookup::Runs(RunChoice::All))),
+        ("logs -f ", vec![], Some(Lookup::Runs(RunChoice::All))),
+        ("wait 3f9a 77", vec![], Some(Lookup::Runs(RunChoice::All))),
+        ("cancel --now ", vec![], Some(Lookup::Runs(RunChoice::NotEnded))),
+        ("approve ", vec![], Some(Lookup::Runs(RunChoice::Waiting))),
+        ("resume ", vec![], Some(Lookup::Runs(RunChoice::Interrupted))),
+        ("help agents ch", words(&["check"]), None),
+        ("help ru", words(&["run"]), None),
+        ("config path ", words(&["system", "user", "project"]), None),
+        ("nonsense ", vec![], None),
+        ("__comp", vec![], None),
+    ] {
+        assert_eq!(next(line), (known, lookup), "{line}|");
+    }
+}
+
+#[test]
 fn completions_know_every_command() {
-    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+    for shell in ["bash", "zsh", "fish"] {
+        let (mut out, captured) = Out::captured(Format::Text, Medium::PIPE);
+        assert_eq!(parse_and_run(typed(&["volery", "completions", shell]), &mut out), Exit::Done);
+        assert!(captured.data().contains(&format!("volery __complete {shell}")), "{shell}");
+    }
+    let commands = Cli::command();
+    let commands = commands.get_subcommands().filter(|command| !command.is_hide_set());
+    let commands: Vec<&str> = commands.map(clap::Command::get_name).collect();
+    assert_eq!(next("").0, commands);
+    for shell in ["elvish", "powershell"] {
         let (mut out, captured) = Out::captured(Format::Text, Medium::PIPE);
         assert_eq!(parse_and_run(typed(&["volery", "completions", shell]), &mut out), Exit::Done);
         let script = captured.data();

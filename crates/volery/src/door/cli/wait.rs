@@ -5,6 +5,7 @@ use domain::duration::{display_ms, parse_ms};
 use super::context::Context;
 use super::error::CommandError;
 use super::exit::Exit;
+use super::last_run;
 use super::out::{Format, Out};
 use super::result;
 use super::signals::Signals;
@@ -19,14 +20,14 @@ use crate::report::{summary, view_table};
 /// over first. Ctrl-C ends the wait, never a run.
 ///
 /// Examples:
+///   volery wait
 ///   volery wait 3f9a
 ///   volery wait 3f9a 77c0 --timeout 5m
 ///   volery wait --any 3f9a 77c0 --json
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// The runs: their ids, or four or more digits from the ends of them
-    #[arg(required = true)]
+    /// The runs: their ids, or four or more digits from the ends of them [default: your last one here]
     pub(crate) runs: Vec<String>,
 
     /// Until one of them has ended [default: until all have]
@@ -41,7 +42,11 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<Exit, CommandError> {
     let app = context.open()?;
     let until = if args.any { WaitUntil::Any } else { WaitUntil::All };
-    let ask = Wait { runs: args.runs, until, timeout_ms: args.timeout };
+    let runs = match args.runs.is_empty() {
+        true => vec![last_run::or_last(&app, None, out).await?],
+        false => args.runs,
+    };
+    let ask = Wait { runs, until, timeout_ms: args.timeout };
     let waited = match watch(&app, ask, None, &mut Signals::default_actions(), out).await? {
         Watched::Waited { waited, .. } => waited,
         Watched::Left(_) => return Ok(Exit::Interrupted),

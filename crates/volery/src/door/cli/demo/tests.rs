@@ -151,7 +151,7 @@ fn a_tally_counts_and_never_takes_an_end_back() {
     tally.take(&run("critic", "succeeded"));
     tally.take(&run("stranger", "failed"));
     assert!(tally.is_complete() && tally.all_succeeded());
-    let look = Look { width: None, paint: Paint::Plain, now: domain::Timestamp::UNIX_EPOCH };
+    let look = Look { width: None, paint: Paint::Plain, now: domain::Timestamp::UNIX_EPOCH, home: None };
     insta::assert_snapshot!(tally.finish(1_600).page(&look), @r"
     scout
       Done.

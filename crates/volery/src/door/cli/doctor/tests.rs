@@ -259,7 +259,7 @@ fn findings_are_a_table_with_hints_below() {
         missing: vec!["pid namespace: no".into(), "control group, version 2: read-only".into()],
         ..Containment::default()
     });
-    let look = Look { width: Some(80), paint: Paint::Plain, now: domain::Timestamp::UNIX_EPOCH };
+    let look = Look { width: Some(80), paint: Paint::Plain, now: domain::Timestamp::UNIX_EPOCH, home: None };
     insta::assert_snapshot!(doctor(&examine(&weak, Ok(&report())), &look), @r"
     state directory  ok       /home/a/.local/state/volery on ext4
     free space       ok       5.0 GiB

@@ -8,6 +8,9 @@ use super::out::{Format, Out};
 
 /// Print a completion script for a shell
 ///
+/// In bash, zsh and fish it completes commands, options, the names of agents and
+/// the ids of runs; in the other shells commands and options.
+///
 /// Examples:
 ///   volery completions bash > ~/.local/share/bash-completion/completions/volery
 ///   volery completions zsh > ~/.zfunc/_volery
@@ -20,9 +23,16 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args, command: &mut clap::Command, out: &mut Out) -> Result<Exit, CommandError> {
-    let mut script = Vec::new();
-    clap_complete::generate(args.shell, command, "volery", &mut script);
-    let script = String::from_utf8_lossy(&script);
+    let script = match args.shell {
+        Shell::Bash => include_str!("volery.bash").to_owned(),
+        Shell::Zsh => include_str!("volery.zsh").to_owned(),
+        Shell::Fish => include_str!("volery.fish").to_owned(),
+        other => {
+            let mut script = Vec::new();
+            clap_complete::generate(other, command, "volery", &mut script);
+            String::from_utf8_lossy(&script).into_owned()
+        }
+    };
     match out.format() {
         Format::Json => {
             out.json(&serde_json::json!({ "shell": args.shell.to_string(), "script": script }))?
