@@ -204,6 +204,18 @@ pub struct ProjectProgram {
     pub can_be_off: bool,
     /// Why the file could not be read, so that nobody knows what it says.
     pub unread: Option<String>,
+    /// The places in the file that make it count, for people to judge.
+    pub excerpts: Vec<Excerpt>,
+}
+
+/// A place in a project's file.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Excerpt {
+    pub line: Option<u32>,
+    /// What is written there, shortened.
+    pub text: String,
+    /// What a program makes of it.
+    pub why: &'static str,
 }
 
 /// Whether what a project's files would execute is trusted.

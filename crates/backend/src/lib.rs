@@ -15,6 +15,7 @@ pub mod copilot;
 pub mod cumulative;
 pub mod cursor;
 mod digest;
+mod excerpt;
 mod frontmatter;
 pub mod gemini;
 pub mod goose;

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use domain::run::RunSpec;
 use serde_json::{Map, Value};
 
-use crate::contract::ProjectProgram;
+use crate::contract::{Excerpt, ProjectProgram};
+use crate::excerpt;
 use crate::plain_file;
 use crate::user;
 
@@ -92,7 +93,8 @@ impl ProjectSettings {
         let files = folders.iter().flat_map(|folder| self.files.iter().map(|file| folder.join(file)));
         let found = files.filter_map(|file| {
             let says = format!("{}, {}", self.program, does(&user::settings(&file)?)?);
-            Some(ProjectProgram { file, says, is_program: true, can_be_off: false, unread: None })
+            let excerpts = Vec::new();
+            Some(ProjectProgram { file, says, is_program: true, can_be_off: false, unread: None, excerpts })
         });
         found.collect()
     }
@@ -104,6 +106,7 @@ impl ProjectSettings {
             is_program: true,
             can_be_off: false,
             unread: None,
+            excerpts: vec![excerpt::variable(file, name)],
         });
         found.collect()
     }
@@ -121,6 +124,7 @@ impl ProjectSettings {
             is_program: false,
             can_be_off,
             unread: Some(reason.to_owned()),
+            excerpts: Vec::new(),
         }
     }
 
@@ -152,6 +156,7 @@ impl ProjectSettings {
             is_program: false,
             can_be_off,
             unread: None,
+            excerpts: vec![excerpt::setting(file, key, value)],
         };
         match &self.keys {
             Keys::Except(keys) => {
@@ -302,7 +307,9 @@ pub(crate) fn loaded(
         .map(|file| {
             let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let says = format!("{program}, plug-in: {name}");
-            ProjectProgram { file, says, is_program: true, can_be_off: false, unread: None }
+            let why = "the program loads the file for being there";
+            let excerpts = vec![Excerpt { line: None, text: "the whole file".to_owned(), why }];
+            ProjectProgram { file, says, is_program: true, can_be_off: false, unread: None, excerpts }
         })
         .collect();
     found.sort();

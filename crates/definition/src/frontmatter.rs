@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use crate::text::{Entry, Shape, strict_yaml};
+
 /// The two parts of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parts<'a> {
@@ -51,6 +53,39 @@ pub fn split(text: &str) -> Result<Parts<'_>, Missing> {
         }
     }
     Err(Missing::End)
+}
+
+/// A key of a head.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeadKey {
+    pub name: String,
+    /// Its value, if that is a text.
+    pub value: Option<String>,
+    /// The line of the YAML that it begins in, from 1.
+    pub line: u32,
+}
+
+/// Returns the outermost keys of a head, each as often as it is written; nothing if the YAML is not valid or is another
+/// value than a map. Nothing is mended here: this is for those who must know what other readers find.
+pub fn head_keys(yaml: &str) -> Option<Vec<HeadKey>> {
+    let entries = match strict_yaml(yaml)?.shape {
+        Shape::Map(entries) => entries,
+        Shape::Nothing => Vec::new(),
+        Shape::Truth(_)
+        | Shape::Integer(_)
+        | Shape::Number(_)
+        | Shape::Text(_)
+        | Shape::Moment
+        | Shape::List(_) => return None,
+    };
+    let key = |entry: Entry| {
+        let value = match entry.node.shape {
+            Shape::Text(text) => Some(text),
+            _ => None,
+        };
+        HeadKey { name: entry.key, value, line: entry.place.line }
+    };
+    Some(entries.into_iter().map(key).collect())
 }
 
 fn is_marker(line: &str) -> bool {

@@ -7,7 +7,7 @@ const MAY_KNOW: [(&str, &[&str]); 8] = [
     ("domain", &[]),
     ("definition", &["domain"]),
     ("journal", &["domain"]),
-    ("backend", &["domain", "model-server"]),
+    ("backend", &["domain", "definition", "model-server"]),
     ("volery", &["domain", "definition", "journal", "backend", "model-server"]),
     ("fake-agent", &[]),
     ("model-server", &[]),

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use domain::run::RunSpec;
 
-use crate::contract::ProjectProgram;
+use crate::contract::{Excerpt, ProjectProgram};
+use crate::excerpt;
 use crate::frontmatter;
 use crate::project_settings::{Keys, ProjectSettings};
 use crate::user;
@@ -60,8 +61,6 @@ const PROMPTS: [(&str, &str, &[&str]); 3] = [
         ],
     ),
 ];
-/// How a program stands in a text that is executed.
-const EXECUTED: [&str; 2] = ["!`", "```!"];
 /// How deep and how far is looked; what lies beyond may be anything.
 const DEPTH_MAX: usize = 8;
 const ENTRIES_MAX: usize = 10_000;
@@ -74,12 +73,19 @@ pub(crate) fn programs(folders: &[&Path]) -> Vec<ProjectProgram> {
             let prompts = folder.join(within);
             let (mut files, mut left) = (Vec::new(), ENTRIES_MAX);
             let is_all = collect(&prompts, DEPTH_MAX, &mut left, &mut files);
-            files.retain(|file| !is_harmless(file, keys));
             files.sort();
-            found.extend(files.into_iter().map(|file| {
+            found.extend(files.into_iter().filter_map(|file| {
+                let excerpts = Some(excerpts(&file, keys)).filter(|found| !found.is_empty())?;
                 let name = file.strip_prefix(&prompts).unwrap_or(&file).display().to_string();
                 let says = format!("claude, {kind}: {name}");
-                ProjectProgram { file, says, is_program: true, can_be_off: true, unread: None }
+                Some(ProjectProgram {
+                    file,
+                    says,
+                    is_program: true,
+                    can_be_off: true,
+                    unread: None,
+                    excerpts,
+                })
             }));
             // A folder has no digest, so that nobody can trust what was not looked at.
             let says =
@@ -90,6 +96,7 @@ pub(crate) fn programs(folders: &[&Path]) -> Vec<ProjectProgram> {
                 is_program: true,
                 can_be_off: true,
                 unread: None,
+                excerpts: Vec::new(),
             };
             found.extend((!is_all).then(beyond));
         }
@@ -109,12 +116,16 @@ pub(super) fn denials(spec: &RunSpec) -> Vec<String> {
     denials.collect()
 }
 
-/// What cannot be read may say anything.
-fn is_harmless(file: &Path, keys: &[&str]) -> bool {
-    let text = user::look_text(file).ok().flatten();
-    text.is_some_and(|text| {
-        frontmatter::is_plain(&text, keys) && !EXECUTED.iter().any(|mark| text.contains(mark))
-    })
+/// Returns what in a text executes or grants something; nothing if it is harmless. What cannot be read may say anything.
+fn excerpts(file: &Path, keys: &[&str]) -> Vec<Excerpt> {
+    let Some(text) = user::look_text(file).ok().flatten() else {
+        let why = "it could not be read, so it may execute anything";
+        return vec![Excerpt { line: None, text: "the whole file".to_owned(), why }];
+    };
+    let of_head = frontmatter::strange(&text, keys).into_iter();
+    let mut found: Vec<Excerpt> = of_head.map(Excerpt::from).collect();
+    found.extend(excerpt::executed(&text));
+    found
 }
 
 /// Adds the texts in a folder and below it, and tells whether they are all. Links may go round in circles.
@@ -169,6 +180,29 @@ mod tests {
         spec.project = spec.directory.clone();
         assert_eq!(denials(&spec), ["Read(./.env)"]);
         assert!(found.iter().all(|program| program.is_program && program.can_be_off));
+        let shown = |place: usize| {
+            let found = &found[place].excerpts[0];
+            (found.line, found.text.as_str(), found.why)
+        };
+        assert_eq!(shown(0), (Some(2), "allowed-tools: Bash", "it allows tools without a question"));
+        assert_eq!(shown(1), (Some(1), "!`date`", "the command runs when the text is put into a prompt"));
+        assert_eq!(shown(2), (Some(3), "hooks: {}", "hooks run programs at events of the agent"));
+    }
+
+    #[test]
+    fn texts_that_only_look_like_commands_need_no_trust() {
+        let place = tempfile::tempdir().unwrap();
+        for (file, text) in [
+            (".claude/commands/greet.md", "Say `Hello!`, then stop.\n"),
+            (".claude/commands/code.md", "```js\nconst a = `Hi ${name}!`;\nconst b = `${a}`;\n```\n"),
+            (".claude/agents/lists.md", "---\nname: lists\ntools: [\n  Read,\n  Grep\n]\n---\nRead.\n"),
+            (".claude/agents/notes.md", "---\n\nA rule above a text. Note: it is no head.\n"),
+        ] {
+            let file = place.path().join(file);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, text).unwrap();
+        }
+        assert_eq!(programs(&[place.path()]), []);
     }
 
     #[test]

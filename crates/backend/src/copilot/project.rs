@@ -3,7 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::contract::ProjectProgram;
+use crate::contract::{Excerpt, ProjectProgram};
+use crate::excerpt;
 use crate::frontmatter;
 use crate::project_settings::{Keys, ProjectSettings};
 use crate::user;
@@ -55,29 +56,34 @@ pub(crate) fn programs(folders: &[&Path]) -> Vec<ProjectProgram> {
     let mut found = SETTINGS.programs(folders);
     found.extend(OF_CLAUDE.programs(folders));
     for folder in folders {
-        found.extend(files(&folder.join(HOOKS), "json").into_iter().map(|file| program(file, "hooks")));
+        found.extend(files(&folder.join(HOOKS), "json").into_iter().map(|file| {
+            let why = excerpt::why("hooks");
+            program(file, "hooks", vec![Excerpt { line: None, text: "the whole file".to_owned(), why }])
+        }));
         let agents = AGENTS.iter().flat_map(|agents| files(&folder.join(agents), "md"));
         found.extend(agents.filter_map(|file| {
-            let what = strange(&file)?;
-            Some(program(file, &what))
+            let (what, excerpts) = strange(&file)?;
+            Some(program(file, &what, excerpts))
         }));
     }
     found.into_iter().map(|program| ProjectProgram { can_be_off: false, ..program }).collect()
 }
 
-fn program(file: PathBuf, what: &str) -> ProjectProgram {
+fn program(file: PathBuf, what: &str, excerpts: Vec<Excerpt>) -> ProjectProgram {
     let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let says = format!("copilot, {what}: {name}");
-    ProjectProgram { file, says, is_program: true, can_be_off: false, unread: None }
+    ProjectProgram { file, says, is_program: true, can_be_off: false, unread: None, excerpts }
 }
 
-/// Says what in an agent's file may bring servers, which is nothing if it says only what is known here.
-fn strange(file: &Path) -> Option<String> {
+/// Says what in an agent's file may bring servers; nothing if it has only keys that are known here.
+fn strange(file: &Path) -> Option<(String, Vec<Excerpt>)> {
     let Some(text) = user::look_text(file).ok().flatten() else {
-        return Some("an agent that cannot be read".to_owned());
+        return Some(("an agent that cannot be read".to_owned(), Vec::new()));
     };
-    let key = frontmatter::strange(&text, HARMLESS)?;
-    Some(format!("{key} of an agent"))
+    let found = frontmatter::strange(&text, HARMLESS);
+    let keys: Vec<&str> = found.iter().map(|one| one.what.as_str()).collect();
+    let what = format!("{} of an agent", keys.join(", "));
+    (!found.is_empty()).then(|| (what, found.into_iter().map(Excerpt::from).collect()))
 }
 
 /// No file is left out for there being many: it may be the one that brings something.
@@ -98,6 +104,7 @@ mod tests {
             std::fs::write(file, text).unwrap();
         };
         write(".github/agents/plain.agent.md", "---\nname: plain\n---\nUse MCP if you can.\n");
+        write(".github/agents/lists.agent.md", "---\nname: lists\ntools: [\n  'read',\n  'edit'\n]\n---\n");
         write(".claude/settings.json", r#"{"model": "opus"}"#);
         assert_eq!(programs(&[place.path()]), []);
         write(".github/agents/eager.agent.md", "---\nmcp-servers: {a: {command: b}}\n---\n");
@@ -114,7 +121,7 @@ mod tests {
                 "copilot, hooks: {\"SessionStart\":[1]}",
                 "copilot, hooks: start.json",
                 "copilot, mcp-servers of an agent: eager.agent.md",
-                "copilot, \\\"\\\\x6dcp-servers\\\" of an agent: hidden.agent.md",
+                "copilot, mcp-servers of an agent: hidden.agent.md",
             ]
         );
         assert!(found.iter().all(|program| !program.can_be_off));

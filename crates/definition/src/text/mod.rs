@@ -22,4 +22,4 @@ pub(crate) use value::{
     Bounds, amount, bytes, choice, duration_ms, environment_names, flag, list, relative_path, text,
     text_or_list, usd,
 };
-pub(crate) use yaml::{YamlText, read_yaml};
+pub(crate) use yaml::{YamlText, read_yaml, strict_yaml};

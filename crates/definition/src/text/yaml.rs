@@ -64,6 +64,12 @@ pub(crate) fn read_yaml(yaml: YamlText<'_>, findings: &mut Findings<'_>) -> Opti
     None
 }
 
+/// Returns the tree of a YAML text as it is written; nothing if it is not valid.
+pub(crate) fn strict_yaml(text: &str) -> Option<Node> {
+    let yaml = YamlText { text, lines_before: 0 };
+    parse(text).ok().map(|tree| yaml.node(tree))
+}
+
 impl YamlText<'_> {
     fn place(&self, line: u32, column: u32) -> Place {
         Place { line: self.lines_before.saturating_add(line.max(1)), column: column.max(1) }

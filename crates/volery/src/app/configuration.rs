@@ -13,7 +13,7 @@ pub struct ConfigView {
     pub project: String,
     pub settings: Vec<SettingView>,
     /// The files that may set something, the one that wins last.
-    pub files: Vec<ConfigFileView>,
+    pub files: Vec<ConfigPath>,
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -29,7 +29,7 @@ pub struct SettingView {
 
 /// Where a configuration file is, or would be.
 #[derive(Debug, Clone, Serialize)]
-pub struct ConfigFileView {
+pub struct ConfigPath {
     pub layer: Layer,
     pub file: String,
     pub exists: bool,
@@ -40,7 +40,7 @@ pub fn read_configuration(directory: &str) -> Result<ConfigView, AppError> {
     let directory =
         registry::resolve_directory(directory).map_err(|error| AppError::usage(error.to_string()))?;
     let project = registry::find_project(&directory);
-    let files = registry::config_paths(&project).into_iter().map(|(layer, path)| ConfigFileView {
+    let files = registry::config_paths(&project).into_iter().map(|(layer, path)| ConfigPath {
         layer,
         exists: path.exists(),
         file: path.display().to_string(),

@@ -226,18 +226,56 @@ fn trust_view(trust: &Trust, catalogue: &Catalogue) -> Result<TrustView, AppErro
     } else {
         TrustState::Untrusted
     };
-    let parts = Trust::by_file(catalogue);
-    let lines = parts.iter().flat_map(|(file, text)| text.lines().map(move |line| (file, line)));
-    let items = lines.map(|(file, line)| {
-        let (what, command) = line.split_once(": ").unwrap_or((line, ""));
-        TrustItem { what: what.to_owned(), command: command.to_owned(), file: file.to_string(), line: None }
-    });
     Ok(TrustView {
         project: catalogue.project.clone(),
         state,
         fingerprint: Trust::fingerprint(catalogue),
-        items: items.collect(),
+        items: trust_items(catalogue),
     })
+}
+
+/// Returns what would be executed, each with its place and the reason.
+fn trust_items(catalogue: &Catalogue) -> Vec<TrustItem> {
+    let mut items = Vec::new();
+    for (file, text) in Trust::by_own_file(catalogue) {
+        for line in text.lines() {
+            let (what, command) = line.split_once(": ").unwrap_or((line, ""));
+            items.push(TrustItem {
+                what: what.to_owned(),
+                command: command.to_owned(),
+                line: registry::place_of_executable(&file, what),
+                file: file.to_string(),
+                why: why_executed(what).to_owned(),
+            });
+        }
+    }
+    for program in catalogue.programs() {
+        let file = program.file.display().to_string();
+        let (what, rest) = program.says.split_once(": ").unwrap_or((&program.says, ""));
+        let item = |line, command: &str, why: &str| TrustItem {
+            what: what.to_owned(),
+            command: command.to_owned(),
+            file: file.clone(),
+            line,
+            why: why.to_owned(),
+        };
+        if program.excerpts.is_empty() {
+            items.push(item(None, rest, "it is not known to be harmless"));
+        }
+        let excerpts = program.excerpts.iter();
+        items.extend(excerpts.map(|found| item(found.line, &found.text, found.why)));
+    }
+    items
+}
+
+fn why_executed(what: &str) -> &'static str {
+    match what.rsplit(", ").next().unwrap_or(what) {
+        part if part.starts_with("MCP server") => "the agent's MCP server is a program",
+        "acceptance" => "it runs after the agent, to confirm its success",
+        "hook" => "hooks run programs at events of the agent",
+        part if part.starts_with("backend") => "agents with this backend are run by it",
+        _ => "the project's files name it",
+    }
 }
 
 fn trust_error(error: TrustError) -> AppError {

@@ -35,6 +35,9 @@ pub struct TrustItem {
     pub file: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
+    /// Why it would be executed.
+    #[serde(default)]
+    pub why: String,
 }
 
 /// Every project that was trusted.

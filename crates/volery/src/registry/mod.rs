@@ -20,7 +20,7 @@ pub use agents::{folder_agents, read_folder};
 pub use files::{Catalogue, config_paths, load, load_config};
 pub use folders::{Folder, Prompts, own_folder};
 pub use nearer::unread_agents;
-pub use places::place_of_key;
+pub use places::{place_of_executable, place_of_key};
 pub use project::{find_project, marked_project, resolve_directory};
 pub use text::would_leave;
 pub use trust::{Trust, TrustError};

@@ -51,20 +51,21 @@ impl Trust {
     }
 
     /// Returns the same, each part with the file that says it.
-    pub fn by_file(catalogue: &Catalogue) -> Vec<(Cow<'_, str>, String)> {
+    fn by_file(catalogue: &Catalogue) -> Vec<(Cow<'_, str>, String)> {
+        let mut all = Self::by_own_file(catalogue);
+        let programs = catalogue.programs().iter();
+        all.extend(programs.map(|program| (program.file.to_string_lossy(), format!("{}\n", program.says))));
+        all
+    }
+
+    /// Returns what files of our own formats would execute, each part with the file that says it.
+    pub fn by_own_file(catalogue: &Catalogue) -> Vec<(Cow<'_, str>, String)> {
         let own = catalogue.config_files.iter().filter(|found| found.layer == Layer::Project);
         let of_config = own.map(|found| (Cow::from(&found.file), found.executables.clone()));
         let agents = catalogue.agents.values().filter(|agent| agent.source.layer == Layer::Project);
         let of_agents =
             agents.map(|agent| (Cow::from(&agent.source.file), definition::agent::executables(agent)));
-        let programs = catalogue.programs().iter();
-        let of_programs =
-            programs.map(|program| (program.file.to_string_lossy(), format!("{}\n", program.says)));
-        of_config
-            .chain(of_agents)
-            .chain(of_programs)
-            .filter(|(_, executables)| !executables.is_empty())
-            .collect()
+        of_config.chain(of_agents).filter(|(_, executables)| !executables.is_empty()).collect()
     }
 
     /// Returns the digest of a project and what it would execute.

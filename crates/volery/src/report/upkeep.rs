@@ -8,18 +8,27 @@ use super::table::{Cell, Column, Table};
 use super::text::one_line;
 use crate::app::{Cleaned, MadeBy, Reindexed, TokenList, TrustList, TrustState, TrustView};
 
-/// Returns what a project's files would execute, and whether that is trusted.
+/// Returns what a project's files would execute, where and why, and whether that is trusted.
 pub(crate) fn trust_page(view: &TrustView, look: &Look) -> String {
-    let mut text = format!("project  {}\n", one_line(&view.project));
+    let mut text = format!("project  {}\n", one_line(&look.short_path(&view.project, None)));
     let (state, tone) = trust_words(view.state);
     text.push_str(&format!("state    {}\n", look.paint.apply(tone, state)));
     if !view.items.is_empty() {
         text.push_str("\nits files would execute:\n");
     }
+    let mut last = None;
     for item in &view.items {
-        let line = item.line.map(|line| format!(":{line}")).unwrap_or_default();
-        text.push_str(&format!("  {}: {}\n", one_line(&item.what), one_line(&item.command)));
-        text.push_str(&format!("    in {}{line}\n", one_line(&item.file)));
+        let file = one_line(&look.short_path(&item.file, Some(&view.project)));
+        if last.replace((&item.file, &item.what)) != Some((&item.file, &item.what)) {
+            let what = look.paint.apply(Tone::Strong, &one_line(&item.what));
+            text.push_str(&format!("  {what} in {file}\n"));
+        }
+        let line = item.line.map(|line| format!("line {line}: ")).unwrap_or_default();
+        text.push_str(&format!("    {line}{}\n", one_line(&item.command)));
+        if !item.why.is_empty() {
+            let why = look.paint.apply(Tone::Faint, &format!("why: {}", one_line(&item.why)));
+            text.push_str(&format!("      {why}\n"));
+        }
     }
     text
 }

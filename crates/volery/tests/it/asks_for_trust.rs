@@ -117,3 +117,54 @@ fn a_damaged_record_is_no_trust() {
     stage.volery(["trust", "--yes"]).ok();
     stage.volery(["run", "shout", "hello"]).ok();
 }
+
+#[test]
+fn what_would_be_executed_is_shown_with_its_place_and_reason_also_to_those_who_agree_at_once() {
+    let stage = place();
+    let folder = stage.project().join(".claude/commands");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(
+        folder.join("push.md"),
+        "---\ndescription: d\nallowed-tools: Bash\n---\nNow:\n!`git push`\n",
+    )
+    .unwrap();
+    std::fs::write(folder.join("greet.md"), "Say `Hello!`, then stop.\n").unwrap();
+    let expected = format!(
+        "project  {}
+state    not trusted
+
+its files would execute:
+  backend upper in .volery/config.toml
+    line 1: [\"tr\", \"a-z\", \"A-Z\"]
+      why: agents with this backend are run by it
+  claude, command in .claude/commands/push.md
+    line 3: allowed-tools: Bash
+      why: it allows tools without a question
+    line 6: !`git push`
+      why: the command runs when the text is put into a prompt
+",
+        stage.project().display()
+    );
+    let refused = stage.volery(["trust"]).exits(3).stderr;
+    assert!(refused.starts_with(&expected), "{refused}");
+    assert_eq!(stage.volery(["trust", "--yes"]).ok().stderr, expected);
+}
+
+#[test]
+fn lists_in_several_lines_and_backticks_in_texts_need_no_trust() {
+    let stage = Stage::new();
+    let write = |file: &str, text: &str| {
+        let file = stage.project().join(file);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, text).unwrap();
+    };
+    write(
+        ".github/agents/lists.agent.md",
+        "---\nname: lists\ntools: [\n  'read',\n  'edit'\n]\n---\nRead.\n",
+    );
+    write(".github/agents/notes.md", "A text without a head.\n");
+    write(".claude/commands/greet.md", "Say `Hello!`, then stop.\n");
+    write(".claude/skills/js/SKILL.md", "```js\nconst a = `Hi ${name}!`;\nconst b = `${a}`;\n```\n");
+    let trusted = stage.volery(["trust", "--yes"]).ok().stdout;
+    assert!(trusted.ends_with("executes nothing, so there is nothing to trust\n"), "{trusted}");
+}

@@ -14,7 +14,8 @@ use crate::report;
 ///
 /// Text from a repository is harmless, programs it names are not. Whatever a
 /// project's files would execute needs your word once, and again when it
-/// changes. You see it before you are asked.
+/// changes. You see each command, its file and line, and why it would be
+/// executed, before you are asked; with --yes too.
 ///
 /// Examples:
 ///   volery trust
@@ -76,9 +77,12 @@ async fn give(app: &App, directory: Option<String>, yes: bool, out: &mut Out) ->
         TrustState::Trusted => return tell(&view, "is trusted already", out),
         TrustState::Untrusted | TrustState::Changed => {}
     }
-    if !yes {
+    // Also for those who have agreed already: so a log shows what was trusted.
+    if out.format() == Format::Text || !yes {
         let page = report::trust_page(&view, &out.notes_look());
         out.notes_page(&page);
+    }
+    if !yes {
         agree(out)?;
     }
     // What was shown is what is trusted: a file that changed meanwhile has another fingerprint.
