@@ -15,6 +15,7 @@ fn serve(place: &Place, grok: &str, version: Option<&str>) -> Client {
     Client::start(command).initialize("claude-code")
 }
 
+/// Differs from powerspawn: `spawn_grok_cli` | no such tool | Grok's program in every version
 #[test]
 fn spawn_grok_is_the_program_since_1_8_and_the_api_before() {
     let place = Place::new(vec![Reply::say("ok").always()]);
@@ -51,6 +52,22 @@ fn spawn_grok_is_the_program_since_1_8_and_the_api_before() {
 }
 
 #[test]
+fn agents_md_is_put_before_tasks_since_1_8_unless_the_configuration_says_otherwise() {
+    let place = Place::new(vec![Reply::say("ok").always()]);
+    fs::write(place.stage.project().join("AGENTS.md"), "Herons are grey.\n").unwrap();
+    let grok = stand_in(&place, "grok");
+    let briefed = |version: &str| {
+        let mut client = serve(&place, &grok, Some(version));
+        spawn(&mut client, "spawn_grok_cli", json!({"prompt": "Count."}));
+        call(&mut client, "wait_for_agents", json!({}));
+        place.server.asks().pop().unwrap().last_user_text().contains("# Primary briefing (AGENTS.md)")
+    };
+    assert_eq!((briefed("1.6.2"), briefed("1.8.1")), (false, true));
+    place.stage.configure("[serve]\npowerspawn_agents_context = false\n");
+    assert!(!briefed("1.8.1"));
+}
+
+#[test]
 fn the_files_of_the_project_say_which_version_it_is_and_which_models_are_meant() {
     let place = Place::new(vec![Reply::say("ok").always()]);
     let models = json!({
@@ -66,6 +83,8 @@ fn the_files_of_the_project_say_which_version_it_is_and_which_models_are_meant()
     assert_eq!(spawned["model"], json!("grok-4.3"), "{spawned}");
 }
 
+/// Differs from powerspawn: the version of the tools | that of the program | `POWERSPAWN_VERSION`, else that of the
+///    files in the project, else 1.6
 #[test]
 fn a_version_that_is_none_stops_the_server() {
     let place = Place::new(Vec::new());

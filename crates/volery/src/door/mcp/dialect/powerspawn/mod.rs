@@ -84,8 +84,13 @@ pub(super) async fn open(app: &App) -> Result<Powerspawn, AppError> {
         (false, true) => Ground::Nowhere,
     };
     let config = app.config();
-    let (most, briefs) = (config.powerspawn_permission.value, config.powerspawn_agents_context.value);
+    let most = config.powerspawn_permission.value;
     let version = version::of(env::trimmed(env::text(env::POWERSPAWN_VERSION)).as_deref(), &project)?;
+    let context = &config.powerspawn_agents_context;
+    let briefs = match context.layer {
+        Layer::Default => version == Version::V1_8,
+        _ => context.value,
+    };
     Ok(Powerspawn { project, ground, told: AtomicBool::new(false), most, briefs, version })
 }
 
@@ -98,7 +103,7 @@ impl Powerspawn {
     ) -> Result<Value, AppError> {
         let asked = Asked::read(spawner, arguments)?;
         let mut warnings: Vec<String> = self.check_ground(spawner)?.into_iter().collect();
-        let chosen = models::choose(&self.project, spawner, asked.model.as_deref());
+        let chosen = models::choose(&self.project, self.version, spawner, asked.model.as_deref());
         warnings.extend(chosen.warnings);
         let keys = models::find(&self.project, KEYS).filter(|_| spawner.kind == IacKind::Api);
         if let Some(keys) = &keys {

@@ -5,6 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::tools::Spawner;
+use super::version::Version;
 use crate::key_file;
 
 const OURS: &str = include_str!("models.json");
@@ -25,8 +26,8 @@ pub(super) fn find(project: &Path, name: &str) -> Option<std::path::PathBuf> {
 }
 
 /// Chooses the model of an agent: the one that was asked for, else its default.
-pub(super) fn choose(project: &Path, spawner: &Spawner, asked: Option<&str>) -> Chosen {
-    // The default that PowerSpawn's document names.
+pub(super) fn choose(project: &Path, version: Version, spawner: &Spawner, asked: Option<&str>) -> Chosen {
+    // The default that PowerSpawn's document names; since 1.8 it names models.json.
     let documented = spawner.model;
     let theirs = find(project, NAME).map(|path| key_file::read(&path));
     let mut warnings = Vec::new();
@@ -42,7 +43,9 @@ pub(super) fn choose(project: &Path, spawner: &Spawner, asked: Option<&str>) -> 
         Some(theirs) => (Some(theirs), "models.json of the project"),
         None => (default(both[1]).or(documented.map(ToOwned::to_owned)), "volery's own list of models"),
     };
-    if asked.is_none() && usual.as_deref() != documented {
+    let is_documented =
+        usual.as_deref() == documented || (version == Version::V1_8 && default(both[0]).is_some());
+    if asked.is_none() && !is_documented {
         let model = usual.as_deref().unwrap_or("none");
         let documented = documented.unwrap_or("that of the program");
         warnings.push(format!("the documented default model, {documented}, is replaced by {model}: {whose}"));
@@ -57,7 +60,6 @@ pub(super) fn choose(project: &Path, spawner: &Spawner, asked: Option<&str>) -> 
 #[cfg(test)]
 mod tests {
     use super::super::tools;
-    use super::super::version::Version;
     use super::*;
 
     fn chosen(model: &str, warning: Option<&str>) -> Chosen {
@@ -71,7 +73,7 @@ mod tests {
     fn what_was_asked_for_counts_then_the_projects_word_then_ours() {
         let place = tempfile::tempdir().unwrap();
         let spawner = |tool| tools::of(Version::V1_6, tool).unwrap();
-        let choose = |tool, asked| super::choose(place.path(), &spawner(tool), asked);
+        let choose = |tool, asked| super::choose(place.path(), Version::V1_6, &spawner(tool), asked);
         let grok = |asked| choose("spawn_grok", asked);
         let replaced =
             "the documented default model, grok-3, is replaced by grok-4: volery's own list of models";
@@ -107,7 +109,9 @@ mod tests {
         }"#;
         std::fs::write(place.path().join(NAME), models).unwrap();
         let model = |version, tool, asked| {
-            choose(place.path(), &tools::of(version, tool).unwrap(), asked).model.unwrap()
+            let chosen = choose(place.path(), version, &tools::of(version, tool).unwrap(), asked);
+            assert_eq!(chosen.warnings, Vec::<String>::new(), "{tool}");
+            chosen.model.unwrap()
         };
         for (tool, default, alias, meant) in [
             ("spawn_grok", "grok-build", "composer", "grok-composer-2.5-fast"),
