@@ -97,6 +97,9 @@ fn an_answer_that_is_cut_says_so_and_where_the_rest_is() {
     assert_eq!(whole.trim_end().len(), 1_500_000, "the command that it names prints all of it");
 }
 
+/// Differs from sub-agents-mcp: the instructions of the server | none | how to use the tool, and that answers are
+///    data
+/// Differs from powerspawn: the instructions of the server | none | how to use the tools, and that answers are data
 #[test]
 fn every_dialect_says_that_answers_are_data() {
     for dialect in ["sub-agents-mcp", "jarvis", "codex", "budgie", "powerspawn", "volery"] {
@@ -132,6 +135,8 @@ fn put_failing_programs(stage: &Stage) -> String {
     format!("{}:/usr/bin:/bin", bin.display())
 }
 
+/// Differs from jarvis: `Claude exited with code N` | the code alone | the code, and the reason that Claude Code
+///    wrote to stderr
 #[test]
 fn every_dialect_explains_a_failure_by_the_reason_on_stderr() {
     let stage = place();
@@ -167,6 +172,7 @@ fn every_dialect_explains_a_failure_by_the_reason_on_stderr() {
     }
 }
 
+/// Differs from jarvis: the caller over HTTP | no HTTP | the name of the token is matched against `allowed_callers`
 #[test]
 fn a_token_is_the_caller_that_an_agent_of_jarvis_allows_or_not() {
     let stage = Stage::new();

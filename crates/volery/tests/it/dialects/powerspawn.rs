@@ -92,6 +92,8 @@ fn the_tools_are_the_ones_that_were_reviewed() {
     insta::assert_snapshot!("powerspawn", serde_json::to_string_pretty(&tools["tools"]).unwrap());
 }
 
+/// Differs from powerspawn: the ids of an agent | one in the answer, another in `IAC.md` | one id everywhere, also
+///    for `volery show`
 #[test]
 fn an_agent_is_spawned_at_once_and_its_result_has_the_documented_shape() {
     let reply = Reply::say("Thirty herons.").after_ms(300);
@@ -140,6 +142,7 @@ fn an_agent_is_spawned_at_once_and_its_result_has_the_documented_shape() {
     assert_eq!(run["run_id"], json!(place.stage.only_run()), "one id for both");
 }
 
+/// Differs from powerspawn: web search of the APIs | asked for | not asked for: the model answers alone
 #[test]
 fn the_apis_get_what_is_documented() {
     let place = Place::new(vec![Reply::say("ok").always()]);
@@ -164,6 +167,7 @@ fn the_apis_get_what_is_documented() {
         );
         let temperature = seen.body.get("temperature").or(seen.body.pointer("/generationConfig/temperature"));
         assert_eq!(temperature, Some(&json!(0.7)), "{tool}");
+        assert!(!seen.body.to_string().to_lowercase().contains("search"), "{}", seen.body);
     }
     spawn(&mut client, "spawn_grok", json!({"prompt": "x", "model": "grok-3-fast", "system_prompt": null}));
     call(&mut client, "wait_for_agents", json!({}));
@@ -209,6 +213,8 @@ fn what_is_wrong_is_told_in_an_answer_and_nothing_starts() {
     assert!(absent["error"].as_str().unwrap().contains("which is not on the PATH"), "{absent}");
 }
 
+/// Differs from powerspawn: a time-out on Linux and macOS | kills the server | ends the agent with all that it
+///    started
 #[test]
 fn a_time_out_ends_the_agent_and_not_the_server() {
     let place = Place::new(vec![Reply::stall("Half of this is never said"), Reply::say("ok")]);
@@ -241,6 +247,8 @@ fn a_wait_that_is_too_short_says_who_still_runs() {
     assert!(cancelled["error"].as_str().unwrap().contains("cancelled"), "{cancelled}");
 }
 
+/// Differs from powerspawn: `api_keys.json` that others can read | used without a word | used, and a warning names
+///    it
 #[test]
 fn keys_of_the_projects_file_win_and_whoever_else_has_them_is_told() {
     let place = Place::new(vec![Reply::say("ok").always()]);
@@ -277,6 +285,7 @@ fn keys_of_the_projects_file_win_and_whoever_else_has_them_is_told() {
     assert_eq!(sent(&place), format!("Bearer {KEY}"), "then the environment counts");
 }
 
+/// Differs from powerspawn: agents after a restart, or of a second server | unknown | known for seven days
 #[test]
 fn two_servers_and_the_next_one_see_the_same_agents() {
     let place = Place::new(vec![
@@ -308,6 +317,8 @@ fn two_servers_and_the_next_one_see_the_same_agents() {
     assert_eq!(call(&mut stranger, "list", json!({}))["completed_ids"], json!([]));
 }
 
+/// Differs from powerspawn: agents when the server ends | are forgotten, and `IAC.md` shows them as running | go
+///    on, and `IAC.md` is right
 #[test]
 fn the_file_shows_what_really_runs_also_when_the_server_has_left() {
     let place = Place::new(vec![Reply::say("done without a server").after_ms(700)]);
@@ -363,6 +374,7 @@ fn an_agent_that_was_killed_is_not_shown_as_running() {
     assert!(place.iac().contains("❌ **Failed**: interrupted") && place.iac().contains("*No active agents*"));
 }
 
+/// Differs from powerspawn: an answer that looks like a part of `IAC.md` | breaks the file | gets a backslash
 #[test]
 fn texts_that_look_like_the_form_do_not_break_the_file() {
     let hostile =
@@ -387,6 +399,8 @@ fn texts_that_look_like_the_form_do_not_break_the_file() {
     assert!(!iac.contains('\u{202e}') && !iac.contains('\u{1b}'), "{iac}");
 }
 
+/// Differs from powerspawn: `IAC.md` | beside the server | in the root of the project; left alone if somebody else
+///    wrote it
 #[test]
 fn a_file_of_somebody_elses_is_left_alone_and_the_agent_runs_all_the_same() {
     let place = Place::new(vec![Reply::say("ok").always()]);
@@ -458,6 +472,7 @@ fn argv(place: &Place, id: &str) -> String {
         .join(" ")
 }
 
+/// Differs from powerspawn: the time-out of Copilot | 600 s documented, 300 s in fact | 600 s
 #[test]
 fn each_program_is_started_as_documented() {
     let place = Place::new(Vec::new());
@@ -504,6 +519,8 @@ fn each_program_is_started_as_documented() {
     assert!(place.iac().contains("❌ **Failed**"), "what fails is shown as failed");
 }
 
+/// Differs from powerspawn: `force` and `yolo` left out, for Cursor and Gemini CLI | false: what needs an approval
+///    is not done | as far as `powerspawn_permission` lets them
 #[test]
 fn programs_do_everything_unasked_unless_somebody_says_otherwise() {
     let place = Place::new(vec![Reply::say("ok").always()]);

@@ -60,6 +60,9 @@ fn ask(stage: &Stage, agent: &str, prompt: &str) -> Value {
     json!({"agent": agent, "prompt": prompt, "cwd": stage.project()})
 }
 
+/// Differs from sub-agents-mcp: the annotations of the tool | none | a title and what the tool may do
+/// Differs from sub-agents-mcp: `cwd` in the list of required parameters | required in later versions | optional;
+///    the directory of the server counts if it is left out
 #[test]
 fn the_tools_and_resources_are_the_ones_that_were_reviewed() {
     let stage = place();
@@ -98,6 +101,8 @@ fn an_answer_has_the_documented_shape() {
     assert_eq!((&run["agent"], &run["caller"]), (&json!("reviewer"), &json!("test")));
 }
 
+/// Differs from sub-agents-mcp: `result` of a failure | stdout, or stderr | why the agent failed, then what it had
+///    said
 #[test]
 fn a_failure_is_an_error_with_its_exit_code_and_what_was_said() {
     let stage = place();
@@ -133,6 +138,9 @@ fn a_program_that_is_not_there_is_exit_code_127() {
     assert_eq!((&result["isError"], &said["exit_code"]), (&json!(true), &json!(127)), "{said}");
 }
 
+/// Differs from sub-agents-mcp: a `cwd` that does not exist | the program is not found, exit code 127 | refused
+///    before anything starts, with the path
+/// Differs from sub-agents-mcp: an unknown tool | `Unknown tool: NAME` | an error that names the tools there are
 #[test]
 fn what_cannot_be_run_is_said_in_the_words_of_that_system() {
     let stage = place();
@@ -265,6 +273,8 @@ fn blanks_around_the_value_of_a_variable_do_not_count() {
 
 const SESSIONS: &[(&str, &str)] = &[("SESSION_ENABLED", "true")];
 
+/// Differs from sub-agents-mcp: how a session is continued | the history is put before the prompt | by the program
+///    itself where it can, else by the history
 #[test]
 fn a_session_is_the_agents_own_in_every_directory_and_survives_the_server() {
     let stage = place();
@@ -293,6 +303,8 @@ fn a_session_is_the_agents_own_in_every_directory_and_survives_the_server() {
     );
 }
 
+/// Differs from sub-agents-mcp: two calls of one session at once | one of them may be lost | one after the other,
+///    and both are kept
 #[test]
 fn a_callers_own_id_begins_a_session_and_two_calls_at_once_lose_nothing() {
     let stage = place();
@@ -312,6 +324,8 @@ fn a_callers_own_id_begins_a_session_and_two_calls_at_once_lose_nothing() {
     assert!(told.contains("\none\n") && told.contains("\ntwo\n"), "{told}");
 }
 
+/// Differs from sub-agents-mcp: `SESSION_DIR` | sessions are written there | existing sessions are read; new ones
+///    are in the journal
 #[test]
 fn a_session_file_of_that_system_is_continued() {
     let stage = place();
@@ -348,6 +362,8 @@ fn a_session_file_of_that_system_is_continued() {
     assert_eq!(fs::read_to_string(path).unwrap(), file.to_string(), "the file stays as it was");
 }
 
+/// Differs from sub-agents-mcp: session files past their retention | removed by the next call | left alone and not
+///    read
 #[test]
 fn a_session_file_past_its_retention_is_not_continued() {
     let stage = place();
@@ -378,6 +394,8 @@ fn a_session_file_past_its_retention_is_not_continued() {
     assert!(told.contains("an egret"), "{told}");
 }
 
+/// Differs from sub-agents-mcp: `session_id` while sessions are off | ignored without a word | ignored, and a note
+///    says so
 #[test]
 fn a_session_that_is_named_while_sessions_are_off_is_told() {
     let stage = place();
@@ -388,6 +406,8 @@ fn a_session_that_is_named_while_sessions_are_off_is_told() {
     assert!(note.contains("SESSION_ENABLED=true"), "{note}");
 }
 
+/// Differs from sub-agents-mcp: a parameter that the tool does not have | ignored without a word | ignored, and a
+///    note names it
 #[test]
 fn what_is_no_parameter_is_named() {
     let stage = place();
@@ -400,6 +420,8 @@ fn what_is_no_parameter_is_named() {
     assert_eq!(notes, [&ignored("bogus"), &ignored("model")]);
 }
 
+/// Differs from sub-agents-mcp: a client that gives up before the answer | loses the answer | gets `partial` in
+///    time; the same call again waits for the same run
 #[test]
 fn a_client_without_patience_gets_the_answer_by_asking_again() {
     let stage = place();
@@ -436,6 +458,8 @@ fn who_asks_again_is_told_the_session_that_goes_on() {
     assert!(told["structuredContent"]["result"].as_str().unwrap().contains("through"), "{told}");
 }
 
+/// Differs from sub-agents-mcp: a cancelled call | the agent goes on | ends the agent and every process that it
+///    started
 #[test]
 fn a_cancelled_call_ends_the_agent_and_all_it_started() {
     let stage = place();
@@ -451,6 +475,8 @@ fn a_cancelled_call_ends_the_agent_and_all_it_started() {
     wait_for(PATIENCE, "the end of every process", || crate::stage::tagged(tag).is_empty().then_some(()));
 }
 
+/// Differs from sub-agents-mcp: the end of the server | its agents go on alone | ends its agents after half a
+///    minute
 #[test]
 fn a_server_that_leaves_takes_its_runs_along() {
     let stage = place();
@@ -466,6 +492,10 @@ fn a_server_that_leaves_takes_its_runs_along() {
     wait_for(PATIENCE, "the end of every process", || crate::stage::tagged(tag).is_empty().then_some(()));
 }
 
+/// Differs from sub-agents-mcp: `EXECUTION_TIMEOUT_MS` that is not a number | 300000 counts | the server does not
+///    start and names the variable
+/// Differs from sub-agents-mcp: a relative `AGENTS_DIR` | a path from the directory of the server | the server does
+///    not start; `volery import` writes the absolute path
 #[test]
 fn a_server_that_is_told_nonsense_does_not_start() {
     let stage = place();

@@ -73,6 +73,8 @@ fn an_agent_answers_into_its_file_and_knows_what_was_said_after_a_restart() {
     assert_eq!(fs::read_dir(place.stage.project()).unwrap().count(), 1, "nothing stands where it works");
 }
 
+/// Differs from budgie: a missing response file | costs a second call of the model | only if stdout has no answer
+///    either
 #[test]
 fn an_agent_that_answers_nothing_is_asked_for_a_summary_in_its_session() {
     let templates = [("_system.md", SYSTEM), ("_context-summary.md", SUMMARY)];

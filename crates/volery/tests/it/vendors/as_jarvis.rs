@@ -68,6 +68,7 @@ fn the_tool_names_the_agents_and_what_may_not_be_is_refused() {
     assert_eq!(place.stage.runs(), Vec::<String>::new());
 }
 
+/// Differs from jarvis: `permissions.deny` | read and not used | takes away from what is allowed
 #[test]
 fn an_agent_may_do_what_its_file_allows_and_nothing_else() {
     let command = |text: &str| Reply::call("Bash", json!({"command": text, "description": "for a test"}));
@@ -171,6 +172,8 @@ fn errors_are_told_by_their_kind() {
     assert!(told.starts_with("Subagent \"slow\" failed (cli_error): Claude returned an error."), "{told}");
 }
 
+/// Differs from jarvis: `output_schema` | no such key | the answer is checked, and asked for once more with what
+///    was wrong
 #[test]
 fn an_answer_of_a_shape_is_checked_corrected_once_and_then_an_error() {
     let schema = "output_format: json\noutput_schema: {type: object, required: [birds]}\n";
@@ -191,6 +194,8 @@ fn an_answer_of_a_shape_is_checked_corrected_once_and_then_an_error() {
     assert!(told.contains("There are three."), "what it said is kept: {told}");
 }
 
+/// Differs from jarvis: the file with the servers of an agent and their secrets | stays in `data/tmp` | removed
+///    with the end of the run
 #[test]
 fn an_agents_servers_are_its_own_and_their_secret_is_in_no_file() {
     const SECRET: &str = "ghp-0123456789abcdef0123";
@@ -254,6 +259,8 @@ fn a_sub_agent_calls_nobody() {
     place.stage.only_run();
 }
 
+/// Differs from jarvis: a client that gives up before the answer | loses the answer | is told that the agent goes
+///    on; the same call again gets the answer
 #[test]
 fn the_same_call_again_waits_for_the_same_run() {
     let Some(place) = place("jarvis-again", vec![Reply::say("At last.").after_ms(5_000)]) else { return };

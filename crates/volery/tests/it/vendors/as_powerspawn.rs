@@ -70,6 +70,7 @@ fn claude_reads_its_own_file_works_unasked_with_its_six_tools_and_is_in_the_file
     assert!(changed.contains("herons.txt") || changed == "null", "{changed}");
 }
 
+/// Differs from powerspawn: `cost_usd` of Codex | made up in early versions | computed from its tokens, or null
 #[test]
 fn codex_writes_code_and_its_cost_is_not_made_up() {
     let made = Place::make_for(&["codex"], "powerspawn-codex", vec![Reply::say("Done.")]);

@@ -57,6 +57,8 @@ fn programs_folders_and_templates_can_be_named() {
     assert!(noted.contains("You count twice."), "Kiro finds the agent, which it does not know: {noted}");
 }
 
+/// Differs from budgie: an agent of another `--agents-dir` | started by its name, which Kiro may not find | Kiro
+///    2.3 or later is led to a copy with its prompt and servers; else by name
 #[test]
 fn an_agent_of_another_folder_is_copied_only_for_a_version_that_finds_the_copy() {
     let place = Place::new();

@@ -89,6 +89,7 @@ fn an_image_can_be_named_and_an_answer_into_a_file_is_found() {
     assert!(run.contains(&"mine:1".to_owned()));
 }
 
+/// Differs from budgie: the container of a call that was stopped | stays | removed with the run
 #[test]
 fn a_container_is_removed_whatever_became_of_its_run() {
     let place = place();
@@ -115,6 +116,8 @@ fn a_directory_that_cannot_be_mounted_is_told() {
     assert_eq!(asked(&place, "run"), Vec::<Vec<String>>::new());
 }
 
+/// Differs from budgie: `--sandbox` without a docker that works | each call fails | podman counts too; without
+///    either the server does not start
 #[test]
 fn without_docker_or_podman_that_work_there_is_no_sandbox() {
     let place = place();

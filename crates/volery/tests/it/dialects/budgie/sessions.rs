@@ -12,6 +12,7 @@ fn directory_of(call: &str) -> &str {
     call.lines().next().unwrap().strip_prefix("cwd=").unwrap()
 }
 
+/// Differs from budgie: sessions when the server ends | deleted | kept for 90 days after their last use
 #[test]
 fn a_session_goes_on_in_its_directory_after_the_server_was_replaced() {
     let place = Place::new();
@@ -34,6 +35,7 @@ fn a_session_goes_on_in_its_directory_after_the_server_was_replaced() {
     assert!(calls[2].ends_with(&format!("In directory {}, and there?", place.stage.path("home").display())));
 }
 
+/// Differs from budgie: one `sessionId` with two agents | one conversation | a conversation for each agent
 #[test]
 fn a_caller_may_choose_an_id_which_is_the_agents_own() {
     let place = Place::new();
@@ -50,6 +52,8 @@ fn a_caller_may_choose_an_id_which_is_the_agents_own() {
     assert!(!calls.concat().contains("/mine"), "what a caller chose is in no path");
 }
 
+/// Differs from budgie: `sessionId` | becomes a path, and is deleted with all below it | 1 to 100 letters, digits,
+///    `_` and `-`; never part of a path
 #[test]
 fn an_id_that_would_be_a_path_is_refused_and_nothing_is_touched() {
     let place = Place::new();
@@ -66,6 +70,7 @@ fn an_id_that_would_be_a_path_is_refused_and_nothing_is_touched() {
     assert_eq!((place.calls(), place.stage.runs()), (Vec::<String>::new(), Vec::<String>::new()));
 }
 
+/// Differs from budgie: a session whose directory is gone | begins anew | the agent is told what was said
 #[test]
 fn a_session_whose_directory_is_gone_is_told_what_was_said() {
     let place = Place::new();

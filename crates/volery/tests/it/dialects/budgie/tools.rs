@@ -12,6 +12,7 @@ const PROMPT_FILE: &str = "---\nname: test-agent\ndescription: Validation and te
     capabilities:\n  - Tool validation\n  - Session management testing\nuse_when:\n  - Need to validate MCP tools\n\
     avoid_when:\n  - Deployment tasks\ntools:\n  - fs_read\nmodel: claude-3-5-sonnet-20241022\ntags:\n  - testing\n---\n\n# Test Agent\n";
 
+/// Differs from budgie: `directory` in the schema | not marked as required | required
 #[test]
 fn the_tools_are_the_ones_that_were_reviewed() {
     let place = Place::new();
@@ -27,6 +28,8 @@ fn the_tools_are_the_ones_that_were_reviewed() {
     insta::assert_snapshot!("budgie", serde_json::to_string_pretty(&tools["tools"]).unwrap());
 }
 
+/// Differs from budgie: further arguments of Kiro | none | `--wrap never`, and `--trust-tools` with what the file allows
+/// Differs from budgie: the model of an agent that names none | `claude-sonnet-4.5` in later versions | Kiro's own
 #[test]
 fn a_call_runs_kiro_in_a_directory_of_the_session_and_answers_as_documented() {
     let place = Place::new();
@@ -56,6 +59,8 @@ fn a_call_runs_kiro_in_a_directory_of_the_session_and_answers_as_documented() {
     assert_eq!(place.stage.spec(&place.stage.only_run())["limits"]["timeout_ms"], json!(600_000));
 }
 
+/// Differs from budgie: a parameter that a tool does not have | ignored without a word | ignored, and a note names
+///    it
 #[test]
 fn what_is_no_parameter_is_named() {
     let place = Place::new();
@@ -78,6 +83,7 @@ fn an_agent_goes_by_its_own_name_and_its_tool_by_a_normalised_one() {
     assert!(place.calls()[0].contains("\narg=--agent\narg=Code Writer\n"), "{:?}", place.calls());
 }
 
+/// Differs from budgie: `directory` | is not looked at | must be absolute and exist
 #[test]
 fn what_is_missing_or_wrong_is_said_in_the_documented_words_and_nothing_runs() {
     let place = Place::new();
@@ -108,6 +114,7 @@ fn what_is_missing_or_wrong_is_said_in_the_documented_words_and_nothing_runs() {
     assert_eq!(place.stage.runs(), Vec::<String>::new());
 }
 
+/// Differs from budgie: response files | in the directory of the session | in the directory of the run
 #[test]
 fn an_answer_is_taken_from_the_file_of_the_template_which_is_read_for_each_call() {
     let place = Place::new();
@@ -140,6 +147,8 @@ fn any_answer_on_stdout_counts() {
     assert!(place.calls()[1].contains("arg=--resume"), "{:?}", place.calls());
 }
 
+/// Differs from budgie: an agent without `fs_write` | is asked to write its answer into a file all the same |
+///    answers on stdout
 #[test]
 fn an_agent_is_started_by_its_own_name_whatever_its_file_includes_or_allows() {
     let place = Place::new();
@@ -168,6 +177,8 @@ fn a_file_without_a_name_is_no_tool() {
     );
 }
 
+/// Differs from budgie: a changed file of an agent | counts after a restart | counts for the next call; the list of
+///    tools stays
 #[test]
 fn agents_are_read_at_each_call_and_the_list_stays_as_it_was() {
     let place = Place::new();
@@ -186,6 +197,8 @@ fn agents_are_read_at_each_call_and_the_list_stays_as_it_was() {
     assert!(refused(&gone).contains("the agent test-agent is not in"), "{gone}");
 }
 
+/// Differs from budgie: the dot in the names of tools | always there, and many clients refuse it | `--safe-names`
+///    lists an underscore; a call may use either
 #[test]
 fn both_spellings_of_a_tool_are_understood() {
     let place = Place::new();
@@ -207,6 +220,8 @@ fn both_spellings_of_a_tool_are_understood() {
     }
 }
 
+/// Differs from budgie: health | forgotten with the server | summed up from the journal, over all servers and
+///    projects of the user
 #[test]
 fn health_is_told_in_the_documented_form_and_survives_the_server() {
     let place = Place::new();
@@ -264,6 +279,8 @@ fn domain_go_duration(text: &str) -> bool {
     number.is_some_and(|number| number.parse::<f64>().is_ok())
 }
 
+/// Differs from budgie: a client that gives up before the answer | loses the answer | is told that the agent goes
+///    on; the same call again gets the answer
 #[test]
 fn a_client_without_patience_gets_answer_and_session_by_asking_again() {
     let place = Place::new();

@@ -14,6 +14,8 @@ fn attempts(place: &Place) -> Vec<serde_json::Value> {
     events.into_iter().filter(|event| event["type"] == "attempt_began").collect()
 }
 
+/// Differs from budgie: the second try | repeats the prompt | says that the first was cut short and may have
+///    changed something; `attempts` in the answer is 2
 #[test]
 fn a_crash_is_tried_once_more_after_two_seconds_and_the_answer_says_so() {
     let place = Place::new();
@@ -56,6 +58,8 @@ fn a_time_out_is_tried_once_more_with_all_of_its_time() {
     assert_eq!((&run["status"], &run["attempts"]), (&json!("succeeded"), &json!(2)));
 }
 
+/// Differs from budgie: a failure | an ordinary answer that begins with `ERROR:` | the same, and `isError`, with
+///    the health of the agent and the number of attempts
 #[test]
 fn what_fails_twice_is_an_error_with_the_health_of_its_agent() {
     let place = Place::new();
@@ -79,6 +83,7 @@ fn what_fails_twice_is_an_error_with_the_health_of_its_agent() {
     assert_eq!(place.calls().len(), 5);
 }
 
+/// Differs from budgie: a second try that is not wanted | cannot be turned off | `--no-retry`
 #[test]
 fn without_retries_there_is_one_attempt() {
     let place = Place::new();
@@ -87,6 +92,8 @@ fn without_retries_there_is_one_attempt() {
     assert_eq!((attempts(&place).len(), place.calls().len()), (1, 1));
 }
 
+/// Differs from budgie: a cancelled call | a crash like any other, so it is tried again | ends the agent and is not
+///    tried again
 #[test]
 fn what_somebody_cancelled_is_not_tried_again() {
     let place = Place::new();

@@ -15,6 +15,8 @@ fn roster(place: &Place) -> PathBuf {
     fs::read_dir(place.stage.path("state/rosters")).unwrap().next().unwrap().unwrap().path()
 }
 
+/// Differs from powerspawn: a long answer | whole, or its first 500 characters | both ends, as much as the client
+///    shows; `volery wait ID` prints all of it
 #[test]
 fn a_long_answer_is_told_by_its_ends_and_several_share_what_a_client_shows() {
     let long = format!("first words{}last words", "é".repeat(400_000));

@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 use super::{Place, call, stand_in};
 use crate::stage::Client;
 
+/// Differs from powerspawn: a server that was started in `/` or the home | programs work there | programs are
+///    refused unless there is a folder `.volery`
 #[test]
 fn programs_are_not_let_loose_where_nobody_has_chosen_a_project() {
     let place = Place::new(vec![Reply::say("ok").always()]);
@@ -50,6 +52,8 @@ fn programs_are_not_let_loose_where_nobody_has_chosen_a_project() {
     place.stage.ended(&place.run(spawned["agent_id"].as_str().unwrap()));
 }
 
+/// Differs from powerspawn: a parameter that a tool does not have | the agent fails (1.8) | ignored, and named in
+///    `warnings`
 #[test]
 fn what_is_no_parameter_of_a_tool_is_named() {
     let place = Place::new(vec![Reply::say("ok").always()]);
@@ -68,6 +72,8 @@ fn what_is_no_parameter_of_a_tool_is_named() {
     assert_eq!(wrong["warnings"], json!([ignored("spawn_claude", "system_prompt")]), "{wrong}");
 }
 
+/// Differs from powerspawn: a default model other than the documented one | used without a word | used, and named
+///    in `warnings`
 #[test]
 fn a_broken_list_of_models_is_told_beside_the_model_that_is_replaced() {
     let place = Place::new(vec![Reply::say("ok").always()]);

@@ -79,6 +79,7 @@ fn a_file_with_keys_that_git_tracks_is_named_wherever_it_stands() {
     assert!(warned(&below).contains("git tracks"), "in a project that is a part of a repository");
 }
 
+/// Differs from powerspawn: the value of a key in a task or an answer | stands in `IAC.md` | masked
 #[test]
 fn a_key_in_a_prompt_does_not_stand_in_the_file_that_everybody_reads() {
     let place = Place::new(vec![Reply::say("ok").after_ms(300), Reply::say("ok").always()]);

@@ -97,6 +97,7 @@ fn seconds_are_seconds_in_every_time_zone() {
     assert!(result["started_at"].as_str().unwrap().ends_with('Z'), "{result}");
 }
 
+/// Differs from powerspawn: a limit on what all programs may do | none | `[serve] powerspawn_permission`
 #[test]
 fn the_user_holds_all_programs_to_a_level_whatever_a_call_says() {
     let place = Place::new(vec![Reply::say("ok").always()]);

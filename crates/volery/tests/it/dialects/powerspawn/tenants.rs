@@ -6,6 +6,7 @@ use serde_json::json;
 use super::Place;
 use crate::stage::{PATIENCE, WebServer, wait_for};
 
+/// Differs from powerspawn: callers over HTTP | no HTTP | each token sees its own agents
 #[test]
 fn a_token_sees_its_own_agents_and_waits_for_no_others() {
     let place = Place::new(vec![Reply::say("for ann"), Reply::hang()]);

@@ -98,6 +98,8 @@ fn an_exit_code_counts_also_behind_an_answer() {
     assert_eq!((status, is_error), (json!("error"), json!(true)), "no answer is no success");
 }
 
+/// Differs from sub-agents-mcp: `extra_args` | checked and never passed on | passed on if known to be harmless,
+///    else refused
 #[test]
 fn extra_arguments_reach_the_program_and_others_are_refused_before_anything_starts() {
     let scene = Scene::new();
@@ -157,6 +159,7 @@ fn the_key_for_all_programs_reaches_cursor() {
     assert!(variables.contains("CURSOR_API_KEY=cli-key-0123456789\n"), "{variables}");
 }
 
+/// Differs from sub-agents-mcp: the key for glm | `CLI_API_KEY` | `ZAI_API_KEY`, else `CLI_API_KEY`
 #[test]
 fn the_key_for_all_programs_reaches_glm() {
     let scene = Scene::new();
@@ -188,6 +191,8 @@ fn an_answer_in_content_counts_where_there_is_no_result() {
     }
 }
 
+/// Differs from sub-agents-mcp: the text of exit code 127 | `spawn NAME ENOENT` | which program is missing, and
+///    what to do
 #[test]
 fn a_vendors_program_that_is_not_installed_is_exit_code_127() {
     let scene = Scene::new();

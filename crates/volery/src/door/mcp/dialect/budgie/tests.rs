@@ -50,6 +50,8 @@ fn both_spellings_are_understood_whatever_is_listed() {
     assert_eq!(named("", false, &["x"]).unwrap().others(), Vec::<String>::new());
 }
 
+/// Differs from budgie: two agents whose tools have one name | one of them wins | the server does not start and
+///    names the tool
 #[test]
 fn a_name_that_could_mean_two_agents_means_neither_and_is_not_listed() {
     let names = named("p.", false, &["a.b", "a_b"]).unwrap();
