@@ -163,8 +163,11 @@ fn every_dialect_explains_a_failure_by_the_reason_on_stderr() {
         let mut said = client.request("tools/call", json!({"name": tool, "arguments": arguments}));
         if dialect == "powerspawn" {
             said = client.request("tools/call", json!({"name": "wait_for_agents", "arguments": {}}));
-            let iac = fs::read_to_string(stage.project().join("IAC.md")).unwrap();
-            let line = iac.lines().find(|line| line.contains("**Failed**")).unwrap();
+            // The file is written after the caller has its answer.
+            let line = wait_for(PATIENCE, "the failure in IAC.md", || {
+                let iac = fs::read_to_string(stage.project().join("IAC.md")).ok()?;
+                iac.lines().find(|line| line.contains("**Failed**")).map(str::to_owned)
+            });
             assert!(line.contains(reason), "{line}");
         }
         let text = said["content"][0]["text"].as_str().unwrap();
