@@ -88,7 +88,8 @@ fn all_problems_of_a_script_are_told() {
 - delegate: {agent: a b}
 - usage: {input_tokens: -1, cost_usd: much}
 ";
-    let rule = "1 to 100 letters, digits, '.', '_' or '-', beginning with a letter, digit or '_'";
+    let rule = "1 to 100 letters, digits, '.', '_' or '-', beginning with a letter, digit or '_'; ':' and '/' join such \
+                words";
     refuse(
         text,
         &[
@@ -195,8 +196,12 @@ fn read_all(text: &str) -> Vec<Reading> {
     let defaults = plain::PlainDefaults::default();
     let skills = [text.to_owned()];
     let jarvis_beside = jarvis::Beside { folder: "d", memory: Some(text), skills: &skills };
-    let kiro_beside =
-        kiro::Beside { prompt: None, system_template: Some(text), summary_template: Some(text) };
+    let kiro_beside = kiro::Beside {
+        prompt: None,
+        system_template: Some(text),
+        summary_template: Some(text),
+        sub_agents_only: true,
+    };
     let agents = [
         ("volery", true, true, volery::read(file)),
         ("plain", true, true, plain::read(file, &defaults)),

@@ -133,12 +133,34 @@ pub enum Format {
     Cursor,
     Codex,
     Gemini,
+    Qwen,
     Opencode,
     /// `.github/agents`.
     Copilot,
 }
 
 impl Format {
+    pub const ALL: [Self; 13] = [
+        Self::Volery,
+        Self::Plain,
+        Self::DotAgents,
+        Self::Jarvis,
+        Self::Kiro,
+        Self::Directive,
+        Self::Claude,
+        Self::Cursor,
+        Self::Codex,
+        Self::Gemini,
+        Self::Qwen,
+        Self::Opencode,
+        Self::Copilot,
+    ];
+
+    /// Returns the format that a word names.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|format| format.as_str() == word)
+    }
+
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Volery => "volery",
@@ -151,6 +173,7 @@ impl Format {
             Self::Cursor => "cursor",
             Self::Codex => "codex",
             Self::Gemini => "gemini",
+            Self::Qwen => "qwen",
             Self::Opencode => "opencode",
             Self::Copilot => "copilot",
         }

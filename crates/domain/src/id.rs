@@ -185,13 +185,25 @@ macro_rules! text_id {
 }
 
 text_id!(
-    /// The name under which an agent is asked for.
+    /// The name under which an agent is asked for. Most names are one plain word. Three kinds have several words:
+    /// `plugin:agent` of Claude Code, `folder/agent` of opencode, and `format:agent`, which selects one of several files.
     AgentName,
     "agent name",
-    "1 to 100 letters, digits, '.', '_' or '-', beginning with a letter, digit or '_'",
-    // As sub-agents-mcp has it, but for what looks like an option.
-    |text| is_word(text, 100) && !text.starts_with(['.', '-'])
+    "1 to 100 letters, digits, '.', '_' or '-', beginning with a letter, digit or '_'; ':' and '/' join such words",
+    |text| text.len() <= 100 && text.split([':', '/']).all(is_agent_word)
 );
+
+impl AgentName {
+    /// Tells whether the name is one word, so that it can also be the name of a file.
+    pub fn is_plain(&self) -> bool {
+        is_agent_word(&self.0)
+    }
+}
+
+/// The words that sub-agents-mcp takes, without those that look like an option or a hidden file.
+fn is_agent_word(text: &str) -> bool {
+    is_word(text, 100) && !text.starts_with(['.', '-'])
+}
 
 text_id!(
     /// The name of a backend: how an agent is driven.

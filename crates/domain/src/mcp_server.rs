@@ -140,8 +140,9 @@ pub fn is_option(argument: &str) -> bool {
 /// `@x/y`, `x/y` and `mcp_x_y`.
 pub fn named_in_tool(tool: &str) -> Option<&str> {
     // Editors write their own tools with the group that they belong to.
-    let is_group =
-        |word: &str| !matches!(ToolKind::named(word), ToolKind::Other(_)) || GROUPS.contains(&word);
+    let is_group = |word: &str| {
+        !matches!(ToolKind::named(word), ToolKind::Other(_)) || GROUPS.contains(&word) || is_extension(word)
+    };
     let server = match (ToolKind::named(tool), tool.split_once('/'), tool.strip_prefix("mcp_")) {
         (ToolKind::Mcp { server, .. }, _, _) => Some(server),
         (_, Some((group, _)), _) if is_group(group) => None,
@@ -152,8 +153,28 @@ pub fn named_in_tool(tool: &str) -> Option<&str> {
     server.filter(|server| !server.is_empty() && *server != "*" && *server != "builtin")
 }
 
-/// Words before a slash that are no servers.
-const GROUPS: [&str; 4] = ["vscode", "todo", "memory", "github.vscode-pull-request-github"];
+/// Words before a slash that are no servers: the tool sets of VS Code, as far as they have no name of a tool.
+const GROUPS: [&str; 12] = [
+    "vscode",
+    "todo",
+    "todos",
+    "memory",
+    "browser",
+    "notebooks",
+    "new",
+    "runCommands",
+    "runTasks",
+    "runNotebooks",
+    "testing",
+    "changes",
+];
+
+/// Tells whether a word is the id of an extension of VS Code, `publisher.name`, which offers its tools as a set. A server
+/// with a dot in its name has several, or says what it is.
+fn is_extension(word: &str) -> bool {
+    let words: Vec<&str> = word.split('.').collect();
+    words.len() == 2 && !words.iter().any(|word| word.is_empty() || word.contains("mcp"))
+}
 
 /// A text in which `${NAME}` and `${NAME:-default}` stand for variables of the environment. Stored as written,
 /// so a spec holds the names and never the values.

@@ -54,6 +54,7 @@ pub(super) fn is_needed(spec: &RunSpec) -> bool {
     !setup.mcp_servers.is_empty()
         || spec.delegates != Delegates::Nobody
         || setup.max_turns.is_some()
+        || setup.temperature.is_some()
         || !spec.alternatives.is_empty()
 }
 
@@ -163,6 +164,18 @@ fn changed(
     settings.insert("mcpServers".to_owned(), Value::Object(servers));
     if let Some(turns) = spec.setup.max_turns {
         user::section(&mut settings, "model").insert("maxSessionTurns".to_owned(), json!(turns));
+    }
+    if let Some(temperature) = spec.setup.temperature {
+        // An entry that matches nothing in particular holds for every model; of several the last counts.
+        let entry = json!({
+            "match": {},
+            "modelConfig": {"generateContentConfig": {"temperature": temperature.degrees()}},
+        });
+        let overrides = user::section(&mut settings, "modelConfigs").entry("customOverrides");
+        match overrides.or_insert_with(|| json!([])) {
+            Value::Array(entries) => entries.push(entry),
+            other => *other = json!([entry]),
+        }
     }
     if !spec.alternatives.is_empty() {
         let general = user::section(&mut settings, "general");

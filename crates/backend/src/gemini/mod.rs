@@ -146,6 +146,7 @@ impl Backend for Gemini {
             server_tools: true,
             server_timeouts: true,
             max_turns: true,
+            temperature: true,
             delegates: true,
             output_schema: true,
             extra_args: EXTRA_ARGS,

@@ -96,6 +96,7 @@ impl Backend for Goose {
             server_timeouts: true,
             output_schema: true,
             max_turns: true,
+            temperature: true,
             extra_args: EXTRA_ARGS,
             delegates: true,
             edits_anywhere: true,
@@ -131,6 +132,9 @@ impl Backend for Goose {
         argv.extend(permitted_args(&setup.extra_args, EXTRA_ARGS).map_err(wrong)?);
         // Its other modes ask, and end a run that nobody can answer.
         let mut set = vec![("GOOSE_MODE".to_owned(), Setting::Plain("auto".to_owned()))];
+        set.extend(setup.temperature.map(|temperature| {
+            ("GOOSE_TEMPERATURE".to_owned(), Setting::Plain(temperature.degrees().to_string()))
+        }));
         set.extend(extensions.set);
         if setup.context == Context::None {
             let (name, value) = WITHOUT_CONTEXT;

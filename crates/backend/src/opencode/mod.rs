@@ -98,6 +98,7 @@ impl Backend for Opencode {
             process: true,
             replaces_prompt: true,
             effort: true,
+            temperature: true,
             tools: true,
             skips_context: true,
             mcp_servers: true,
@@ -283,10 +284,13 @@ fn settings(spec: &RunSpec, place: &Place<'_>) -> (String, Vec<WorkFile>) {
         PromptMode::Append => (String::new(), json!([place.file(SYSTEM_FILE)])),
         PromptMode::Replace => (format!(",\"prompt\":{}", json!(system)), json!([])),
     };
+    let temperature =
+        setup.temperature.map(|temperature| format!(",\"temperature\":{}", temperature.degrees()));
+    let temperature = temperature.unwrap_or_default();
     let servers = permission::servers(&hidden(mcp_config::servers(spec, place), place, &mut files));
     let config = format!(
         "{{\"autoupdate\":false,\"share\":\"disabled\",\"instructions\":{instructions},\"mcp\":{},\
-         \"permission\":{decisions},\"agent\":{{{}:{{\"mode\":\"primary\",\"permission\":{decisions}{prompt}}}}}}}",
+         \"permission\":{decisions},\"agent\":{{{}:{{\"mode\":\"primary\",\"permission\":{decisions}{prompt}{temperature}}}}}}}",
         Value::Object(servers),
         json!(agent_name(spec))
     );

@@ -185,6 +185,7 @@ impl Backend for Qwen {
             server_timeouts: true,
             output_schema: true,
             max_turns: true,
+            temperature: true,
             extra_args: EXTRA_ARGS,
             extra_directories: true,
             delegates: true,
@@ -286,7 +287,7 @@ pub(crate) fn without_others(
 }
 
 /// Turns off hooks of a project that is not trusted, variables in files `.env` other than keys and models, and waiting
-/// for a service where there are fallbacks. Nothing but the machine's settings counts more.
+/// for a service where there are fallbacks; sets the temperature. Nothing but the machine's settings counts more.
 fn restrict(
     spec: &RunSpec,
     drive: &mut ProcessDrive,
@@ -296,7 +297,9 @@ fn restrict(
     PROJECT.check_above(spec, user.home)?;
     let variables = project_settings::plain_variables(&spec.directory, user.home)?;
     let has_fallbacks = !spec.alternatives.is_empty();
-    if place.project_programs == ProjectPrograms::On && variables.is_empty() && !has_fallbacks {
+    let temperature = spec.setup.temperature;
+    let changes_model = has_fallbacks || temperature.is_some();
+    if place.project_programs == ProjectPrograms::On && variables.is_empty() && !changes_model {
         return Ok(());
     }
     let named = (user.value)(MACHINE_SETTINGS).map(PathBuf::from);
@@ -308,6 +311,12 @@ fn restrict(
     }
     if !variables.is_empty() {
         project_settings::exclude_variables(&mut settings, &versions::EXCLUDED_VARIABLES, &variables);
+    }
+    if let Some(temperature) = temperature {
+        let model = user::section(&mut settings, "model");
+        let generation = user::section(model, "generationConfig");
+        let sampling = user::section(generation, "samplingParams");
+        sampling.insert("temperature".to_owned(), json!(temperature.degrees()));
     }
     if has_fallbacks {
         let model = user::section(&mut settings, "model");

@@ -2,22 +2,59 @@
 
 use domain::agent::{Agent, Format};
 use domain::diagnostic::Diagnostic;
-use domain::permission::Level;
+use domain::permission::{Level, ToolKind};
 use domain::setup::{Isolation, PromptMode};
 
 use super::AgentFile;
 use super::markdown::{self, Frontmatter};
 use super::servers::read_servers;
-use super::setup::{read_effort, read_rules, take_turns};
+use super::setup::{RULES_MAX, read_effort, read_rules, take_turns};
 use super::tools::take_tools;
 use super::values::{ONLY_LOOKS, take_description, take_inherited_model, take_unhonoured, vendor_agent};
-use crate::text::{Fields, Findings, choice};
+use crate::text::{Fields, Findings, Place, choice, choice_or_warning, quoted};
 
 const MINIMAL: &str = "begin the file with four lines: `---`, `name: NAME`, `description: TEXT`, `---`";
 
 /// Reads an agent. There is one exactly if no finding is an error.
 pub fn read(agent_file: AgentFile<'_>) -> (Option<Agent>, Vec<Diagnostic>) {
     markdown::read(agent_file, Format::Claude, Frontmatter::Required { hint: MINIMAL }, read_fields)
+}
+
+/// An installed plug-in of Claude Code.
+#[derive(Debug, Clone, Copy)]
+pub struct Plugin<'a> {
+    /// What comes before the agent's own name: the name of the plug-in, and the folders below its folder of agents.
+    pub prefix: &'a str,
+    /// The folder of the plug-in, which its texts call `${CLAUDE_PLUGIN_ROOT}`.
+    pub root: &'a str,
+}
+
+/// Reads an agent of a plug-in, named `plugin:agent`. As in Claude Code, the file needs no frontmatter, and a plug-in can
+/// give its agents neither a permission nor servers.
+pub fn read_plugin(agent_file: AgentFile<'_>, plugin: Plugin<'_>) -> (Option<Agent>, Vec<Diagnostic>) {
+    let (agent, mut found) = markdown::read(
+        agent_file,
+        Format::Claude,
+        Frontmatter::Optional,
+        |mut fields, agent_file, findings| {
+            let of_plugin = [
+                ("permissionMode", "Claude Code does not take it from a plug-in"),
+                ("mcpServers", "Claude Code does not take it from a plug-in"),
+            ];
+            take_unhonoured(&mut fields, &of_plugin, findings);
+            read_fields(fields, agent_file, findings)
+        },
+    );
+    let Some(mut agent) = agent else { return (None, found) };
+    match format!("{}:{}", plugin.prefix, agent.name).parse() {
+        Ok(name) => agent.name = name,
+        Err(error) => {
+            found.push(Diagnostic::error(agent_file.file, error.to_string()));
+            return (None, found);
+        }
+    }
+    agent.system_prompt = agent.system_prompt.replace("${CLAUDE_PLUGIN_ROOT}", plugin.root);
+    (Some(agent), found)
 }
 
 /// What a mode means here.
@@ -41,6 +78,61 @@ const MODES: [(&str, Mode); 7] = [
     ("auto", Mode::Auto),
 ];
 
+/// Tools of Claude Code that have no counterpart in other programs.
+const OTHER_TOOLS: [&str; 22] = [
+    "AskUserQuestion",
+    "BashOutput",
+    "EnterPlanMode",
+    "EnterWorktree",
+    "ExitPlanMode",
+    "ExitWorktree",
+    "KillBash",
+    "KillShell",
+    "ListMcpResourcesTool",
+    "LSP",
+    "Monitor",
+    "ReadMcpResourceTool",
+    "SendMessage",
+    "Skill",
+    "SlashCommand",
+    "TaskCreate",
+    "TaskOutput",
+    "TaskStop",
+    "TaskUpdate",
+    "TodoRead",
+    "TodoWrite",
+    "ToolSearch",
+];
+
+/// Names tools that Claude Code may not have: it passes over them, and the agent is there without them.
+fn warn_of_unknown_tools(tools: &[String], place: Place, findings: &mut Findings<'_>) {
+    let is_unknown = |tool: &&String| {
+        matches!(ToolKind::named(tool), ToolKind::Other(_)) && !OTHER_TOOLS.contains(&tool.as_str())
+    };
+    let unknown: Vec<String> = tools.iter().filter(is_unknown).map(|tool| quoted(tool)).collect();
+    if unknown.is_empty() || tools.len() > RULES_MAX {
+        return;
+    }
+    let message = format!("tools: Volery does not know {} as a tool of Claude Code", unknown.join(", "));
+    findings.warning_with_hint(place, message, "an agent runs without a tool that Claude Code does not have");
+}
+
+/// Takes the level that a mode of Claude Code stands for. The program passes over a mode that it does not know.
+pub(super) fn take_permission_mode(fields: &mut Fields<'_>, findings: &mut Findings<'_>) -> Option<Level> {
+    const KEY: &str = "permissionMode";
+    let node = fields.take(KEY)?;
+    match choice_or_warning(node, KEY, &MODES, "the default level is used", findings) {
+        Some(Mode::Level(level)) => Some(level),
+        Some(Mode::Auto) => {
+            let message =
+                "permissionMode: auto is not honoured: what no rule allows is denied or asked about";
+            findings.warning(node.place, message);
+            None
+        }
+        Some(Mode::Plain) | None => None,
+    }
+}
+
 fn read_fields(
     mut fields: Fields<'_>,
     agent_file: AgentFile<'_>,
@@ -54,20 +146,12 @@ fn read_fields(
     if let Some(node) = fields.take("disallowedTools") {
         setup.permission.deny = read_rules(node, "disallowedTools", findings);
     }
-    if let Some(node) = fields.take("permissionMode") {
-        match choice(node, "permissionMode", &MODES, findings) {
-            Some(Mode::Level(level)) => setup.permission.level = Some(level),
-            Some(Mode::Auto) => findings.warning(
-                node.place,
-                "permissionMode: auto is not honoured: what no rule allows is denied or asked about",
-            ),
-            Some(Mode::Plain) | None => {}
-        }
-    }
+    setup.permission.level = take_permission_mode(&mut fields, findings);
     setup.tools = take_tools(&mut fields, &mut setup.permission, findings);
     if setup.tools.as_deref() == Some(&["*".to_owned()]) {
         setup.tools = None;
     }
+    warn_of_unknown_tools(setup.tools.as_deref().unwrap_or_default(), fields.place, findings);
     setup.max_turns = take_turns(&mut fields, "maxTurns", findings);
     setup.effort = fields.take("effort").and_then(|node| read_effort(node, "effort", findings));
     if let Some(node) = fields.take("mcpServers") {

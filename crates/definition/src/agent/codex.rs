@@ -1,5 +1,6 @@
 //! `.codex/agents/*.toml`: the custom agents of Codex. Beside the keys below, such a file may set anything that
-//! Codex's own configuration may; those keys are named and not honoured.
+//! Codex's own configuration may; those keys are named and not honoured. `[agents.NAME]` of `config.toml` declares further
+//! agents, each with a file of its own.
 
 use domain::agent::{Agent, Format};
 use domain::diagnostic::Diagnostic;
@@ -8,7 +9,7 @@ use domain::permission::Level;
 use super::values::{read_word, take_description, take_inherited_model, take_unhonoured, vendor_agent};
 use super::{AgentFile, codex_servers};
 use crate::FILE_BYTES_MAX;
-use crate::text::{Fields, Findings, Place, choice, read_toml, text};
+use crate::text::{Entry, Fields, Findings, Node, Place, Shape, choice, read_toml, text};
 
 const UNHONOURED: [(&str, &str); 11] = [
     ("nickname_candidates", "a run is known by its id"),
@@ -26,6 +27,51 @@ const UNHONOURED: [(&str, &str); 11] = [
 
 /// Reads an agent. There is one exactly if no finding is an error.
 pub fn read(agent_file: AgentFile<'_>) -> (Option<Agent>, Vec<Diagnostic>) {
+    read_as(None, agent_file)
+}
+
+/// An agent that `config.toml` declares.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Role {
+    pub name: String,
+    pub description: Option<String>,
+    /// The agent's own file, relative to the folder of `config.toml`.
+    pub config_file: Option<String>,
+}
+
+/// Returns the agents that a `config.toml` declares. The other keys of the table are settings of Codex.
+pub fn roles(agent_file: AgentFile<'_>) -> (Vec<Role>, Vec<Diagnostic>) {
+    let toml = agent_file.text.strip_prefix('\u{feff}').unwrap_or(agent_file.text);
+    let mut findings = Findings::new(agent_file.file, toml);
+    if toml.len() > FILE_BYTES_MAX {
+        findings.error(Place::START, format!("the file has more than {FILE_BYTES_MAX} bytes"));
+        return (Vec::new(), findings.finish());
+    }
+    let Some(Node { shape: Shape::Map(settings), .. }) = read_toml(toml, &mut findings) else {
+        return (Vec::new(), findings.finish());
+    };
+    let agents = settings.iter().find(|setting| setting.key == "agents").map(|setting| &setting.node.shape);
+    let Some(Shape::Map(declared)) = agents else { return (Vec::new(), findings.finish()) };
+    let tables = declared.iter().filter(|entry| matches!(entry.node.shape, Shape::Map(_)));
+    let roles = tables.filter_map(|entry| read_role_table(entry, &mut findings)).collect();
+    (roles, findings.finish())
+}
+
+fn read_role_table(entry: &Entry, findings: &mut Findings<'_>) -> Option<Role> {
+    let mut fields = Fields::open(&entry.node, &format!("agents.{}", entry.key), findings)?;
+    let mut take = |key| fields.take(key).and_then(|node| text(node, &fields.name(key), findings));
+    let (description, config_file) = (take("description"), take("config_file"));
+    fields.take("nickname_candidates");
+    fields.close(findings);
+    Some(Role { name: entry.key.clone(), description, config_file })
+}
+
+/// Reads the file of an agent that `config.toml` declares; an agent without a file has an empty text.
+pub fn read_role(role: &Role, agent_file: AgentFile<'_>) -> (Option<Agent>, Vec<Diagnostic>) {
+    read_as(Some(role), AgentFile { stem: &role.name, ..agent_file })
+}
+
+fn read_as(role: Option<&Role>, agent_file: AgentFile<'_>) -> (Option<Agent>, Vec<Diagnostic>) {
     let toml = agent_file.text.strip_prefix('\u{feff}').unwrap_or(agent_file.text);
     let mut findings = Findings::new(agent_file.file, toml);
     if toml.len() > FILE_BYTES_MAX {
@@ -34,20 +80,33 @@ pub fn read(agent_file: AgentFile<'_>) -> (Option<Agent>, Vec<Diagnostic>) {
     }
     let node = read_toml(toml, &mut findings);
     let fields = node.as_ref().and_then(|node| Fields::open(node, "", &mut findings));
-    let agent = fields.map(|fields| read_fields(fields, agent_file, &mut findings));
+    let agent = fields.map(|fields| read_fields(fields, role, agent_file, &mut findings));
     let agent = agent.filter(|_| findings.errors() == 0);
     (agent, findings.finish())
 }
 
-fn read_fields(mut fields: Fields<'_>, agent_file: AgentFile<'_>, findings: &mut Findings<'_>) -> Agent {
+fn read_fields(
+    mut fields: Fields<'_>,
+    role: Option<&Role>,
+    agent_file: AgentFile<'_>,
+    findings: &mut Findings<'_>,
+) -> Agent {
     let mut agent = vendor_agent("codex", Format::Codex, &mut fields, agent_file, findings);
-    agent.description = take_description(&mut fields, findings);
+    agent.description = match role.and_then(|role| role.description.clone()) {
+        Some(description) => {
+            fields.take("description");
+            description.trim().to_owned()
+        }
+        None => take_description(&mut fields, findings),
+    };
     agent.model = take_inherited_model(&mut fields, findings);
     match fields.take("developer_instructions") {
         Some(node) => {
             let prompt = text(node, "developer_instructions", findings).unwrap_or_default();
             prompt.trim().clone_into(&mut agent.system_prompt);
         }
+        // A declared agent may consist of settings alone.
+        None if role.is_some() => {}
         None => {
             let hint = "write developer_instructions = \"\"\"…\"\"\"";
             findings.error_with_hint(fields.place, "the key developer_instructions is missing", hint);

@@ -23,7 +23,7 @@ fn read_fields(
 ) -> Option<Agent> {
     // `name` is for people; the program finds the agent by its file.
     let stem = agent_file.stem.strip_suffix(".agent").unwrap_or(agent_file.stem);
-    let name = display_name(stem, fields.place, findings);
+    let name = display_name(stem, stem, fields.place, findings);
     fields.take("name");
     let mut agent = new_agent(name, "copilot", Format::Copilot, agent_file);
     agent.description = take_description(&mut fields, findings);

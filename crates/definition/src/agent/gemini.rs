@@ -7,7 +7,7 @@ use domain::setup::PromptMode;
 use super::AgentFile;
 use super::markdown::{self, Frontmatter};
 use super::servers::read_servers;
-use super::setup::{names, take_turns};
+use super::setup::{names, read_temperature, take_turns};
 use super::values::{ONLY_LOOKS, take_description, take_inherited_model, take_unhonoured, vendor_agent};
 use crate::text::{Bounds, Fields, Findings, amount, choice};
 
@@ -58,11 +58,8 @@ fn read_fields(
         let minutes = amount(node, "timeout_mins", Bounds::from(1).up_to(60 * 24 * 365), findings);
         agent.limits.timeout_ms = minutes.map(|minutes| minutes * MINUTE_MS);
     }
-    take_unhonoured(
-        &mut fields,
-        &[("temperature", "Gemini's default holds"), ("display_name", ONLY_LOOKS)],
-        findings,
-    );
+    setup.temperature = fields.take("temperature").and_then(|node| read_temperature(node, findings));
+    take_unhonoured(&mut fields, &[("display_name", ONLY_LOOKS)], findings);
     fields.close(findings);
     Some(agent)
 }

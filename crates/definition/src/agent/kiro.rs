@@ -16,9 +16,9 @@ use crate::FILE_BYTES_MAX;
 use crate::frontmatter::{self, Missing};
 use crate::text::{Fields, Findings, Node, Place, Shape, YamlText, flag, quoted, read_json, read_yaml, text};
 
-/// An agent is offered to others only if its description begins so.
+/// Budgie offers an agent to others only if its description begins so.
 const PREFIX: &str = "sub-agent:";
-/// The agent that asks the others.
+/// The agent of budgie that asks the others.
 const ORCHESTRATOR: &str = "orchestrator";
 
 /// The tools that Kiro has by itself.
@@ -46,6 +46,8 @@ pub struct Beside<'a> {
     pub system_template: Option<&'a str>,
     /// `_context-summary.md`.
     pub summary_template: Option<&'a str>,
+    /// Only what budgie would offer is an agent; otherwise every file is one, as it is for Kiro.
+    pub sub_agents_only: bool,
 }
 
 /// Returns the name in a file, for the caller to find what stands beside it.
@@ -56,22 +58,28 @@ pub fn name_of(json: &str, stem: &str) -> String {
         Some(Shape::Map(entries)) => entries,
         Some(_) | None => Vec::new(),
     };
-    let name = entries.into_iter().find(|entry| entry.key == "name").map(|entry| entry.node.shape);
+    let name = entries.into_iter().rfind(|entry| entry.key == "name").map(|entry| entry.node.shape);
     match name {
         Some(Shape::Text(name)) => name,
         Some(_) | None => stem.to_owned(),
     }
 }
 
-/// Reads an agent. One that is not for others is none, without a finding.
-pub fn read(agent_file: AgentFile<'_>, beside: Beside<'_>) -> (Option<Agent>, Vec<Diagnostic>) {
+/// Reads an agent. One that budgie would not offer is none where only those count, without a finding.
+pub fn read(agent_file: AgentFile<'_>, mut beside: Beside<'_>) -> (Option<Agent>, Vec<Diagnostic>) {
     let json = strip_mark(agent_file.text);
     let mut findings = Findings::new(agent_file.file, json);
     let mut agent = None;
     if json.len() > FILE_BYTES_MAX {
         findings.error(Place::START, format!("the file has more than {FILE_BYTES_MAX} bytes"));
     } else if let Some(node) = read_json(json, &mut findings) {
-        let fields = Fields::open(&node, "", &mut findings).filter(|_| is_offered(&node));
+        let is_sub_agent = is_sub_agent(&node);
+        let fields = Fields::open(&node, "", &mut findings);
+        let fields = fields.filter(|_| is_sub_agent || !beside.sub_agents_only);
+        if !is_sub_agent {
+            // Budgie's prompts and templates are about its sub-agents.
+            beside = Beside { sub_agents_only: beside.sub_agents_only, ..Beside::default() };
+        }
         agent = fields.map(|fields| read_fields(fields, agent_file, beside, &mut findings));
     }
     let failed = findings.errors() > 0;
@@ -90,9 +98,9 @@ fn strip_mark(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
-fn is_offered(node: &Node) -> bool {
+fn is_sub_agent(node: &Node) -> bool {
     let Shape::Map(entries) = &node.shape else { return false };
-    let value = |key: &str| entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node.shape);
+    let value = |key: &str| entries.iter().rfind(|entry| entry.key == key).map(|entry| &entry.node.shape);
     let orchestrates = matches!(value("name"), Some(Shape::Text(name)) if name == ORCHESTRATOR);
     let described = matches!(value("description"), Some(Shape::Text(text)) if after_prefix(text).is_some());
     described && !orchestrates
@@ -113,7 +121,9 @@ fn read_fields(
     fields.take("$schema");
     let mut agent = vendor_agent("kiro", Format::Kiro, &mut fields, agent_file, findings);
     let description = fields.take("description").and_then(|node| text(node, "description", findings));
-    agent.description = description.as_deref().and_then(after_prefix).unwrap_or_default().to_owned();
+    if let Some(description) = &description {
+        after_prefix(description).unwrap_or(description.trim()).clone_into(&mut agent.description);
+    }
     agent.model = fields.take("model").and_then(|node| read_model(node, findings));
     if let Some(node) = fields.take("prompt") {
         let prompt = text(node, "prompt", findings).unwrap_or_default();

@@ -28,6 +28,7 @@ pub mod jarvis;
 pub mod kiro;
 pub mod opencode;
 pub mod plain;
+pub mod qwen;
 
 pub use executables::executables;
 pub use file::AgentFile;

@@ -5,7 +5,7 @@ use domain::id::AgentName;
 
 use super::{directive, values};
 use crate::frontmatter;
-use crate::text::{Findings, Node, Shape, YamlText, read_json, read_toml, read_yaml};
+use crate::text::{Findings, Node, Place, Shape, YamlText, read_json, read_toml, read_yaml};
 
 /// Returns the name of the agent that a file would define: the one that stands in it, else that of the file. The text may
 /// be only the beginning of the file's.
@@ -16,6 +16,7 @@ pub fn name_of(format: Format, text: &str, stem: &str) -> Option<AgentName> {
         | Format::Claude
         | Format::Cursor
         | Format::Gemini
+        | Format::Qwen
         | Format::Opencode
         | Format::DotAgents
         | Format::Jarvis => in_frontmatter(text),
@@ -25,17 +26,32 @@ pub fn name_of(format: Format, text: &str, stem: &str) -> Option<AgentName> {
         Format::Plain | Format::Copilot => None,
     };
     let stem = stem.strip_suffix(".agent").filter(|_| format == Format::Copilot).unwrap_or(stem);
-    said.and_then(|name| parse(&name)).or_else(|| parse(stem))
-}
-
-fn parse(name: &str) -> Option<AgentName> {
-    name.parse().or_else(|_| values::slug(name).parse()).ok()
+    let name = said.unwrap_or_else(|| stem.to_owned());
+    match format {
+        Format::Opencode => values::path_name(&name, stem, Place::START, &mut Findings::new("", "")),
+        Format::Volery
+        | Format::Plain
+        | Format::DotAgents
+        | Format::Jarvis
+        | Format::Kiro
+        | Format::Directive
+        | Format::Claude
+        | Format::Cursor
+        | Format::Codex
+        | Format::Gemini
+        | Format::Qwen
+        | Format::Copilot => {
+            let plain = name.parse().ok().filter(AgentName::is_plain);
+            plain.or_else(|| values::name_for_programs(&name, stem))
+        }
+    }
 }
 
 /// Returns the text under the key of a tree.
 fn in_tree(node: Option<Node>) -> Option<String> {
     let Shape::Map(entries) = node?.shape else { return None };
-    let entry = entries.into_iter().find(|entry| entry.key == "name")?;
+    // Of a key that is written twice the last value counts.
+    let entry = entries.into_iter().rfind(|entry| entry.key == "name")?;
     let Shape::Text(name) = entry.node.shape else { return None };
     Some(name)
 }

@@ -1,7 +1,7 @@
 //! The MCP servers of an agent: a map by name, or a list in which each says its name. The vendors' spellings of
 //! one server differ in a few keys, and all of them are taken.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use domain::mcp_server::{McpServer, Transport, VariableText, is_option};
 use domain::secret::{Redactor, without_written_secrets, written_secrets};
@@ -63,13 +63,16 @@ const KINDS: [(&str, Kind); 9] = [
 /// Reads all servers.
 pub(super) fn read_servers(node: &Node, name: &str, findings: &mut Findings<'_>) -> Vec<McpServer> {
     let mut servers: Vec<McpServer> = Vec::new();
-    let mut known = BTreeSet::new();
     let mut add = |server: Option<McpServer>, place: Place, findings: &mut Findings<'_>| {
         let Some(server) = server else { return };
-        if !known.insert(server.name.clone()) {
-            findings.error(place, format!("{name}: the server {} stands twice", quoted(&server.name)));
-        } else {
-            servers.push(server);
+        match servers.iter_mut().find(|known| known.name == server.name) {
+            Some(known) => {
+                let message =
+                    format!("{name}: the server {} is written twice; this one counts", quoted(&server.name));
+                findings.warning(place, message);
+                *known = server;
+            }
+            None => servers.push(server),
         }
     };
     match &node.shape {

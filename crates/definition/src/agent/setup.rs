@@ -95,7 +95,7 @@ pub(super) fn read_effort(node: &Node, name: &str, findings: &mut Findings<'_>) 
 }
 
 /// Reads how freely the model chooses its words.
-fn read_temperature(node: &Node, findings: &mut Findings<'_>) -> Option<Temperature> {
+pub(super) fn read_temperature(node: &Node, findings: &mut Findings<'_>) -> Option<Temperature> {
     let degrees = match &node.shape {
         Shape::Integer(number) => i32::try_from(*number).ok().map(f64::from),
         Shape::Number(number) => Some(*number),
@@ -161,6 +161,17 @@ pub(super) fn read_permission(node: &Node, name: &str, findings: &mut Findings<'
 
 /// Reads rules such as `Bash(curl:*)`.
 pub(super) fn read_rules(node: &Node, name: &str, findings: &mut Findings<'_>) -> Vec<Rule> {
+    rules_of(node, name, OnWrongRule::Error, findings)
+}
+
+/// What becomes of a text that is no rule.
+#[derive(Clone, Copy)]
+enum OnWrongRule {
+    Error,
+    LeaveOut,
+}
+
+fn rules_of(node: &Node, name: &str, wrong: OnWrongRule, findings: &mut Findings<'_>) -> Vec<Rule> {
     let items = match &node.shape {
         Shape::List(items) => items.as_slice(),
         Shape::Text(_)
@@ -176,7 +187,10 @@ pub(super) fn read_rules(node: &Node, name: &str, findings: &mut Findings<'_>) -
     for item in items {
         let Some(spelling) = text(item, name, findings) else { continue };
         for spelling in split_names(&spelling) {
-            let rule = parse_rule(spelling, name, item, findings);
+            let rule = match wrong {
+                OnWrongRule::Error => parse_rule(spelling, name, item, findings),
+                OnWrongRule::LeaveOut => parse_tool(spelling, name, item, findings),
+            };
             rules.extend(rule.filter(|rule| known.insert(rule.clone())));
             if rules.len() > RULES_MAX {
                 too_many(name, item, findings);
@@ -193,6 +207,17 @@ pub(super) fn too_many(name: &str, node: &Node, findings: &mut Findings<'_>) {
     let hint =
         "one entry can stand for many: mcp__SERVER for all tools of a server, Bash(git:*) for many commands";
     findings.error_with_hint(node.place, message, hint);
+}
+
+/// Parses the name of one tool, and leaves out what is none with a warning.
+fn parse_tool(spelling: &str, name: &str, node: &Node, findings: &mut Findings<'_>) -> Option<Rule> {
+    let error = match spelling.parse::<Rule>() {
+        Ok(rule) => return Some(rule),
+        Err(error) => error,
+    };
+    let message = format!("{name}: {} is left out: {}", quoted(spelling), error.reason);
+    findings.warning_with_hint(node.place, message, "write for example Read or Bash(git log:*)");
+    None
 }
 
 /// Parses one rule, and reports what is none.
@@ -212,7 +237,8 @@ pub(super) fn parse_rule(
     }
 }
 
-/// Reads names of tools: a list, or a text with commas.
+/// Reads names of tools: a list, or a text with commas. What cannot be the name of a tool is left out, as the vendors'
+/// programs do: the agent has fewer tools then, never more.
 pub(super) fn names(node: &Node, name: &str, findings: &mut Findings<'_>) -> Vec<String> {
     let rules = match &node.shape {
         Shape::Text(text) if text.trim().is_empty() => Vec::new(),
@@ -223,7 +249,7 @@ pub(super) fn names(node: &Node, name: &str, findings: &mut Findings<'_>) -> Vec
         | Shape::Integer(_)
         | Shape::Number(_)
         | Shape::Moment
-        | Shape::Map(_) => read_rules(node, name, findings),
+        | Shape::Map(_) => rules_of(node, name, OnWrongRule::LeaveOut, findings),
     };
     rules.into_iter().map(String::from).collect()
 }

@@ -376,7 +376,8 @@ script: ../../etc/passwd
 ---
 ";
     let name_rule = "1 to 64 letters, digits, '.', '_' or '-', beginning with a letter or digit";
-    let agent_rule = "1 to 100 letters, digits, '.', '_' or '-', beginning with a letter, digit or '_'";
+    let agent_rule = "1 to 100 letters, digits, '.', '_' or '-', beginning with a letter, digit or '_'; ':' and '/' \
+                      join such words";
     let duration = "write for example 250ms, 30s, 5m or 1h30m; a number counts seconds";
     refuse(
         text,
@@ -397,8 +398,8 @@ script: ../../etc/passwd
             "shout.md:10:3: warning: unknown key \"foo\" in limits is ignored (hint: known keys: timeout, \
              idle_timeout, grace, answer_timeout, memory, file_size, output, cpu, processes, open_files, depth, \
              children, tree_runs)",
-            "shout.md:11:10: error: callers: expected a list, found the text \"main\" (hint: write [\"main\"])",
-            "shout.md:12:1: error: the key \"callers\" stands twice (hint: the first one is on line 11)",
+            "shout.md:12:1: warning: the key \"callers\" is written twice; this value counts (hint: line 11 has the other \
+             value)",
             &format!(
                 "shout.md:13:13: error: delegates: \"../x\" is not the name of an agent (hint: {agent_rule})"
             ),

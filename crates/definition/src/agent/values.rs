@@ -19,16 +19,19 @@ pub(super) fn take_name(
     parse_name(&name, place, findings)
 }
 
-/// Parses the name of the agent itself.
+/// Parses the name of the agent itself, which is one word: only folders and plug-ins put several together.
 pub(super) fn parse_name(name: &str, place: Place, findings: &mut Findings<'_>) -> Option<AgentName> {
-    match name.parse() {
-        Ok(name) => Some(name),
-        Err(IdError { rule, .. }) => {
-            let message = format!("name: {} is not the name of an agent", quoted(name));
-            findings.error_with_hint(place, message, rule);
-            None
-        }
+    if let Some(name) = plain_name(name) {
+        return Some(name);
     }
+    let message = format!("name: {} is not the name of an agent", quoted(name));
+    let rule = "1 to 100 letters, digits, '.', '_' or '-', beginning with a letter, digit or '_'";
+    findings.error_with_hint(place, message, rule);
+    None
+}
+
+fn plain_name(name: &str) -> Option<AgentName> {
+    name.parse().ok().filter(AgentName::is_plain)
 }
 
 /// Takes the name of a vendor's file, which may be written for people: `Code Reviewer` is asked for as
@@ -38,17 +41,64 @@ fn take_display_name(fields: &mut Fields<'_>, stem: &str, findings: &mut Finding
         Some(node) => (text(node, "name", findings)?, node.place),
         None => (stem.to_owned(), fields.place),
     };
-    display_name(&name, place, findings)
+    display_name(&name, stem, place, findings)
 }
 
 /// Turns a name for people into one for programs, and says so.
-pub(super) fn display_name(name: &str, place: Place, findings: &mut Findings<'_>) -> Option<AgentName> {
-    if let Ok(name) = name.parse() {
+pub(super) fn display_name(
+    name: &str,
+    stem: &str,
+    place: Place,
+    findings: &mut Findings<'_>,
+) -> Option<AgentName> {
+    if let Some(name) = plain_name(name) {
         return Some(name);
     }
-    let Ok(slug) = slug(name).parse() else { return parse_name(name, place, findings) };
-    findings.warning(place, format!("name: {} is asked for as {slug}", quoted(name)));
-    Some(slug)
+    let Some(word) = name_for_programs(name, stem) else { return parse_name(name, place, findings) };
+    findings.warning(place, format!("name: {} is asked for as {word}", quoted(name)));
+    Some(word)
+}
+
+/// Returns the name by which programs ask for an agent: the words of the name joined by hyphens. Letters beyond ASCII
+/// would be lost, so the name of the file comes first where it has none.
+pub(super) fn name_for_programs(name: &str, stem: &str) -> Option<AgentName> {
+    let mut candidates = [name, stem].into_iter().filter(|text| text.is_ascii()).chain([name, stem]);
+    candidates.find_map(|text| plain_name(&slug(text)))
+}
+
+/// Takes the name of an agent whose program names it by its path, `folder/agent`, unless the file says another.
+pub(super) fn take_path_name(
+    fields: &mut Fields<'_>,
+    stem: &str,
+    findings: &mut Findings<'_>,
+) -> Option<AgentName> {
+    let (name, place) = match fields.take("name") {
+        Some(node) => (text(node, "name", findings)?, node.place),
+        None => (stem.to_owned(), fields.place),
+    };
+    path_name(&name, stem, place, findings)
+}
+
+/// Turns a path into a name, word by word.
+pub(super) fn path_name(
+    name: &str,
+    stem: &str,
+    place: Place,
+    findings: &mut Findings<'_>,
+) -> Option<AgentName> {
+    if !name.contains('/') {
+        return display_name(name, stem, place, findings);
+    }
+    let words: Option<Vec<AgentName>> =
+        name.split('/').map(|word| plain_name(word).or_else(|| name_for_programs(word, word))).collect();
+    let words = words.map(|words| words.iter().map(AgentName::as_str).collect::<Vec<&str>>().join("/"));
+    let Some(path) = words.and_then(|words| words.parse::<AgentName>().ok()) else {
+        return parse_name(name, place, findings);
+    };
+    if path.as_str() != name {
+        findings.warning(place, format!("name: {} is asked for as {path}", quoted(name)));
+    }
+    Some(path)
 }
 
 /// Returns the agent of a vendor's file, with the name that stands in it. A wrong name is reported, which keeps the

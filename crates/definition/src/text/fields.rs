@@ -13,8 +13,8 @@ pub(crate) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Begins to read a map; reports anything else, and keys that stand twice. `within` names the map for
-    /// messages: empty for the file itself.
+    /// Begins to read a map; reports anything else. Of a key that is written twice the last value counts, as it does for
+    /// the vendors' programs, and a warning says so. `within` names the map for messages: empty for the file itself.
     pub(crate) fn open(node: &'a Node, within: &str, findings: &mut Findings<'_>) -> Option<Self> {
         let Shape::Map(entries) = &node.shape else {
             let what = if within.is_empty() { "the file" } else { within };
@@ -23,19 +23,21 @@ impl<'a> Fields<'a> {
             return None;
         };
         let mut left: Vec<&Entry> = Vec::new();
-        let mut first_places = std::collections::BTreeMap::new();
+        let mut positions = std::collections::BTreeMap::new();
         for entry in entries {
-            match first_places.get(entry.key.as_str()) {
+            match positions.get(entry.key.as_str()) {
                 None => {
-                    first_places.insert(entry.key.as_str(), entry.place);
+                    positions.insert(entry.key.as_str(), left.len());
                     left.push(entry);
                 }
-                Some(Place { line, .. }) => {
-                    let message = format!("the key {} stands twice", quoted(&entry.key));
-                    findings.error_with_hint(
+                Some(position) => {
+                    let Place { line, .. } = std::mem::replace(&mut left[*position], entry).place;
+                    let message =
+                        format!("the key {} is written twice; this value counts", quoted(&entry.key));
+                    findings.warning_with_hint(
                         entry.place,
                         message,
-                        format!("the first one is on line {line}"),
+                        format!("line {line} has the other value"),
                     );
                 }
             }

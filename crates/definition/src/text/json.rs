@@ -6,9 +6,26 @@ use super::{Entry, Findings, Node, Place, Shape};
 /// Deeper than this nobody writes by hand.
 const DEPTH_MAX: usize = 100;
 
+/// Which texts are taken.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Grammar {
+    Strict,
+    /// With comments, and with a comma after the last item, as editors' settings have it.
+    Commented,
+}
+
 /// Returns the tree of a JSON text, or `None` after reporting the first place that is no valid JSON.
 pub(crate) fn read_json(text: &str, findings: &mut Findings<'_>) -> Option<Node> {
-    let mut parser = Parser { text, at: 0, findings };
+    read(text, Grammar::Strict, findings)
+}
+
+/// Returns the tree of a JSON text that may have comments and a comma after the last item.
+pub(crate) fn read_commented_json(text: &str, findings: &mut Findings<'_>) -> Option<Node> {
+    read(text, Grammar::Commented, findings)
+}
+
+fn read(text: &str, grammar: Grammar, findings: &mut Findings<'_>) -> Option<Node> {
+    let mut parser = Parser { text, at: 0, grammar, findings };
     let parsed = parser.value(0).and_then(|node| {
         parser.skip_space();
         if parser.at < text.len() { Err(parser.wrong("expected the end of the file")) } else { Ok(node) }
@@ -31,6 +48,7 @@ struct Wrong {
 struct Parser<'a, 'b, 'c> {
     text: &'a str,
     at: usize,
+    grammar: Grammar,
     findings: &'b Findings<'c>,
 }
 
@@ -48,8 +66,25 @@ impl Parser<'_, '_, '_> {
     }
 
     fn skip_space(&mut self) {
-        while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.peek() {
-            self.at += 1;
+        loop {
+            match self.peek() {
+                Some(b' ' | b'\t' | b'\n' | b'\r') => self.at += 1,
+                Some(b'/') if self.grammar == Grammar::Commented => match self.comment_bytes() {
+                    Some(bytes) => self.at += bytes,
+                    None => return,
+                },
+                Some(_) | None => return,
+            }
+        }
+    }
+
+    /// Returns the length of the comment that begins here.
+    fn comment_bytes(&self) -> Option<usize> {
+        let rest = &self.text[self.at..];
+        match rest.as_bytes().get(1)? {
+            b'/' => Some(rest.find('\n').unwrap_or(rest.len())),
+            b'*' => rest.find("*/").map(|end| end + 2),
+            _ => None,
         }
     }
 
@@ -74,7 +109,7 @@ impl Parser<'_, '_, '_> {
         self.at += 1;
         loop {
             self.skip_space();
-            if entries.is_empty() && self.peek() == Some(b'}') {
+            if (entries.is_empty() || self.grammar == Grammar::Commented) && self.peek() == Some(b'}') {
                 break;
             }
             let place = self.place();
@@ -104,7 +139,7 @@ impl Parser<'_, '_, '_> {
         self.at += 1;
         loop {
             self.skip_space();
-            if items.is_empty() && self.peek() == Some(b']') {
+            if (items.is_empty() || self.grammar == Grammar::Commented) && self.peek() == Some(b']') {
                 break;
             }
             items.push(self.value(depth + 1)?);
@@ -141,7 +176,7 @@ impl Parser<'_, '_, '_> {
 
     fn scalar(&mut self) -> Result<Shape, Wrong> {
         let rest = &self.text[self.at..];
-        let end = rest.find([',', ']', '}', ' ', '\t', '\n', '\r', ':', '"']).unwrap_or(rest.len());
+        let end = rest.find([',', ']', '}', ' ', '\t', '\n', '\r', ':', '"', '/']).unwrap_or(rest.len());
         let value: serde_json::Value =
             serde_json::from_str(&rest[..end]).map_err(|_| self.wrong("expected a value"))?;
         let shape = match value {

@@ -14,12 +14,12 @@ mod yaml;
 
 pub(crate) use fields::Fields;
 pub(crate) use findings::{Findings, quoted};
-pub(crate) use json::read_json;
+pub(crate) use json::{read_commented_json, read_json};
 pub(crate) use node::{Entry, Node, Place, Shape};
 pub(crate) use tags::{Element, Vocabulary, read_tags};
 pub(crate) use toml::read_toml;
 pub(crate) use value::{
-    Bounds, amount, bytes, choice, duration_ms, environment_names, flag, list, relative_path, text,
-    text_or_list, usd,
+    Bounds, amount, bytes, choice, choice_or_warning, duration_ms, environment_names, flag, list,
+    relative_path, text, text_or_list, usd,
 };
 pub(crate) use yaml::{YamlText, read_yaml, strict_yaml};

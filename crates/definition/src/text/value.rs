@@ -236,6 +236,44 @@ pub(crate) fn choice<T: Copy>(
     words: &[(&'static str, T)],
     findings: &mut Findings<'_>,
 ) -> Option<T> {
+    let (message, near) = match known_word(node, name, words) {
+        Ok(value) => return Some(value),
+        Err(unknown) => unknown,
+    };
+    match near {
+        Some(word) => findings.error_with_hint(node.place, message, format!("did you mean {word}?")),
+        None => findings.error(node.place, message),
+    }
+    None
+}
+
+/// Returns the same where the vendor's program passes over words that it does not know: the warning says what happens
+/// instead.
+pub(crate) fn choice_or_warning<T: Copy>(
+    node: &Node,
+    name: &str,
+    words: &[(&'static str, T)],
+    instead: &str,
+    findings: &mut Findings<'_>,
+) -> Option<T> {
+    let (message, near) = match known_word(node, name, words) {
+        Ok(value) => return Some(value),
+        Err(unknown) => unknown,
+    };
+    let message = format!("{message}; {instead}");
+    match near {
+        Some(word) => findings.warning_with_hint(node.place, message, format!("did you mean {word}?")),
+        None => findings.warning(node.place, message),
+    }
+    None
+}
+
+/// Returns what a word stands for, or a message and the nearest word that is known.
+fn known_word<T: Copy>(
+    node: &Node,
+    name: &str,
+    words: &[(&'static str, T)],
+) -> Result<T, (String, Option<&'static str>)> {
     let spelling = match &node.shape {
         Shape::Text(text) => text.as_str(),
         Shape::Nothing
@@ -247,15 +285,11 @@ pub(crate) fn choice<T: Copy>(
         | Shape::Map(_) => "",
     };
     if let Some((_, value)) = words.iter().find(|(word, _)| *word == spelling) {
-        return Some(*value);
+        return Ok(*value);
     }
-    let all: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+    let all: Vec<&'static str> = words.iter().map(|(word, _)| *word).collect();
     let message = format!("{name}: expected {}, found {}", all.join(" or "), node.describe());
-    match nearest(spelling, all.iter().copied()) {
-        Some(word) => findings.error_with_hint(node.place, message, format!("did you mean {word}?")),
-        None => findings.error(node.place, message),
-    }
-    None
+    Err((message, nearest(spelling, all.iter().copied())))
 }
 
 /// Returns a path that stays below the directory it is relative to.

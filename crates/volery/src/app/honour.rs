@@ -124,6 +124,7 @@ pub(super) fn way_to_warn(format: Format) -> &'static str {
         | Format::Cursor
         | Format::Codex
         | Format::Gemini
+        | Format::Qwen
         | Format::Opencode
         | Format::Copilot => {
             "define the agent in Volery's own format, which has unenforceable: warn; `volery agents new` begins one"

@@ -24,6 +24,10 @@ impl Engine {
     pub(super) fn write_agent(&self, ask: &NewAgent) -> Result<NewAgentView, AppError> {
         let usage = |error: IdError| AppError::usage(error.to_string());
         let name: AgentName = ask.name.parse().map_err(usage)?;
+        if !name.is_plain() {
+            let message = format!("{name} cannot be the name of a file");
+            return Err(AppError::usage(message).hint("choose a name without ':' and '/'"));
+        }
         let backend: BackendName = ask.backend.parse().map_err(usage)?;
         let (directory, catalogue) = self.place(ask.directory.as_deref())?;
         let project = match ask.owner {

@@ -137,7 +137,7 @@ impl Engine {
         check_honoured(&spec, agent.source.format)?;
         own_folders::check(self.home.path(), &spec.setup, &spec.backend, &spec.directory)?;
         spec.warnings = honour::unhonoured(&Wishes::of_run(&spec, agent.source.format), &spec.backend);
-        spec.warnings.extend(said_of_fallbacks);
+        spec.warnings.extend(said_of_fallbacks.into_iter().chain(broken_file(&catalogue, agent)));
         let programs = self.project_programs(&catalogue, &spec.directory);
         spec.warnings.extend(programs.weigh(&spec.backend, &spec.alternatives)?);
         spec.trusted_programs = programs.trusted(&spec.backend, &spec.alternatives);
@@ -494,6 +494,15 @@ pub(super) fn find_agent<'a>(
         (None, false) => format!("available: {}", names.join(", ")),
     };
     Err(refused.hint(hint))
+}
+
+/// Returns a warning if a stronger file of the agent's name has errors, so that this agent is used instead.
+fn broken_file(catalogue: &Catalogue, agent: &Agent) -> Option<String> {
+    let problem = catalogue.broken.get(&agent.name)?;
+    Some(format!(
+        "the agent of {} is used, since another file of its name has errors: {problem}",
+        agent.source.file
+    ))
 }
 
 /// Tells whether an agent of this name would stand in the file.

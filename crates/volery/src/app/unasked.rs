@@ -83,6 +83,7 @@ fn way_to_allow(format: Format, tool: &str) -> String {
         | Format::Cursor
         | Format::Codex
         | Format::Gemini
+        | Format::Qwen
         | Format::Copilot => format!(
             "in Volery's own format, which `volery agents new` begins, permission: {{allow: [{tool}]}} allows it"
         ),

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use definition::agent::plain::PlainDefaults;
 use definition::agent::{
-    AgentFile, claude, codex, copilot, cursor, directive, dot_agents, gemini, jarvis, opencode, plain, volery,
+    AgentFile, claude, codex, copilot, cursor, directive, dot_agents, gemini, jarvis, opencode, plain, qwen,
+    volery,
 };
 use domain::agent::{Agent, Format, Script, ScriptSource};
 use domain::diagnostic::Diagnostic;
@@ -15,9 +16,12 @@ use domain::id::AgentName;
 use domain::permission::Level;
 
 use super::beside::{read_jarvis, read_kiro};
-use super::folders::{Folder, folders};
+use super::config_agents::read_config_file;
+use super::duplicates::{Duplicates, Shadowed};
+use super::folders::{Folder, Source, sources};
 use super::listing::{LEAVES_PROJECT, files};
 use super::places::place_of_key;
+use super::plugins::read_plugins;
 use super::shelf::Shelf;
 use super::text::{LEAVES, beginning, leaves_folder, read_text, read_text_lossy};
 use crate::env;
@@ -26,19 +30,33 @@ use crate::env;
 #[derive(Debug, Default)]
 pub(super) struct Agents {
     pub(super) sound: BTreeMap<AgentName, Agent>,
-    /// Names whose file cannot be used, and why: no farther file takes its place.
+    /// Agents whose name a stronger file has, by `FORMAT:NAME`.
+    pub(super) shadowed: Shadowed,
+    /// Names for which a file cannot be used, and why. Another file may define the same name.
     pub(super) broken: BTreeMap<AgentName, Diagnostic>,
     /// What could be read of such files: more may be wrong with them than their reader knows.
     pub(super) drafts: Vec<Agent>,
+    duplicates: Duplicates,
 }
 
 /// Reads every agent of a project and its user. Nearer folders come later, and win.
 pub(super) fn read(project: &Path, diagnostics: &mut Vec<Diagnostic>) -> Agents {
     let mut agents = Agents::default();
     let defaults = plain_defaults(env::text, diagnostics);
-    for folder in folders(project, diagnostics) {
-        read_into(&mut agents, &folder, &defaults, diagnostics);
+    for source in sources(project, diagnostics) {
+        match source {
+            Source::Folder(folder) => read_into(&mut agents, &folder, &defaults, diagnostics),
+            Source::ConfigFile(file) => {
+                read_config_file(&file, diagnostics).into_iter().for_each(|agent| enter(agent, &mut agents));
+            }
+            Source::Plugins { claude, project } => {
+                read_plugins(&claude, &project, diagnostics)
+                    .into_iter()
+                    .for_each(|agent| enter(agent, &mut agents));
+            }
+        }
     }
+    report(&mut agents, diagnostics);
     agents
 }
 
@@ -52,16 +70,27 @@ pub fn folder_agents(folder: &Folder) -> Arc<FolderAgents> {
     FOLDERS.get(folder, || read_folder(folder, env::text))
 }
 
+/// Says which of several files is used for a name.
+pub(super) fn report(agents: &mut Agents, diagnostics: &mut Vec<Diagnostic>) {
+    diagnostics.extend(std::mem::take(&mut agents.duplicates).report(&agents.sound));
+    for (name, problem) in &agents.broken {
+        let Some(used) = agents.sound.get(name) else { continue };
+        let message = format!("this file has errors, so the agent {name} is the one in {}", used.source.file);
+        diagnostics.push(Diagnostic::warning(&problem.file, message));
+    }
+}
+
 /// Reads the agents of one folder, which whoever started us named, as a server with these variables would.
 pub fn read_folder(folder: &Folder, variable: impl Fn(&str) -> Option<String>) -> FolderAgents {
     let mut agents = Agents::default();
     let mut diagnostics = Vec::new();
     let defaults = plain_defaults(variable, &mut diagnostics);
     read_into(&mut agents, folder, &defaults, &mut diagnostics);
+    report(&mut agents, &mut diagnostics);
     (agents.sound, diagnostics)
 }
 
-fn read_into(
+pub(super) fn read_into(
     agents: &mut Agents,
     folder: &Folder,
     defaults: &PlainDefaults,
@@ -74,10 +103,10 @@ fn read_into(
             Some(mut agent) => {
                 resolve_script(&mut agent, &folder.path, &mut found);
                 diagnostics.extend(found);
-                enter(agent, agents, diagnostics);
+                enter(agent, agents);
             }
             None => {
-                reserve(folder, &path, &found, agents, diagnostics);
+                note_broken(folder, &path, &found, agents);
                 diagnostics.extend(found);
                 agents.drafts.extend(draft(folder, &path, defaults));
             }
@@ -92,8 +121,8 @@ fn draft(folder: &Folder, path: &Path, defaults: &PlainDefaults) -> Option<Agent
     }
     let text = read_text(path, &mut Vec::new())?;
     let file = path.display().to_string();
-    let agent_file =
-        AgentFile { text: &text, file: &file, stem: stem(folder.format, path), layer: folder.layer };
+    let stem = stem(folder, path);
+    let agent_file = AgentFile { text: &text, file: &file, stem: &stem, layer: folder.layer };
     match folder.format {
         Format::Volery => volery::draft(agent_file),
         Format::DotAgents if has_frontmatter(&text) => dot_agents::draft(agent_file, defaults),
@@ -107,6 +136,7 @@ fn draft(folder: &Folder, path: &Path, defaults: &PlainDefaults) -> Option<Agent
         | Format::Cursor
         | Format::Codex
         | Format::Gemini
+        | Format::Qwen
         | Format::Opencode
         | Format::Copilot => None,
     }
@@ -130,47 +160,27 @@ fn within_project<'a>(folder: &'a Folder, diagnostics: &mut Vec<Diagnostic>) -> 
     Cow::Owned(folder)
 }
 
-/// Keeps the name of a file that cannot be used from an agent that is farther away: whoever asks for it means this one.
-fn reserve(
-    folder: &Folder,
-    path: &Path,
-    found: &[Diagnostic],
-    agents: &mut Agents,
-    diagnostics: &mut Vec<Diagnostic>,
-) {
+/// Notes the name that a file with errors would define, for the answer to a caller who asks for it.
+fn note_broken(folder: &Folder, path: &Path, found: &[Diagnostic], agents: &mut Agents) {
     let Some(problem) = found.iter().find(|found| found.is_error()) else { return };
     // What was wrong with the text is said already.
     let text = match leaves_folder(path, &folder.path) {
         true => String::new(),
         false => beginning(path, definition::FILE_BYTES_MAX as u64),
     };
-    let Some(name) = definition::agent::name_of(folder.format, &text, stem(folder.format, path)) else {
-        return;
-    };
-    if let Some(known) = agents.sound.remove(&name) {
-        let message = format!(
-            "the name {name} stays with this file, so the agent in {} is not used",
-            known.source.file
-        );
-        diagnostics.push(Diagnostic::warning(&path.display().to_string(), message));
+    let name = definition::agent::name_of(folder.format, &text, &stem(folder, path));
+    if let Some(name) = name {
+        agents.broken.insert(name, problem.clone());
     }
-    agents.broken.insert(name, problem.clone());
 }
 
-/// Adds an agent, and says which one it takes the place of.
-fn enter(agent: Agent, agents: &mut Agents, diagnostics: &mut Vec<Diagnostic>) {
-    let Agents { sound: agents, broken, .. } = agents;
-    broken.remove(&agent.name);
-    if let Some(known) = agents.get(&agent.name) {
-        let message = match known.source.layer == agent.source.layer {
-            true => {
-                format!("agent {} is also defined in {}; this one is used", agent.name, known.source.file)
-            }
-            false => format!("agent {} hides the one in {}", agent.name, known.source.file),
-        };
-        diagnostics.push(Diagnostic::warning(&agent.source.file, message));
+/// Adds an agent. Sources are read in the order of precedence, so it takes the name from one that was read before.
+pub(super) fn enter(agent: Agent, agents: &mut Agents) {
+    // A file with errors that is weaker than this one would not have been used anyway.
+    agents.broken.remove(&agent.name);
+    if let Some(weaker) = agents.sound.insert(agent.name.clone(), agent) {
+        agents.duplicates.add(weaker, &mut agents.shadowed);
     }
-    agents.insert(agent.name.clone(), agent);
 }
 
 fn read_agent(
@@ -191,8 +201,8 @@ fn read_agent(
         Format::Plain => read_text_lossy(path, diagnostics)?,
         _ => read_text(path, diagnostics)?,
     };
-    let stem = stem(folder.format, path);
-    let agent_file = AgentFile { text: &text, file: &file, stem, layer: folder.layer };
+    let stem = stem(folder, path);
+    let agent_file = AgentFile { text: &text, file: &file, stem: &stem, layer: folder.layer };
     let (agent, found) = match folder.format {
         Format::Volery => volery::read(agent_file),
         Format::Plain => plain::read(agent_file, defaults),
@@ -209,6 +219,7 @@ fn read_agent(
         Format::Cursor => cursor::read(agent_file),
         Format::Codex => codex::read(agent_file),
         Format::Gemini => gemini::read(agent_file),
+        Format::Qwen => qwen::read(agent_file),
         Format::Opencode => opencode::read(agent_file),
         Format::Copilot => copilot::read(agent_file),
     };
@@ -217,9 +228,14 @@ fn read_agent(
 }
 
 /// Returns what an agent is called by its file, unless the file says another name.
-fn stem(format: Format, path: &Path) -> &str {
-    let named_by = match format {
+fn stem<'a>(folder: &Folder, path: &'a Path) -> Cow<'a, str> {
+    let named_by = match folder.format {
         Format::Jarvis => path.parent().and_then(Path::file_name),
+        // opencode names an agent by its path below the folder.
+        Format::Opencode if path.parent() != Some(&folder.path) => {
+            let below = path.strip_prefix(&folder.path).unwrap_or(path).with_extension("");
+            return Cow::Owned(below.to_str().unwrap_or_default().to_owned());
+        }
         Format::Volery
         | Format::Plain
         | Format::DotAgents
@@ -229,10 +245,11 @@ fn stem(format: Format, path: &Path) -> &str {
         | Format::Cursor
         | Format::Codex
         | Format::Gemini
+        | Format::Qwen
         | Format::Opencode
         | Format::Copilot => path.file_stem(),
     };
-    named_by.and_then(|stem| stem.to_str()).unwrap_or_default()
+    Cow::Borrowed(named_by.and_then(|stem| stem.to_str()).unwrap_or_default())
 }
 
 fn has_frontmatter(text: &str) -> bool {

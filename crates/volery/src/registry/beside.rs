@@ -62,7 +62,7 @@ pub(super) fn read_kiro(
     };
     // Only a name that is no path can be that of a file.
     let name: Option<AgentName> = kiro::name_of(agent_file.text, agent_file.stem).parse().ok();
-    let prompt = name.and_then(|name| nearest(&format!("{name}.md")));
+    let prompt = name.filter(AgentName::is_plain).and_then(|name| nearest(&format!("{name}.md")));
     let (system, summary) = (nearest("_system.md"), nearest("_context-summary.md"));
     // A file that somebody named is theirs, wherever it leads.
     let mut named = |file: &Option<PathBuf>| file.as_ref().map(|path| read_text(path, diagnostics));
@@ -72,6 +72,7 @@ pub(super) fn read_kiro(
         prompt: prompt.as_ref().map(|(text, file)| (text.as_str(), file.as_str())),
         system_template: system.as_deref(),
         summary_template: summary.as_deref(),
+        sub_agents_only: prompts.sub_agents_only,
     };
     let (agent, found) = kiro::read(agent_file, beside);
     diagnostics.extend(found);

@@ -19,7 +19,7 @@ const FILE: &str = "(built in)";
 impl Catalogue {
     /// Returns the agent of this name: the one that a file defines, else a built-in one.
     pub fn agent(&self, name: &AgentName) -> Option<Cow<'_, Agent>> {
-        if let Some(agent) = self.agents.get(name) {
+        if let Some(agent) = self.agent_of_file(name) {
             return Some(Cow::Borrowed(agent));
         }
         if self.broken.contains_key(name) {

@@ -13,6 +13,7 @@ use domain::diagnostic::Diagnostic;
 use domain::id::AgentName;
 
 use super::agents::{self, Agents};
+use super::duplicates::split_format;
 use super::programs_of_projects;
 use super::shelf::Shelf;
 use super::text::read_text;
@@ -57,13 +58,28 @@ impl Catalogue {
 pub struct Definitions {
     pub project: String,
     pub agents: BTreeMap<AgentName, Agent>,
-    /// Names whose file cannot be used, and why.
+    /// Agents whose name a stronger file has, by `FORMAT:NAME`.
+    pub shadowed: BTreeMap<AgentName, Agent>,
+    /// Names for which a file cannot be used, and why. Another file may define the same name.
     pub broken: BTreeMap<AgentName, Diagnostic>,
     /// What could be read of files that cannot be used. No agents, and never run.
     pub drafts: Vec<Agent>,
     pub config: Config,
     pub config_files: Vec<ConfigFound>,
     pub diagnostics: Vec<Diagnostic>,
+}
+
+impl Definitions {
+    /// Returns the agent that a file defines under a name. `FORMAT:NAME` selects one of several files that define the name. An agent whose own name
+    /// is spelled like that, as a plug-in's is, comes first.
+    pub(super) fn agent_of_file(&self, name: &AgentName) -> Option<&Agent> {
+        let of_format = || {
+            let (format, plain) = split_format(name)?;
+            let used = self.agents.get(&plain).filter(|agent| agent.source.format == format);
+            used.or_else(|| self.shadowed.get(name))
+        };
+        self.agents.get(name).or_else(of_format)
+    }
 }
 
 /// A configuration file that exists, and what it would execute.
@@ -118,9 +134,10 @@ pub fn load(project: &str) -> Catalogue {
 
 fn read(project: &str) -> Definitions {
     let ReadConfig { config, files: config_files, mut diagnostics } = load_config(project);
-    let Agents { sound: agents, broken, drafts } = agents::read(Path::new(project), &mut diagnostics);
+    let Agents { sound: agents, shadowed, broken, drafts, .. } =
+        agents::read(Path::new(project), &mut diagnostics);
     let project = project.to_owned();
-    Definitions { project, agents, broken, drafts, config, config_files, diagnostics }
+    Definitions { project, agents, shadowed, broken, drafts, config, config_files, diagnostics }
 }
 
 fn unread(programs: &[ProjectProgram]) -> Vec<Diagnostic> {

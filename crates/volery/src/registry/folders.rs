@@ -29,16 +29,19 @@ pub struct Prompts {
     pub system: Option<PathBuf>,
     /// The same for the template that asks for a summary.
     pub summary: Option<PathBuf>,
+    /// Only what budgie would offer counts, as its dialect has it.
+    pub sub_agents_only: bool,
 }
 
 /// Formats and their folders below a project. If a name is defined in several, the last one is used.
-const IN_PROJECT: [(Format, &str); 12] = [
+const IN_PROJECT: [(Format, &str); 13] = [
     (Format::Directive, ".ai/directives"),
     (Format::DotAgents, ".agents"),
     (Format::Jarvis, "agents"),
     (Format::Kiro, ".kiro/agents"),
     (Format::Opencode, ".opencode/agent"),
     (Format::Opencode, ".opencode/agents"),
+    (Format::Qwen, ".qwen/agents"),
     (Format::Gemini, ".gemini/agents"),
     (Format::Cursor, ".cursor/agents"),
     (Format::Copilot, ".github/agents"),
@@ -57,8 +60,85 @@ pub fn own_folder(project: Option<&str>) -> Option<PathBuf> {
     }
 }
 
+/// Something that agents are read from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Source {
+    Folder(Folder),
+    ConfigFile(ConfigFile),
+    /// The plug-ins of Claude Code that are installed below its folder and enabled for the project.
+    Plugins {
+        claude: PathBuf,
+        project: PathBuf,
+    },
+}
+
+/// A vendor's configuration file that may define agents among other things.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ConfigFile {
+    pub(super) path: PathBuf,
+    pub(super) kind: ConfigKind,
+    pub(super) layer: Layer,
+    /// The directory that the file and what it names must not leave.
+    pub(super) within: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ConfigKind {
+    /// `opencode.json` with `agent`.
+    Opencode,
+    /// `config.toml` of Codex with `[agents.NAME]`.
+    Codex,
+}
+
+/// The configuration files below a project, the strongest last.
+const CONFIGS_IN_PROJECT: [(ConfigKind, &str); 5] = [
+    (ConfigKind::Opencode, "opencode.json"),
+    (ConfigKind::Opencode, "opencode.jsonc"),
+    (ConfigKind::Opencode, ".opencode/opencode.json"),
+    (ConfigKind::Opencode, ".opencode/opencode.jsonc"),
+    (ConfigKind::Codex, ".codex/config.toml"),
+];
+
+/// Returns everything that agents are read from, in the order of precedence: of the user, of the project, of a variable.
+/// In each layer configuration files are weaker than folders, whose files are about one agent each.
+pub(super) fn sources(project: &Path, diagnostics: &mut Vec<Diagnostic>) -> Vec<Source> {
+    let home = env::home();
+    let folders = folders(project, diagnostics);
+    let of_user = user_configs(home.as_deref());
+    let is_new = |path: &Path| !of_user.iter().any(|file| really(&file.path, home.as_deref()) == path);
+    let in_project = CONFIGS_IN_PROJECT.iter().filter_map(|(kind, below)| {
+        let path = project.join(below);
+        let within = Some(project.to_owned());
+        is_new(&path).then_some(ConfigFile { path, kind: *kind, layer: Layer::Project, within })
+    });
+    let in_project: Vec<ConfigFile> = in_project.collect();
+    let claude = moved(home.as_deref(), env::CLAUDE_CONFIG_DIR, ".claude");
+    let plugins = claude.map(|claude| Source::Plugins { claude, project: project.to_owned() });
+    let (user_folders, others) =
+        folders.into_iter().partition::<Vec<_>, _>(|folder| folder.layer == Layer::User);
+    let of_user = of_user.into_iter().map(Source::ConfigFile).chain(plugins);
+    let of_user = of_user.chain(user_folders.into_iter().map(Source::Folder));
+    let of_project = in_project.into_iter().map(Source::ConfigFile);
+    of_user.chain(of_project).chain(others.into_iter().map(Source::Folder)).collect()
+}
+
+fn user_configs(home: Option<&Path>) -> Vec<ConfigFile> {
+    let opencode = moved(home, env::XDG_CONFIG_HOME, ".config").map(|path| path.join("opencode"));
+    let codex = moved(home, env::CODEX_HOME, ".codex").map(|path| path.join("config.toml"));
+    let of_opencode = ["opencode.json", "opencode.jsonc"]
+        .into_iter()
+        .filter_map(|name| Some((ConfigKind::Opencode, opencode.as_ref()?.join(name))));
+    let all = of_opencode.chain(codex.map(|path| (ConfigKind::Codex, path)));
+    all.map(|(kind, path)| ConfigFile { path, kind, layer: Layer::User, within: None }).collect()
+}
+
+/// Returns a vendor's folder: where a variable says, or below the home.
+fn moved(home: Option<&Path>, variable: &str, default: &str) -> Option<PathBuf> {
+    env::directory(variable).or_else(|| home.map(|home| home.join(default)))
+}
+
 /// Returns every folder that counts for a project, in the order of precedence.
-pub(super) fn folders(project: &Path, diagnostics: &mut Vec<Diagnostic>) -> Vec<Folder> {
+fn folders(project: &Path, diagnostics: &mut Vec<Diagnostic>) -> Vec<Folder> {
     let home = env::home();
     let prompts = |base: Option<&Path>| base.map(|base| base.join(KIRO_PROMPTS));
     let user_prompts: Vec<PathBuf> = prompts(home.as_deref()).into_iter().collect();
@@ -104,7 +184,7 @@ fn really(folder: &Path, home: Option<&Path>) -> PathBuf {
 
 fn user_folders(home: Option<&Path>) -> Vec<(Format, PathBuf)> {
     let below_home = |path: &str| home.map(|home| home.join(path));
-    let moved = |variable, default: &str| env::directory(variable).or_else(|| below_home(default));
+    let moved = |variable, default: &str| moved(home, variable, default);
     let opencode = moved(env::XDG_CONFIG_HOME, ".config").map(|path| path.join("opencode"));
     let in_opencode = |name: &str| opencode.as_ref().map(|path| path.join(name));
     let agents_of = |base: Option<PathBuf>| base.map(|path| path.join("agents"));
@@ -115,6 +195,7 @@ fn user_folders(home: Option<&Path>) -> Vec<(Format, PathBuf)> {
         (Format::Kiro, below_home(".kiro/agents")),
         (Format::Opencode, in_opencode("agent")),
         (Format::Opencode, in_opencode("agents")),
+        (Format::Qwen, below_home(".qwen/agents")),
         (Format::Gemini, below_home(".gemini/agents")),
         (Format::Cursor, below_home(".cursor/agents")),
         (Format::Copilot, agents_of(moved(env::COPILOT_HOME, ".copilot"))),

@@ -31,8 +31,9 @@ pub(super) fn files(folder: &Folder, diagnostics: &mut Vec<Diagnostic>) -> Vec<P
         return Vec::new();
     }
     let format = folder.format;
-    // These sort their files into folders; the name stands in the file.
-    let depth = if matches!(format, Format::Claude | Format::Directive) { DEPTH_MAX } else { 0 };
+    // The programs of these formats read the folders below, too.
+    let sorted = [Format::Claude, Format::Codex, Format::Directive, Format::Opencode];
+    let depth = if sorted.contains(&format) { DEPTH_MAX } else { 0 };
     let mut search = Search::new(format, &folder.path, diagnostics);
     match format {
         Format::Jarvis => search.jarvis(),
@@ -45,6 +46,7 @@ pub(super) fn files(folder: &Folder, diagnostics: &mut Vec<Diagnostic>) -> Vec<P
         | Format::Cursor
         | Format::Codex
         | Format::Gemini
+        | Format::Qwen
         | Format::Opencode
         | Format::Copilot => search.collect_all(depth),
     }
@@ -58,9 +60,6 @@ pub(super) fn files(folder: &Folder, diagnostics: &mut Vec<Diagnostic>) -> Vec<P
     }
     let mut paths = search.found;
     paths.sort();
-    if format == Format::Opencode {
-        name_deeper(&folder.path, diagnostics);
-    }
     if matches!(format, Format::Plain | Format::DotAgents) {
         drop_hidden_texts(&mut paths, diagnostics);
     }
@@ -205,10 +204,7 @@ impl Search<'_> {
     fn note_passed_over(&mut self, path: &Path) {
         let is = |wanted: &str| path.extension().is_some_and(|extension| extension == wanted);
         let message = match self.format {
-            Format::Kiro if is("md") && !path.with_extension("json").exists() => {
-                "an agent of Kiro is read from JSON only; write this one as NAME.json"
-            }
-            Format::Volery | Format::Claude | Format::Cursor | Format::Gemini
+            Format::Volery | Format::Claude | Format::Cursor | Format::Gemini | Format::Qwen
                 if is_readme(path) && is("md") =>
             {
                 "a file of this name explains its folder and is no agent; give it another name"
@@ -223,6 +219,7 @@ impl Search<'_> {
             | Format::Cursor
             | Format::Codex
             | Format::Gemini
+            | Format::Qwen
             | Format::Opencode
             | Format::Copilot => return,
         };
@@ -240,21 +237,6 @@ impl Search<'_> {
     }
 }
 
-/// opencode calls an agent in a folder below `FOLDER/NAME`, which is no name of an agent here.
-fn name_deeper(folder: &Path, diagnostics: &mut Vec<Diagnostic>) {
-    let unread = &mut Vec::new();
-    let format = Format::Opencode;
-    let mut search = Search::new(format, folder, unread);
-    search.collect_all(DEPTH_MAX);
-    let mut found = search.found;
-    found.retain(|path| path.parent() != Some(folder));
-    found.sort();
-    for path in found.into_iter().take(FILES_MAX) {
-        let message = "an agent in a folder below is not read; move the file up";
-        diagnostics.push(Diagnostic::warning(&path.display().to_string(), message));
-    }
-}
-
 fn is_definition(format: Format, path: &Path) -> bool {
     let part =
         |part: Option<&std::ffi::OsStr>| part.and_then(|part| part.to_str()).unwrap_or_default().to_owned();
@@ -264,6 +246,7 @@ fn is_definition(format: Format, path: &Path) -> bool {
         | Format::Claude
         | Format::Cursor
         | Format::Gemini
+        | Format::Qwen
         | Format::Opencode
         | Format::Copilot
         | Format::Jarvis
@@ -289,9 +272,12 @@ fn is_written_like_one(format: Format, path: &Path) -> bool {
         Format::Codex | Format::Kiro | Format::Directive | Format::Claude => true,
         // Commands and rules have a description too.
         Format::DotAgents => has_key(path, &["name", "run-agent"]),
-        Format::Volery | Format::Cursor | Format::Gemini | Format::Opencode | Format::Copilot => {
-            has_key(path, &["name", "description"])
-        }
+        Format::Volery
+        | Format::Cursor
+        | Format::Gemini
+        | Format::Qwen
+        | Format::Opencode
+        | Format::Copilot => has_key(path, &["name", "description"]),
         Format::Plain | Format::Jarvis => false,
     }
 }

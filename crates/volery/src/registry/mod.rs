@@ -4,11 +4,14 @@
 mod agents;
 mod beside;
 mod built_in;
+mod config_agents;
+mod duplicates;
 mod files;
 mod folders;
 mod listing;
 mod nearer;
 mod places;
+mod plugins;
 pub mod programs_of_projects;
 mod project;
 mod seen;
@@ -24,3 +27,6 @@ pub use places::{place_of_executable, place_of_key};
 pub use project::{find_project, marked_project, resolve_directory};
 pub use text::would_leave;
 pub use trust::{Trust, TrustError};
+
+#[cfg(test)]
+mod tests;

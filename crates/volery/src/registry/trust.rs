@@ -62,7 +62,8 @@ impl Trust {
     pub fn by_own_file(catalogue: &Catalogue) -> Vec<(Cow<'_, str>, String)> {
         let own = catalogue.config_files.iter().filter(|found| found.layer == Layer::Project);
         let of_config = own.map(|found| (Cow::from(&found.file), found.executables.clone()));
-        let agents = catalogue.agents.values().filter(|agent| agent.source.layer == Layer::Project);
+        let agents = catalogue.agents.values().chain(catalogue.shadowed.values());
+        let agents = agents.filter(|agent| agent.source.layer == Layer::Project);
         let of_agents =
             agents.map(|agent| (Cow::from(&agent.source.file), definition::agent::executables(agent)));
         of_config.chain(of_agents).filter(|(_, executables)| !executables.is_empty()).collect()

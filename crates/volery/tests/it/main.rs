@@ -14,6 +14,7 @@ mod accepts_only_what_is_confirmed;
 mod answers_by_a_tool;
 mod answers_into_a_file;
 mod asks_a_model;
+mod asks_for_a_certain_file;
 mod asks_for_trust;
 mod asks_people;
 mod bounds_what_an_agent_writes;

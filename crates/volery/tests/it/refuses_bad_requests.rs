@@ -51,7 +51,7 @@ fn an_agent_that_does_not_exist() {
         &stage,
         &["run", "../reviewer", "go"],
         2,
-        "error: agent name \"../reviewer\" is not valid: 1 to 100 letters, digits, '.', '_' or '-', beginning with a letter, digit or '_'\nhint: did you mean reviewer?",
+        "error: agent name \"../reviewer\" is not valid: 1 to 100 letters, digits, '.', '_' or '-', beginning with a letter, digit or '_'; ':' and '/' join such words\nhint: did you mean reviewer?",
     );
 }
 

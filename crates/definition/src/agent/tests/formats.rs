@@ -187,6 +187,7 @@ fn kiro_agents_are_described_by_their_prompt_file_and_answer_into_a_file() {
     let beside = kiro::Beside {
         prompt: Some((prompt, "prompts/checker.md")),
         system_template: Some("Write to {{RESPONSE_FILE}}.\n"),
+        sub_agents_only: true,
         summary_template: Some("Again, to {{RESPONSE_FILE}}."),
     };
     let (agent, found) = accept(kiro::read(file(KIRO, "agents/checker.json", "checker"), beside));
@@ -215,14 +216,20 @@ fn kiro_agents_are_described_by_their_prompt_file_and_answer_into_a_file() {
 }
 
 #[test]
-fn only_kiro_agents_that_are_meant_for_others_are_read() {
-    let other = kiro::Beside::default();
+fn every_kiro_file_is_an_agent_except_where_only_sub_agents_count() {
+    let sub_agents = kiro::Beside { sub_agents_only: true, ..kiro::Beside::default() };
+    let template = Some("{{RESPONSE_FILE}}");
+    let native = kiro::Beside { system_template: template, ..kiro::Beside::default() };
     for text in [
         r#"{"name": "a", "description": "Mine alone"}"#,
         r#"{"name": "a"}"#,
         r#"{"name": "orchestrator", "description": "sub-agent: Asks the others"}"#,
     ] {
-        assert_eq!(kiro::read(file(text, "a.json", "a"), other), (None, Vec::new()), "{text}");
+        assert_eq!(kiro::read(file(text, "a.json", "a"), sub_agents), (None, Vec::new()), "{text}");
+        let (agent, found) = kiro::read(file(text, "a.json", "a"), native);
+        let agent = agent.unwrap();
+        assert_eq!((agent.setup.response_file, found), (None, Vec::new()), "budgie's templates: {text}");
+        assert!(!agent.description.starts_with("sub-agent:"), "{text}");
     }
 }
 

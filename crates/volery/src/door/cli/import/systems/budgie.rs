@@ -37,6 +37,7 @@ pub(crate) const SYSTEM: System = System {
             folders: vec![site.flag_or_home("prompts-dir", ".kiro/sub-agents/prompts")],
             system: site.flag_path("system-prompt"),
             summary: site.flag_path("context-summary-prompt"),
+            sub_agents_only: true,
         };
         vec![Folder { prompts, ..site.folder(path, Format::Kiro) }]
     },

@@ -88,6 +88,7 @@ pub(super) fn read(flags: &Flags, directory: &Path) -> Result<Settings, AppError
                 "--context-summary-prompt",
                 flags.context_summary_prompt.as_deref(),
             )?,
+            sub_agents_only: true,
         },
     };
     let text = |path: &Path| match path.to_str() {
