@@ -28,6 +28,8 @@ fn call(client: &mut Client, tool: &str, arguments: Value) -> Value {
     client.answer(id, PATIENCE)["result"].clone()
 }
 
+/// Differs from codex-mcp-server: `profile` | a profile of `config.toml` | refused
+/// Differs from codex-mcp-server: `config` | any setting of Codex | settings that grant nothing; others are refused by name
 #[test]
 fn the_tools_are_the_ones_that_were_reviewed_and_wrong_calls_are_told() {
     let Some(place) = place("codex-tools", Vec::new()) else { return };
@@ -182,6 +184,9 @@ fn each_sandbox_allows_what_it_says() {
     }
 }
 
+/// Differs from codex-mcp-server: a client that gives up before the answer | loses the answer | is told that Codex is at
+///    work; the same call again gets the answer
+/// Differs from codex-mcp-server: `codex/event` | every event of Codex | when Codex begins, what it is at, and how it ends
 #[test]
 fn the_same_call_again_waits_for_the_same_conversation() {
     let Some(place) = place("codex-again", vec![Reply::say("At last.").after_ms(4_000)]) else { return };
