@@ -1,9 +1,9 @@
 //! Measures the program as its users meet it, each figure beside its physical floor, taken in the same rounds so
 //! that both see the same load. Prints one table and writes it as JSON. Never fails because of a time.
 //!
-//! `cargo bench -p volery`, or `cargo bench -p volery -- start call limits agents crowd memory output growth` for some
-//! of it. `VOLERY_BENCH_BEFORE` may name another program, such as that of the last version: each group is measured with
-//! it too, right before, and the table has its figures beside the own ones.
+//! `cargo bench --profile dist -p volery`, with ` -- start call limits agents crowd memory output growth` for some of
+//! it. `VOLERY_BENCH_BEFORE` may name another program, such as that of the last version: each group is measured with it
+//! too, right before, and the table has its figures beside the own ones.
 
 mod figure;
 mod floor;

@@ -53,6 +53,14 @@ pub(crate) fn start(stage: &Stage) -> anyhow::Result<Vec<Figure>> {
             target: Some((9.0, "fixed")),
             note: format!("the most of {} servers", resident.len()),
         },
+        Figure {
+            name: "size of the program",
+            unit: "MB",
+            value: stage.program_mb()?,
+            floor: None,
+            target: None,
+            note: String::new(),
+        },
     ])
 }
 

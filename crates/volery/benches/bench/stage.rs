@@ -39,6 +39,14 @@ impl Stage {
         Ok(stage)
     }
 
+    /// Returns the size of the program in MB.
+    pub(crate) fn program_mb(&self) -> anyhow::Result<f64> {
+        let bytes = std::fs::metadata(&self.program)?.len();
+        #[expect(clippy::cast_precision_loss, reason = "a size that is shown with two digits")]
+        let mb = bytes as f64 / 1_000_000.0;
+        Ok(mb)
+    }
+
     /// Returns another place for the same program.
     pub(crate) fn beside(&self) -> anyhow::Result<Self> {
         let scratch = self.root.path().parent().context("a place is in a folder")?;

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::json;
 
-use crate::stage::Stage;
+use crate::stage::{PATIENCE, Stage, wait_for, with_argument};
 
 fn place() -> Stage {
     let stage = Stage::new();
@@ -16,13 +16,25 @@ fn place() -> Stage {
     stage
 }
 
+/// Runs an agent, and returns when its keeper has let go of the run, which nobody removes before.
+fn run_and_leave(stage: &Stage, agent: &str, prompt: &str) -> String {
+    stage.volery(["run", agent, prompt]).ok();
+    let id = stage.runs().pop().unwrap();
+    left(&id);
+    id
+}
+
+/// Waits until the keeper of a run is gone.
+fn left(id: &str) {
+    wait_for(PATIENCE, "the keeper to leave", || with_argument(id).is_empty().then_some(()));
+}
+
 #[test]
 fn a_dry_run_tells_and_touches_nothing() {
     let stage = place();
-    stage.volery(["run", "echo", "one"]).ok();
+    let ended = run_and_leave(&stage, "echo", "one");
     let going = stage.start("sleeper", "go");
     stage.event(&going, "agent_started");
-    let ended = stage.runs().into_iter().find(|id| *id != going).unwrap();
     let told = stage.json(["clean", "--older-than", "1ms", "--dry-run"]);
     assert_eq!(
         (&told["dry_run"], &told["deleted"], &told["runs"]),
@@ -46,8 +58,7 @@ fn a_dry_run_tells_and_touches_nothing() {
 fn output_goes_first_and_the_record_later() {
     let stage = place();
     stage.fake("chatty", &["flood:200000:stdout", "err:a word", "say:end"], "");
-    stage.volery(["run", "chatty", "go"]).ok();
-    let id = stage.only_run();
+    let id = run_and_leave(&stage, "chatty", "go");
     // Only now: the command sweeps when it is done, and its own run may be the first to go.
     stage.configure("[retention]\noutput = \"1ms\"\nrecord = \"7d\"");
     let told = stage.json(["clean"]);
@@ -69,6 +80,7 @@ fn a_key_is_free_when_its_run_is_gone() {
     let ask = |prompt: &str| stage.volery(["run", "echo", prompt, "--idempotency-key", "k"]);
     ask("one").ok();
     let first = stage.only_run();
+    left(&first);
     ask("two").exits(2);
     stage.volery(["clean", "--older-than", "1ms"]).ok();
     let keys = std::fs::read_dir(stage.path("state").join("keys")).unwrap().filter_map(Result::ok);
@@ -81,8 +93,7 @@ fn a_key_is_free_when_its_run_is_gone() {
 #[test]
 fn a_sweep_happens_by_itself() {
     let stage = place();
-    stage.volery(["run", "echo", "one"]).ok();
-    let first = stage.only_run();
+    let first = run_and_leave(&stage, "echo", "one");
     stage.configure("[retention]\noutput = \"1ms\"\nrecord = \"1ms\"");
     let stamp = stage.path("state").join("sweep.stamp");
     let hours_ago = SystemTime::now() - Duration::from_secs(2 * 3600);
