@@ -4,7 +4,7 @@
 use domain::agent::{Agent, Callers, Format};
 use domain::diagnostic::Diagnostic;
 use domain::permission::{Permission, Rule, ToolKind};
-use domain::setup::PromptMode;
+use domain::setup::{PromptMode, Setup};
 
 use super::AgentFile;
 use super::markdown::{self, Frontmatter};
@@ -86,6 +86,11 @@ fn read_fields(
     }
     if let Some(node) = fields.take("mcp_servers") {
         setup.mcp_servers = read_servers(node, "mcp_servers", findings);
+        allow_own_servers(setup);
+        for server in denied_servers(setup) {
+            let message = format!("mcp_servers: {server} is denied by a rule, so the agent cannot use it");
+            findings.warning(node.place, message);
+        }
     }
     let servers = setup.mcp_servers.iter().map(|server| format!("mcp__{}", server.name)).collect();
     setup.tools = Some(tools_of(&setup.permission.allow, servers));
@@ -103,6 +108,30 @@ fn read_permissions(node: &Node, findings: &mut Findings<'_>) -> Permission {
     let permission = Permission { allow: rules("allow"), deny: rules("deny"), ..Permission::default() };
     fields.close(findings);
     permission
+}
+
+/// Allows the servers that the file gives to the agent, unless a rule on single tools of a server says how far. What is denied
+/// stays denied, since deny beats allow.
+fn allow_own_servers(setup: &mut Setup) {
+    let single =
+        |rule: &Rule, name: &str| matches!(rule.kind(), ToolKind::Mcp { server, .. } if server == name);
+    for server in &setup.mcp_servers {
+        let allow = &mut setup.permission.allow;
+        if !allow.iter().any(|rule| single(rule, &server.name)) {
+            // A name that makes no rule is reported where the servers are read.
+            allow.extend(format!("mcp__{}", server.name).parse::<Rule>());
+        }
+    }
+}
+
+/// Returns the servers of which a rule denies everything.
+fn denied_servers(setup: &Setup) -> Vec<String> {
+    let denies = |rule: &Rule, name: &str| match rule.kind() {
+        ToolKind::Mcp { server, tool: None } => server == name,
+        kind => kind == ToolKind::Everything && rule.pattern().is_none(),
+    };
+    let names = setup.mcp_servers.iter().map(|server| server.name.clone());
+    names.filter(|name| setup.permission.deny.iter().any(|rule| denies(rule, name))).collect()
 }
 
 /// An agent has the tools that its rules name, and its own servers.

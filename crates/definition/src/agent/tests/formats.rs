@@ -150,6 +150,27 @@ fn jarvis_agents_have_the_tools_that_their_rules_name_and_what_stands_beside_the
     assert_eq!(executables(&agent), format!("{line}\n"));
 }
 
+/// Differs from jarvis: a server that an agent's file names, with rules on other tools only | Claude Code denies its tools | its
+///    tools are allowed, unless a rule denies them
+#[test]
+fn a_server_that_an_agent_of_jarvis_names_is_allowed_unless_a_rule_says_otherwise() {
+    let allowed = |rules: &str| {
+        let server = "mcp_servers:\n  - name: brave-search\n    command: npx\n";
+        let text = format!("---\nname: a\ndescription: b\npermissions:\n{rules}{server}---\nx\n");
+        let file = file(&text, "agents/a/agent.md", "a");
+        let (agent, found) = accept(jarvis::read(file, jarvis::Beside::default()));
+        let rules: Vec<String> = agent.setup.permission.allow.iter().map(ToString::to_string).collect();
+        (rules, found)
+    };
+    let (rules, found) = allowed("  allow: [\"Bash(curl:*)\"]\n");
+    assert_eq!((rules, found.len()), (vec!["Bash(curl:*)".to_owned(), "mcp__brave-search".to_owned()], 0));
+    let single = "  allow: [mcp__brave-search__web]\n";
+    assert_eq!(allowed(single).0, ["mcp__brave-search__web"], "a rule on one tool says how far");
+    let (_, found) = allowed("  deny: [mcp__brave-search]\n");
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].contains("brave-search is denied by a rule"), "{found:?}");
+}
+
 #[test]
 fn jarvis_has_defaults_of_its_own() {
     let text = "---\nname: a\ndescription: b\n---\nx\n";
