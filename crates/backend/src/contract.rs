@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::program::{Found, Program};
 use crate::user::User;
+use domain::inherit::Inherited;
 use domain::mcp_server::VariableText;
 use domain::permission::Permission;
 use domain::run::{AgentEnd, Call, CallClass, CallKind, RunSpec, Stream, Usage};
@@ -79,6 +80,12 @@ pub struct Capabilities {
     /// Where it may edit at all, it edits outside of its directory too.
     #[serde(skip)]
     pub edits_anywhere: bool,
+    /// What the program can be given of its user's beside the environment, which every process can.
+    #[serde(skip)]
+    pub inherits: &'static [Inherited],
+    /// Rules that deny edits in a folder hold for its shell commands too.
+    #[serde(skip)]
+    pub denies_folders: bool,
     /// The longest system prompt that can be added to the program's own.
     #[serde(skip)]
     pub appended_bytes_max: Option<usize>,
@@ -329,6 +336,8 @@ pub enum Setting {
     From(String),
     /// What a JSON file holds under the first of these keys that it has; else the variable's own value.
     InFile { file: PathBuf, keys: Vec<String> },
+    /// The process does not get the variable, whoever else would pass it on.
+    Unset,
 }
 
 /// What the process reads.

@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use domain::inherit::Inherited;
 use domain::permission::{Level, Permission, Unenforceable};
 use domain::run::RunSpec;
 use serde_json::Value;
@@ -26,9 +27,11 @@ pub(crate) fn check(spec: &RunSpec, user: &User<'_>, loosened_by: LoosenedBy) ->
     }
 }
 
-/// Tells whether a run shall be refused rather than do more than its agent may.
+/// Tells whether a run shall be refused rather than do more than its agent may. What its user's own rules allow is not more
+/// where those rules count.
 pub(crate) fn is_demanded(spec: &RunSpec) -> bool {
-    holds_back(&spec.setup.permission) && spec.setup.unenforceable == Unenforceable::Refuse
+    let by_user = spec.setup.inherits(Inherited::Settings);
+    holds_back(&spec.setup.permission) && spec.setup.unenforceable == Unenforceable::Refuse && !by_user
 }
 
 /// Tells whether a permission demands anything. One that allows everything does not.

@@ -36,7 +36,12 @@ const NO_SERVER: &str = "volery-allows-none";
 
 /// Returns the arguments by which programs of one family start the servers of a run and no other.
 pub fn only_these(spec: &RunSpec) -> Vec<String> {
-    let mut names = names(spec);
+    only_named(names(spec).into_iter())
+}
+
+/// Returns the arguments by which programs of one family start the servers of these names and no other.
+pub fn only_named(names: impl Iterator<Item = String>) -> Vec<String> {
+    let mut names: Vec<String> = names.collect();
     names.extend(names.is_empty().then(|| NO_SERVER.to_owned()));
     names.into_iter().map(|name| format!("--allowed-mcp-server-names={name}")).collect()
 }

@@ -1,7 +1,7 @@
 //! The dialects of the MCP door, by name: which system's tools a server offers.
 
 /// A set of tool names and shapes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DialectName {
     /// The tools of this program.
     Volery,

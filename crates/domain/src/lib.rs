@@ -11,6 +11,7 @@ pub mod duration;
 pub mod go_duration;
 pub mod harmless;
 pub mod id;
+pub mod inherit;
 pub mod inputs;
 pub mod launch;
 pub mod mcp_server;

@@ -1,9 +1,12 @@
 //! How an agent wants to be driven: what its file says beyond prompt, model and limits. Travels whole from the
 //! definition into the run's spec, where the backend reads it. Everything has a default.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::id::BackendName;
+use crate::inherit::Inherited;
 use crate::mcp_server::McpServer;
 use crate::permission::{Permission, Unenforceable};
 
@@ -73,12 +76,21 @@ pub struct Setup {
     /// Whether a run is tried once more whose time was up or whose program broke.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry: Option<Retry>,
+    /// What the agent gets from its user, as the system of its dialect gives it. For agents that a door defines; no agent's
+    /// file can set it.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub inherit: BTreeSet<Inherited>,
 }
 
 impl Setup {
     /// Tells whether the answer must be a value.
     pub fn wants_value(&self) -> bool {
         self.output_format == OutputFormat::Json || self.output_schema.is_some()
+    }
+
+    /// Tells whether the agent gets this from its user.
+    pub fn inherits(&self, item: Inherited) -> bool {
+        self.inherit.contains(&item)
     }
 
     /// Says how the agent answers.

@@ -98,6 +98,8 @@ pub const BASE: [&str; 23] = [
     VOLERY_HOME,
 ];
 pub const BASE_PREFIXES: [&str; 2] = ["LC_", "XDG_"];
+/// How the names of our own variables begin.
+const OWN_PREFIX: &str = "VOLERY_";
 
 /// Tells whether every agent gets this variable.
 pub fn is_base(name: &str) -> bool {
@@ -172,6 +174,13 @@ fn from_xdg(own: &str, xdg: &str, below_home: &str) -> Option<PathBuf> {
 pub fn for_containers() -> Vec<(OsString, OsString)> {
     let names: Vec<String> = backend::container::VARIABLES.iter().map(|name| (*name).to_owned()).collect();
     for_agent(&names)
+}
+
+/// Returns the names of all variables that are set, without Volery's own: what agents of a dialect get where its system gives
+/// them the server's environment.
+pub fn inherited() -> Vec<String> {
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    names.filter(|name| !name.starts_with(OWN_PREFIX)).collect()
 }
 
 /// Returns the environment of an agent: the base list and the named variables, as far as they are set.

@@ -1,5 +1,6 @@
 //! Claude Code, driven by its stream of JSON in both directions, so that what it asks for is decided here.
 
+mod inherited;
 mod project;
 mod reader;
 mod settings;
@@ -7,6 +8,7 @@ mod versions;
 
 use std::path::Path;
 
+use domain::inherit::Inherited;
 use domain::permission::{Level, Permission, Rule, ToolKind};
 use domain::run::RunSpec;
 use domain::setup::{Context, PromptMode, Setup};
@@ -148,6 +150,8 @@ impl Backend for Claude {
             vendor_settings: true,
             delegates: true,
             forks: true,
+            inherits: &[Inherited::McpServers, Inherited::Settings],
+            denies_folders: true,
             ..Capabilities::default()
         }
     }
@@ -183,15 +187,32 @@ impl Backend for Claude {
             read_key_from(drive, key, KEY_OF_SUB_AGENTS);
             *key = KEY_OF_SUB_AGENTS;
         }
-        let mixed = drive.files.iter_mut().find(|file| file.name == MIXED_SETTINGS_FILE);
-        let (Some(path), Some(file)) = (&spec.setup.vendor_settings, mixed) else { return Ok(()) };
+        let own = [SETTINGS_FILE, MIXED_SETTINGS_FILE];
+        let Some(file) = drive.files.iter_mut().find(|file| own.contains(&file.name.as_str())) else {
+            return Ok(());
+        };
+        let mut ours = settings::of(spec, service).unwrap_or_default();
+        if spec.setup.inherits(Inherited::McpServers) {
+            let names = inherited::projects_servers(spec).into_iter().map(|(_, name)| name);
+            ours[inherited::LEFT_OUT] = names.collect();
+        }
+        let Some(path) = &spec.setup.vendor_settings else {
+            file.content = ours.to_string().into_bytes();
+            return Ok(());
+        };
         let wrong = |reason: String| PrepareError { kind: self.name, reason };
         let theirs = user::settings(Path::new(path))
             .filter(Value::is_object)
             .ok_or_else(|| wrong(format!("the settings {path} cannot be read")))?;
-        let ours = settings::of(spec, service).unwrap_or_default();
         file.content = settings::on_top(theirs, &ours).to_string().into_bytes();
         Ok(())
+    }
+
+    fn look_through(&self, spec: &RunSpec, _drive: &mut ProcessDrive) -> Result<Vec<String>, PrepareError> {
+        Ok(match spec.setup.inherits(Inherited::McpServers) {
+            true => inherited::withheld(spec),
+            false => Vec::new(),
+        })
     }
 
     fn prepare(&self, spec: &RunSpec, place: &Place<'_>) -> Result<Drive, PrepareError> {
@@ -203,8 +224,9 @@ impl Backend for Claude {
         argv.extend(fixed.map(ToOwned::to_owned));
         // Else what was said of a message that is not finished would be lost with it.
         argv.push("--include-partial-messages".to_owned());
-        let asking = ["--permission-prompt-tool=stdio", "--permission-mode=default", "--strict-mcp-config"];
-        argv.extend(asking.map(ToOwned::to_owned));
+        argv.push("--permission-prompt-tool=stdio".to_owned());
+        argv.push(format!("--permission-mode={}", inherited::permission_mode(setup)));
+        argv.extend((!setup.inherits(Inherited::McpServers)).then(|| "--strict-mcp-config".to_owned()));
         let mut files = vec![mcp_config::file(spec, place)];
         argv.push(format!("--mcp-config={}", place.file(&files[0].name)));
         if !spec.system_prompt.trim().is_empty() {
@@ -221,7 +243,7 @@ impl Backend for Claude {
         option("--model", spec.model.clone());
         option("--effort", setup.effort.clone());
         option("--tools", offered(setup).map(|tools| tools.join(",")));
-        option(DENIES, denied(&setup.permission));
+        option(DENIES, denied(setup));
         option("--max-turns", setup.max_turns.map(|turns| turns.to_string()));
         option("--json-schema", setup.output_schema.as_ref().map(Value::to_string));
         option("--resume", spec.session.as_ref().map(|session| session.as_str().to_owned()));
@@ -247,6 +269,7 @@ impl Backend for Claude {
             set.push((NAMED_INSTRUCTIONS.to_owned(), Setting::Plain("1".to_owned())));
         }
         if let Some((address, key)) = self.service {
+            set.extend(settings::OF_OTHER_SERVICES.map(|name| (name.to_owned(), Setting::Unset)));
             set.push(("ANTHROPIC_BASE_URL".to_owned(), Setting::Plain(address.to_owned())));
             set.push(("ANTHROPIC_AUTH_TOKEN".to_owned(), Setting::From(key.to_owned())));
         }
@@ -304,6 +327,8 @@ fn offered(setup: &Setup) -> Option<Vec<String>> {
     let permission = &setup.permission;
     match (&setup.tools, permission.level) {
         (Some(tools), _) => Some(tools.clone()),
+        // Its own mode says which of them may be used.
+        (None, _) if setup.inherits(Inherited::Settings) => None,
         (None, Some(Level::ReadOnly | Level::SafeEdit)) => {
             let named = permission.allow.iter().chain(&permission.ask);
             let others = named.filter(|rule| matches!(rule.kind(), ToolKind::Other(_))).map(Rule::tool);
@@ -324,9 +349,10 @@ fn as_words(prompt: &str, permission: &Permission) -> String {
 }
 
 /// Returns the tools and rules that Claude Code itself shall refuse, since it lets some uses pass without asking.
-fn denied(permission: &Permission) -> Option<String> {
+fn denied(setup: &Setup) -> Option<String> {
+    let permission = &setup.permission;
     let mut rules: Vec<String> = permission.deny.iter().map(|rule| rule.spelling().to_owned()).collect();
-    if permission.level == Some(Level::ReadOnly) {
+    if permission.level == Some(Level::ReadOnly) && !setup.inherits(Inherited::Settings) {
         let allowed = |kind: ToolKind<'_>| {
             let speaks = |rule: &Rule| rule.kind() == kind || rule.kind() == ToolKind::Everything;
             permission.allow.iter().chain(&permission.ask).any(speaks)

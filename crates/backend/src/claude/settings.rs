@@ -1,10 +1,12 @@
 //! Settings of a run for Claude Code, which count more than its user's and the project's: what they would let pass
 //! without a question is asked for, so that the permission decides.
 
+use domain::inherit::Inherited;
 use domain::permission::{Level, Permission, Rule, ToolKind};
 use domain::run::RunSpec;
 use serde_json::{Map, Value, json};
 
+use super::inherited;
 use crate::mcp_config::OWN_SERVER;
 
 /// What Claude Code's tools do that a permission can speak of.
@@ -23,7 +25,7 @@ const BEYOND_LEVELS: [ToolKind<'static>; 4] =
     [ToolKind::Edit, ToolKind::Shell, ToolKind::Fetch, ToolKind::WebSearch];
 
 /// Variables of another service, which must not reach this one, nor lead to that one. Settings can hold them too.
-const OF_OTHER_SERVICES: [&str; 8] = [
+pub(super) const OF_OTHER_SERVICES: [&str; 8] = [
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_CUSTOM_HEADERS",
     "ANTHROPIC_FOUNDRY_API_KEY",
@@ -38,6 +40,10 @@ const OF_OTHER_SERVICES: [&str; 8] = [
 /// gets its own key, a reference to a variable here, and no other.
 pub(super) fn of(spec: &RunSpec, service: Option<(&str, &str)>) -> Option<Value> {
     let mut settings = Map::new();
+    if spec.setup.inherits(Inherited::McpServers) {
+        // Which they are is known when the run is fitted to its user.
+        settings.insert(inherited::LEFT_OUT.to_owned(), json!([]));
+    }
     let asked = asked(spec);
     if !asked.is_empty() {
         settings.insert("permissions".to_owned(), json!({ "ask": asked }));
@@ -56,8 +62,14 @@ pub(super) fn of(spec: &RunSpec, service: Option<(&str, &str)>) -> Option<Value>
 
 /// Returns the tools that are always asked for.
 fn asked(spec: &RunSpec) -> Vec<String> {
-    let permission = &spec.setup.permission;
-    let leveled = matches!(permission.level, Some(Level::ReadOnly | Level::SafeEdit));
+    let by_user = Permission { deny: Vec::new(), ..spec.setup.permission.clone() };
+    // Where its user's rules count, Claude Code itself denies what it is told to, and asks about nothing more.
+    let permission = match spec.setup.inherits(Inherited::Settings) {
+        true => &by_user,
+        false => &spec.setup.permission,
+    };
+    let leveled = matches!(permission.level, Some(Level::ReadOnly | Level::SafeEdit))
+        && !spec.setup.inherits(Inherited::Settings);
     let of_kinds = TOOLS
         .iter()
         .filter(|(kind, _)| {

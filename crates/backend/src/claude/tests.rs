@@ -445,3 +445,40 @@ fn where_there_are_fallbacks_a_service_is_soon_given_up() {
     };
     assert_eq!((retries(None), retries(Some("0"))), (true, false));
 }
+
+#[test]
+fn an_agent_that_inherits_goes_by_the_mode_of_its_level_and_by_its_users_rules() {
+    let all = |level: Level| {
+        prepared(
+            &Claude { name: "claude", service: None, prices: PriceList::Of("anthropic") },
+            crate::contract::ProjectPrograms::On,
+            |spec| {
+                spec.setup.permission.level = Some(level);
+                spec.setup.inherit = domain::inherit::Inherited::ALL.into();
+            },
+        )
+        .unwrap()
+    };
+    for (level, mode) in
+        [(Level::ReadOnly, "plan"), (Level::SafeEdit, "acceptEdits"), (Level::Yolo, "default")]
+    {
+        let drive = all(level);
+        assert!(drive.argv.contains(&format!("--permission-mode={mode}")), "{:?}", drive.argv);
+        for absent in ["--strict-mcp-config", "--tools=", "--disallowedTools="] {
+            assert!(!drive.argv.iter().any(|word| word.starts_with(absent)), "{absent} in {:?}", drive.argv);
+        }
+        let settings = drive.files.iter().find(|file| file.name == "settings.json").unwrap();
+        let settings: Value = serde_json::from_slice(&settings.content).unwrap();
+        assert_eq!(settings, json!({"disabledMcpjsonServers": []}), "nothing is asked about");
+    }
+}
+
+#[test]
+fn keys_of_another_service_never_reach_this_one() {
+    let claude =
+        Claude { name: "glm", service: Some(("https://s", "SERVICE_KEY")), prices: PriceList::ByModel };
+    let drive = prepared(&claude, crate::contract::ProjectPrograms::On, |_| {}).unwrap();
+    for name in ["ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CODE_USE_BEDROCK"] {
+        assert!(drive.set.contains(&(name.to_owned(), Setting::Unset)), "{name}");
+    }
+}

@@ -56,6 +56,16 @@ pub(crate) fn without_others(
     Ok(())
 }
 
+/// Returns the servers that only the user's own settings name: one that a project names too would be mixed with it.
+pub(super) fn users_own(spec: &RunSpec, user: &User<'_>) -> Vec<String> {
+    let own = spec.setup.vendor_settings.as_ref().map(PathBuf::from);
+    let Some(folder) = own.or_else(|| user.folder("CODEX_HOME", IN_PROJECTS)) else { return Vec::new() };
+    let file = folder.join(FILE);
+    let others: Vec<String> =
+        others(spec, user).into_iter().filter(|(path, _)| *path != file).map(|(_, name)| name).collect();
+    names(&file).into_iter().filter(|name| !others.contains(name)).collect()
+}
+
 /// Returns the servers in the layers of settings that Codex reads, and where each stands.
 fn others(spec: &RunSpec, user: &User<'_>) -> Vec<(PathBuf, String)> {
     let users = user.folder("CODEX_HOME", IN_PROJECTS);

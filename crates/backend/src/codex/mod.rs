@@ -14,6 +14,7 @@ mod screen;
 mod servers;
 mod versions;
 
+use domain::inherit::Inherited;
 use domain::permission::Permission;
 use domain::run::RunSpec;
 use domain::setup::{Context, PromptMode};
@@ -110,6 +111,7 @@ impl Backend for Codex {
             vendor_settings: true,
             delegates: true,
             forks: true,
+            inherits: &[Inherited::McpServers, Inherited::Settings],
             ..Capabilities::default()
         }
     }
@@ -133,9 +135,16 @@ impl Backend for Codex {
         loosened::check(spec, user, loosened::codex).map_err(wrong)?;
         let keys = providers::variables(spec, user);
         if !keys.is_empty() {
+            drive.known_env.extend(keys.iter().cloned());
+        }
+        let users = match spec.setup.inherits(Inherited::McpServers) {
+            true => beside::users_own(spec, user),
+            false => Vec::new(),
+        };
+        if !keys.is_empty() || !users.is_empty() {
             let servers = Servers::of(spec, place).map_err(wrong)?;
-            drive.reader = Box::new(AppServer::new(order(spec, &servers, &keys)));
-            drive.known_env.extend(keys);
+            let order = Order { users_servers: users, ..order(spec, &servers, &keys) };
+            drive.reader = Box::new(AppServer::new(order));
         }
         Ok(())
     }
@@ -171,6 +180,7 @@ fn order(spec: &RunSpec, servers: &Servers, keys: &[String]) -> Order {
         session: spec.session.as_ref().map(|session| session.as_str().to_owned()),
         fork: spec.fork,
         servers: servers.entries.clone(),
+        users_servers: Vec::new(),
         structured: spec.setup.output_schema.is_some(),
     }
 }

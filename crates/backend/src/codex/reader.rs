@@ -42,6 +42,8 @@ pub(super) struct Order {
     pub(super) fork: bool,
     /// The only MCP servers that the agent shall have.
     pub(super) servers: Map<String, Value>,
+    /// Servers of its user's that it gets beside them.
+    pub(super) users_servers: Vec<String>,
     pub(super) structured: bool,
 }
 
@@ -114,7 +116,8 @@ impl AppServer {
     fn begin(&mut self, message: &Value) -> Vec<Report> {
         let mut servers = self.order.servers.clone();
         let others = message["result"]["config"]["mcp_servers"].as_object();
-        for name in others.into_iter().flat_map(Map::keys) {
+        let own = &self.order.users_servers;
+        for name in others.into_iter().flat_map(Map::keys).filter(|name| !own.contains(name)) {
             match servers.contains_key(name) {
                 false => _ = servers.insert(name.clone(), json!({"enabled": false})),
                 // Of ours all that matters is said, and a user may well have it under the same name.

@@ -32,6 +32,7 @@ fn reader_with(server: &str, session: Option<&str>, structured: bool) -> AppServ
         session: session.map(ToOwned::to_owned),
         fork: false,
         servers,
+        users_servers: vec!["users".to_owned()],
         structured,
     })
 }

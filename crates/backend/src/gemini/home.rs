@@ -88,6 +88,15 @@ pub(super) fn furnish_alike(
     Ok(())
 }
 
+/// Returns the servers that only the user's own settings name: one that the project names too would be started instead.
+pub(super) fn users_servers(spec: &RunSpec, user: &User<'_>) -> Vec<String> {
+    let Some(home) = user.folder(VARIABLE, "") else { return Vec::new() };
+    let users = Value::Object(users_settings(&home));
+    let project = user::settings(&Path::new(&spec.directory).join(OWN).join(SETTINGS)).unwrap_or_default();
+    let projects = user::names(&project, "mcpServers");
+    user::names(&users, "mcpServers").into_iter().filter(|name| !projects.contains(name)).collect()
+}
+
 fn users_settings(home: &Path) -> Map<String, Value> {
     let settings = user::settings(&home.join(OWN).join(SETTINGS)).unwrap_or_default();
     settings.as_object().cloned().unwrap_or_default()

@@ -8,9 +8,10 @@ pub(crate) mod versions;
 use std::path::Path;
 
 use domain::agent::Delegates;
-use domain::permission::Permission;
+use domain::inherit::Inherited;
+use domain::permission::{Level, Permission};
 use domain::run::RunSpec;
-use domain::setup::PromptMode;
+use domain::setup::{PromptMode, Setup};
 use serde_json::Value;
 
 use crate::contract::{
@@ -151,6 +152,7 @@ impl Backend for Gemini {
             output_schema: true,
             extra_args: EXTRA_ARGS,
             extra_directories: true,
+            inherits: &[Inherited::McpServers, Inherited::Settings],
             ..Capabilities::default()
         }
     }
@@ -177,6 +179,10 @@ impl Backend for Gemini {
         let wrong = |reason: String| PrepareError { kind: KIND, reason };
         loosened::check(spec, user, |_, _| policy::of_the_machine(Path::new(MACHINE_POLICIES)))
             .map_err(wrong)?;
+        if spec.setup.inherits(Inherited::McpServers) {
+            let users = home::users_servers(spec, user);
+            drive.argv.extend(mcp_config::only_named(mcp_config::names(spec).into_iter().chain(users)));
+        }
         let variables = home::plain_variables(spec, user).map_err(wrong)?;
         if !home::is_needed(spec) && variables == PlainVariables::Read {
             return Ok(());
@@ -198,11 +204,15 @@ impl Backend for Gemini {
         let mut argv = found.argv.clone();
         let mut option = |flag: &str, value: &str| argv.push(format!("{flag}={value}"));
         option("--output-format", "stream-json");
-        option("--approval-mode", if wanted.is_unrestricted() { "yolo" } else { "default" });
-        // As a policy of the machine it stands above what a project's settings name as one; as one of the user it takes the
-        // place of those in the user's folder.
-        option("--admin-policy", &place.file(POLICY_FILE));
-        option("--policy", &place.file(POLICY_FILE));
+        let users_mode = users_mode(setup);
+        let own_mode = if wanted.is_unrestricted() { "yolo" } else { "default" };
+        option("--approval-mode", users_mode.unwrap_or(own_mode));
+        if users_mode.is_none() {
+            // As a policy of the machine it stands above what a project's settings name as one; as one of the user it takes
+            // the place of those in the user's folder.
+            option("--admin-policy", &place.file(POLICY_FILE));
+            option("--policy", &place.file(POLICY_FILE));
+        }
         if let Some(model) = &spec.model {
             option("--model", model);
         }
@@ -212,7 +222,9 @@ impl Backend for Gemini {
         for directory in &setup.extra_directories {
             option("--include-directories", directory);
         }
-        argv.extend(mcp_config::only_these(spec));
+        if !setup.inherits(Inherited::McpServers) {
+            argv.extend(mcp_config::only_these(spec));
+        }
         argv.extend(permitted_args(&setup.extra_args, EXTRA_ARGS).map_err(wrong)?);
         let mut set = vec![
             ("GEMINI_CLI_TRUST_WORKSPACE".to_owned(), Setting::Plain("true".to_owned())),
@@ -235,6 +247,18 @@ impl Backend for Gemini {
             files,
             reader: Box::new(reader::Stream::new(setup.output_schema.is_some())),
         }))
+    }
+}
+
+/// Returns the mode that has the meaning of the level, where the rules of the program's user count and the agent has none of
+/// its own: what the mode and those rules do not allow is denied, since nobody can be asked.
+fn users_mode(setup: &Setup) -> Option<&'static str> {
+    let Permission { level, allow, ask, deny } = &setup.permission;
+    let has_rules = !(allow.is_empty() && ask.is_empty() && deny.is_empty()) || setup.tools.is_some();
+    match level.filter(|_| setup.inherits(Inherited::Settings) && !has_rules)? {
+        Level::ReadOnly => Some("plan"),
+        Level::SafeEdit => Some("auto_edit"),
+        Level::Yolo => None,
     }
 }
 

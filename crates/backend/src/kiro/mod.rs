@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 use domain::agent::Delegates;
 use domain::id::SessionId;
+use domain::inherit::Inherited;
 use domain::launch::Launch;
 use domain::permission::{Level, Permission, Rule, ToolKind};
 use domain::run::RunSpec;
@@ -100,6 +101,8 @@ impl Backend for Kiro {
             mcp_servers: true,
             delegates: true,
             skips_context: true,
+            // By itself, where it is told the name of its own agent.
+            inherits: &[Inherited::McpServers, Inherited::Settings],
             ..Capabilities::default()
         }
     }

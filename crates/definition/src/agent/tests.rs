@@ -211,6 +211,7 @@ fn full_setup() -> Setup {
             summary_template: Some("Say it again.".to_owned()),
         }),
         submit_result: None,
+        inherit: std::collections::BTreeSet::new(),
     }
 }
 

@@ -1,11 +1,12 @@
 //! The settings in force, each with the layer and file that it comes from.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use domain::agent::Layer;
 use domain::dialect::DialectName;
 use domain::duration::display_ms;
 use domain::id::BackendName;
+use domain::inherit::Inherited;
 use domain::permission::Level;
 use domain::price::Price;
 use domain::run::{ContainmentDemand, OnDisconnect, UnattendedChoice};
@@ -47,6 +48,8 @@ pub struct Config {
     pub powerspawn_agents_context: Setting<bool>,
     /// How long a synchronous call of a client with this name waits.
     pub client_wait_ms: BTreeMap<String, Setting<u64>>,
+    /// What the agents of a dialect get from their user, where a file narrows what the dialect's system gives them.
+    pub inherit: BTreeMap<DialectName, Setting<BTreeSet<Inherited>>>,
     pub containment: Setting<ContainmentDemand>,
     /// What happens to questions where no person can answer them.
     pub unattended: Setting<UnattendedChoice>,
@@ -69,6 +72,14 @@ impl Config {
         match self.on_disconnect.value {
             DisconnectChoice::Cancel => OnDisconnect::Cancel { grace_ms: self.disconnect_grace_ms.value },
             DisconnectChoice::Continue => OnDisconnect::Continue,
+        }
+    }
+
+    /// Returns what the agents of a dialect get from their user.
+    pub fn inherit(&self, dialect: DialectName) -> BTreeSet<Inherited> {
+        match self.inherit.get(&dialect) {
+            Some(narrowed) => narrowed.value.clone(),
+            None => dialect.inherits(),
         }
     }
 
@@ -109,6 +120,11 @@ impl Config {
         rows.push(row("serve.powerspawn_agents_context", &self.powerspawn_agents_context, bool::to_string));
         for (name, wait) in &self.client_wait_ms {
             rows.push(row(format!("clients.{name}.wait"), wait, time));
+        }
+        for (dialect, inherit) in &self.inherit {
+            rows.push(row(format!("dialects.{}.inherit", dialect.as_str()), inherit, |inherit| {
+                inherit.iter().map(|item| item.as_str()).collect::<Vec<_>>().join(" ")
+            }));
         }
         rows.push(row("run.containment", &self.containment, |containment| {
             match containment {

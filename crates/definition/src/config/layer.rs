@@ -1,10 +1,11 @@
 //! What one configuration file says. Everything is optional: what a file leaves out, a farther layer decides.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use domain::budget::AskedLimits;
 use domain::dialect::DialectName;
 use domain::id::BackendName;
+use domain::inherit::Inherited;
 use domain::permission::Level;
 use domain::price::Price;
 use domain::run::{ContainmentDemand, UnattendedChoice};
@@ -21,6 +22,7 @@ pub struct ConfigLayer {
     pub retention: Retention,
     pub serve: Serve,
     pub clients: BTreeMap<String, Client>,
+    pub dialects: BTreeMap<DialectName, Dialect>,
     pub run: Run,
     /// By the model's name; a nearer layer replaces a price as a whole.
     pub prices: BTreeMap<String, Price>,
@@ -69,6 +71,13 @@ pub enum DisconnectChoice {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Client {
     pub wait_ms: Option<u64>,
+}
+
+/// `[dialects.NAME]`: what is different for one dialect.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Dialect {
+    /// The only things that its agents get from their user, of those that its system gives them.
+    pub inherit: Option<BTreeSet<Inherited>>,
 }
 
 /// `[run]`: how runs are carried out.

@@ -45,6 +45,7 @@ pub fn merge(layers: Vec<(Layer, String, ConfigLayer)>) -> Config {
         powerspawn_permission: sum.powerspawn_permission.expect(set),
         powerspawn_agents_context: sum.powerspawn_agents_context.expect(set),
         client_wait_ms: sum.client_wait_ms,
+        inherit: sum.inherit,
         containment: sum.containment.expect(set),
         unattended: sum.unattended.expect(set),
         prices: sum.prices,
@@ -89,6 +90,10 @@ struct Sum {
     powerspawn_permission: Option<Setting<domain::permission::Level>>,
     powerspawn_agents_context: Option<Setting<bool>>,
     client_wait_ms: std::collections::BTreeMap<String, Setting<u64>>,
+    inherit: std::collections::BTreeMap<
+        domain::dialect::DialectName,
+        Setting<std::collections::BTreeSet<domain::inherit::Inherited>>,
+    >,
     containment: Option<Setting<domain::run::ContainmentDemand>>,
     unattended: Option<Setting<domain::run::UnattendedChoice>>,
     prices: std::collections::BTreeMap<String, Setting<domain::price::Price>>,
@@ -97,8 +102,18 @@ struct Sum {
 impl Sum {
     fn lay(&mut self, origin: Origin<'_>, settings: ConfigLayer) {
         // Destructured, so that a new section cannot be forgotten here.
-        let ConfigLayer { backends, limits, slots, retention, serve, clients, run, prices, unsound: _ } =
-            settings;
+        let ConfigLayer {
+            backends,
+            limits,
+            slots,
+            retention,
+            serve,
+            clients,
+            dialects,
+            run,
+            prices,
+            unsound: _,
+        } = settings;
         self.backends.extend(backends.into_iter().map(|(name, backend)| (name, origin.of(backend))));
         let sum = &mut self.limits;
         origin.put(&mut sum.timeout_ms, limits.timeout_ms);
@@ -134,6 +149,12 @@ impl Sum {
             if let Some(wait_ms) = client.wait_ms {
                 self.client_wait_ms.insert(name, origin.of(wait_ms));
             }
+        }
+        for (name, dialect) in dialects {
+            let Some(inherit) = dialect.inherit else { continue };
+            // A nearer file may take rights away, never give them.
+            let most = self.inherit.get(&name).map_or_else(|| name.inherits(), |most| most.value.clone());
+            self.inherit.insert(name, origin.of(most.intersection(&inherit).copied().collect()));
         }
         origin.put(&mut self.containment, run.containment);
         origin.put(&mut self.unattended, run.unattended);

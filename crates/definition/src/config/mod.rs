@@ -1,6 +1,7 @@
 //! Configuration: one TOML file per layer, and the settings in force after merging, each with its origin.
 
 mod backend;
+mod dialects;
 mod effective;
 mod executables;
 mod layer;
@@ -15,7 +16,7 @@ pub use backend::{Backend, Match, Output, Program, PromptBy, Protocol};
 pub use effective::{Config, Row, Setting};
 pub(crate) use executables::argv;
 pub use executables::executables;
-pub use layer::{Client, ConfigLayer, DisconnectChoice, Retention, Run, Serve, Slots};
+pub use layer::{Client, ConfigLayer, Dialect, DisconnectChoice, Retention, Run, Serve, Slots};
 pub use limits::LimitSettings;
 pub use merge::{defaults, merge};
 pub use placeholder::PLACEHOLDERS;

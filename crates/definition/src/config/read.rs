@@ -10,7 +10,7 @@ use domain::id::{BackendName, IdError};
 use domain::run::UnattendedChoice;
 
 use super::layer::{Client, ConfigLayer, DisconnectChoice, Retention, Run, Serve, Slots};
-use super::{Backend, backend, prices};
+use super::{Backend, backend, dialects, prices};
 use crate::agent::{CONTAINMENT, LEVELS};
 use crate::text::{
     Bounds, Entry, Fields, Findings, Node, Place, Shape, amount, choice, duration_ms, flag, list, quoted,
@@ -64,6 +64,7 @@ fn read_document(
     let retention = retention.and_then(|node| read_retention(node, findings));
     let serve = fields.take("serve").and_then(|node| read_serve(node, layer, findings));
     let clients = fields.take("clients").map(|node| read_clients(node, findings));
+    let dialects = fields.take("dialects").map(|node| dialects::read(node, findings));
     let run = fields.take("run").and_then(|node| read_run(node, findings));
     let prices = take_for_machine(&mut fields, "prices", layer, findings);
     let prices = prices.map(|node| prices::read(node, findings));
@@ -75,6 +76,7 @@ fn read_document(
         retention: retention.unwrap_or_default(),
         serve: serve.unwrap_or_default(),
         clients: clients.unwrap_or_default(),
+        dialects: dialects.unwrap_or_default(),
         run: run.unwrap_or_default(),
         prices: prices.unwrap_or_default(),
         unsound: findings.errors() > errors_in_backends,

@@ -3,6 +3,7 @@
 use domain::agent::Layer;
 use domain::budget::{AskedLimits, Limits, resolve};
 use domain::dialect::DialectName;
+use domain::inherit::Inherited;
 use domain::permission::Level;
 use domain::price::Price;
 use domain::run::{ContainmentDemand, OnDisconnect};
@@ -606,4 +607,40 @@ fn a_nearer_file_takes_rights_of_powerspawn_away_and_gives_none() {
         level(vec![layer(Layer::User, "safe-edit"), layer(Layer::Project, "read-only")]),
         Level::ReadOnly
     );
+}
+
+#[test]
+fn a_nearer_file_narrows_what_agents_of_a_dialect_get_and_gives_nothing_back() {
+    let layer = |text: &str| check(text, &[]);
+    let inherit = |files: &[(Layer, &str)]| {
+        let layers = files.iter().map(|(at, text)| (*at, "c.toml".to_owned(), layer(text))).collect();
+        merge(layers).inherit(DialectName::SubAgentsMcp).into_iter().collect::<Vec<_>>()
+    };
+    let only = |items: &str| format!("[dialects.sub-agents-mcp]\ninherit = [{items}]\n");
+    assert_eq!(inherit(&[]), Inherited::ALL);
+    let users = only("\"environment\", \"settings\"");
+    assert_eq!(inherit(&[(Layer::User, &users)]), [Inherited::Environment, Inherited::Settings]);
+    let projects = only("\"settings\", \"mcp-servers\"");
+    let both = [(Layer::User, users.as_str()), (Layer::Project, projects.as_str())];
+    assert_eq!(inherit(&both), [Inherited::Settings]);
+    assert_eq!(inherit(&[(Layer::User, &only(""))]), []);
+}
+
+#[test]
+fn a_dialect_or_an_item_that_there_is_not_is_reported() {
+    check(
+        "[dialects.volery]\ninherit = []\n",
+        &[
+            "c.toml:1:11: error: \"volery\" is not the name of another system's dialect (hint: it can be sub-agents-mcp, jarvis, codex, \
+           budgie, powerspawn)",
+        ],
+    );
+    check(
+        "[dialects.jarvis]\ninherit = [\"settings\"]\n",
+        &[
+            "c.toml:2:12: warning: jarvis gives its agents no settings, so this has no effect (hint: remove settings here)",
+        ],
+    );
+    let (layer, found) = read(file("[dialects.budgie]\ninherit = [\"everything\"]\n"));
+    assert!(layer.unsound && found.len() == 1, "{found:?}");
 }

@@ -42,14 +42,8 @@ impl Permission {
     /// Decides about a use of a tool by an agent that works here.
     pub fn decide(&self, tool: &str, input: &Value, ground: &Ground) -> Ruling {
         let usage = Usage { kind: ToolKind::named(tool), tool, input, ground };
-        if let Some(rule) = self.deny.iter().find(|rule| usage.touches(rule)) {
-            return Ruling::Deny(format!("the rule deny {rule}"));
-        }
-        if let Some(rule) = self.ask.iter().find(|rule| usage.touches(rule)) {
-            return Ruling::Ask(format!("the rule ask {rule}"));
-        }
-        if let Some(rule) = self.allow.iter().find(|rule| usage.is_within(rule)) {
-            return Ruling::Allow(format!("the rule allow {rule}"));
+        if let Some(ruling) = self.by_rules(&usage) {
+            return ruling;
         }
         let within = match (self.level.unwrap_or(Level::SafeEdit), usage.kind) {
             (Level::Yolo, _) => true,
@@ -64,6 +58,33 @@ impl Permission {
             (false, Some(level)) => Ruling::Deny(format!("the level {} does not allow it", level.as_str())),
             (false, None) => Ruling::Ask("no rule allows or denies it".to_owned()),
         }
+    }
+
+    /// Decides about a use that the agent's program does not allow by the level's mode and its user's own rules, where those
+    /// count first: beyond them only the agent's rules and yolo allow anything.
+    pub fn decide_beyond_users(&self, tool: &str, input: &Value, ground: &Ground) -> Ruling {
+        let usage = Usage { kind: ToolKind::named(tool), tool, input, ground };
+        match (self.by_rules(&usage), self.level) {
+            (Some(ruling), _) => ruling,
+            (None, Some(Level::Yolo)) => Ruling::Allow("the level yolo".to_owned()),
+            (None, Some(level)) => Ruling::Deny(format!(
+                "neither the level {} nor the user's own rules allow it",
+                level.as_str()
+            )),
+            (None, None) => Ruling::Ask("no rule allows or denies it".to_owned()),
+        }
+    }
+
+    /// Returns what the agent's rules say, if one speaks of the use.
+    fn by_rules(&self, usage: &Usage<'_>) -> Option<Ruling> {
+        if let Some(rule) = self.deny.iter().find(|rule| usage.touches(rule)) {
+            return Some(Ruling::Deny(format!("the rule deny {rule}")));
+        }
+        if let Some(rule) = self.ask.iter().find(|rule| usage.touches(rule)) {
+            return Some(Ruling::Ask(format!("the rule ask {rule}")));
+        }
+        let allowed = self.allow.iter().find(|rule| usage.is_within(rule));
+        allowed.map(|rule| Ruling::Allow(format!("the rule allow {rule}")))
     }
 }
 

@@ -124,10 +124,11 @@ impl Engine {
             Drive::Process(mut process) => {
                 let looked = driver.look_through(&spec, &mut process);
                 told = looked.map_err(|error| AppError::usage(error.to_string()))?;
-                let set = process.set.into_iter().map(|(name, setting)| match setting {
-                    Setting::Plain(value) => format!("{name}={value}"),
-                    Setting::From(other) => format!("{name}=${{{other}}}"),
-                    Setting::InFile { file, .. } => format!("{name} from {}", file.display()),
+                let set = process.set.into_iter().filter_map(|(name, setting)| match setting {
+                    Setting::Plain(value) => Some(format!("{name}={value}")),
+                    Setting::From(other) => Some(format!("{name}=${{{other}}}")),
+                    Setting::InFile { file, .. } => Some(format!("{name} from {}", file.display())),
+                    Setting::Unset => None,
                 });
                 let mut env: Vec<String> = [process.env, process.known_env, spec.env].concat();
                 env.extend(set);

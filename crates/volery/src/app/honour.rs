@@ -5,6 +5,7 @@ use backend::contract::{Capabilities, permitted_args};
 use backend::mcp_config::OWN_SERVER;
 use definition::answer::Schema;
 use domain::agent::{Agent, Format};
+use domain::inherit::Inherited;
 use domain::launch::Launch;
 use domain::mcp_server::{self, McpServer};
 use domain::permission::{Ground, Permission, Rule, Ruling, ToolKind, Unenforceable};
@@ -186,6 +187,13 @@ pub(super) fn unhonoured(wishes: &Wishes<'_>, spec: &BackendSpec) -> Vec<String>
     if wishes.setup.response_file.is_some() && can.response_file && !answers_into_file(wishes.setup, spec) {
         let reason = "the agent may not write files, and answers by its output";
         sentences.push(format!("response_file is not honoured: {reason}"));
+    }
+    if backend.program().is_some() {
+        let beyond = wishes.setup.inherit.iter().filter(|item| **item != Inherited::Environment);
+        let withheld = beyond.filter(|item| !can.inherits.contains(item));
+        sentences.extend(withheld.map(|item| {
+            format!("withheld: {}: {name} runs with what its agent's definition gives it", item.describe())
+        }));
     }
     let permission = &wishes.setup.permission;
     let ungranted = backend.ungranted(permission, &spec.options);

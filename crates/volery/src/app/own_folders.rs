@@ -3,43 +3,82 @@
 
 use std::path::{Path, PathBuf};
 
-use domain::permission::{Level, Permission, ToolKind};
-use domain::run::BackendSpec;
+use domain::permission::{Level, Permission, Rule, ToolKind};
+use domain::run::{BackendSpec, RunSpec};
 use domain::setup::{Isolation, Setup};
 
 use super::AppError;
 use crate::env;
 
+/// Keeps a run off these folders, or refuses it. What it is denied for that is in its warnings.
+pub(super) fn protect(state: &Path, spec: &mut RunSpec) -> Result<(), AppError> {
+    let rules = check(state, &spec.setup, &spec.backend, &spec.directory)?;
+    let withheld = rules.iter().map(|rule| {
+        format!("withheld: edits in {}: Volery's own files are there", rule.pattern().unwrap_or_default())
+    });
+    spec.warnings.extend(withheld);
+    spec.setup.permission.deny.extend(rules);
+    Ok(())
+}
+
 /// Refuses an agent that may edit where it works, if that is around or within one of these folders. What is allowed
 /// everything needs no directory for it, and a program that is no vendor's keeps to no permission.
+///
+/// An agent of another system's dialect works around them too, as it does there, if its program can be denied to edit: then
+/// the rules for that are returned.
 pub(super) fn check(
     state: &Path,
     setup: &Setup,
     backend: &BackendSpec,
     directory: &str,
-) -> Result<(), AppError> {
+) -> Result<Vec<Rule>, AppError> {
     let driver = backend::registry::by_kind(&backend.kind);
     let is_held = driver.is_some_and(|driver| driver.program().is_some());
     if !is_held || !may_edit(&setup.permission) || setup.isolation == Isolation::Worktree {
-        return Ok(());
+        return Ok(Vec::new());
     }
+    let can_deny = !setup.inherit.is_empty()
+        && driver.is_some_and(|driver| driver.capabilities(&backend.options).denies_folders);
     let own: Vec<PathBuf> =
         [Some(state.to_owned()), env::config_home()].into_iter().flatten().map(really).collect();
     let extra = setup.extra_directories.iter().map(String::as_str);
+    let mut rules = Vec::new();
     for directory in std::iter::once(directory).chain(extra) {
         let place = really(PathBuf::from(directory));
-        if let Some(own) = own.iter().find(|own| own.starts_with(&place) || place.starts_with(own)) {
-            let word = if own.starts_with(&place) { "holds" } else { "is within" };
-            let message = format!(
-                "{directory} {word} {}, where Volery keeps its own files: no agent may edit those",
-                own.display()
-            );
-            let hint =
-                "choose another directory, such as a project's; an agent that may only read works here too";
-            return Err(AppError::denied(message).hint(hint));
+        for own in &own {
+            if place.starts_with(own) {
+                return Err(refusal(directory, "is within", own));
+            }
+            if let Ok(below) = own.strip_prefix(&place) {
+                let rule = denial(&place, below).filter(|_| can_deny);
+                rules.push(rule.ok_or_else(|| refusal(directory, "holds", own))?);
+            }
         }
     }
-    Ok(())
+    rules.sort();
+    rules.dedup();
+    Ok(rules)
+}
+
+fn refusal(directory: &str, word: &str, own: &Path) -> AppError {
+    let message = format!(
+        "{directory} {word} {}, where Volery keeps its own files: no agent may edit those",
+        own.display()
+    );
+    let hint = "choose another directory, such as a project's; an agent that may only read works here too";
+    AppError::denied(message).hint(hint)
+}
+
+/// Returns the rule that denies edits in what holds our folder directly below the directory: whoever may move that has our
+/// folder too. Nothing where a path would be read as a pattern.
+fn denial(place: &Path, below: &Path) -> Option<Rule> {
+    let top = place.join(below.components().next()?);
+    let top = top.to_str().filter(|path| path.chars().all(is_plain))?;
+    Rule::with_pattern("Edit", &format!("/{top}/**")).ok()
+}
+
+fn is_plain(letter: char) -> bool {
+    letter.is_alphanumeric() || matches!(letter, '/' | '.' | '-' | '_' | ' ' | '+' | '@')
 }
 
 fn may_edit(permission: &Permission) -> bool {
@@ -58,6 +97,8 @@ fn really(path: PathBuf) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use domain::inherit::Inherited;
+
     use super::*;
 
     #[test]
@@ -90,5 +131,26 @@ mod tests {
             assert!(!is_refused("claude", rules, "home", &[]), "{rules}");
         }
         assert!(!is_refused("rehearsal", "{}", "home", &[]));
+    }
+
+    #[test]
+    fn an_agent_of_a_dialect_works_around_the_state_if_it_can_be_denied_to_edit_there() {
+        let place = tempfile::tempdir().unwrap();
+        let home = place.path().canonicalize().unwrap().join("home");
+        let state = home.join(".local/state/volery");
+        std::fs::create_dir_all(state.join("runs")).unwrap();
+        let checked = |backend: &str, directory: &Path| {
+            let options = serde_json::Value::Null;
+            let backend = BackendSpec { name: backend.parse().unwrap(), kind: backend.to_owned(), options };
+            let mut setup = Setup { inherit: [Inherited::Environment].into(), ..Setup::default() };
+            setup.permission.level = Some(Level::SafeEdit);
+            check(&state, &setup, &backend, directory.to_str().unwrap())
+        };
+        let denied = format!("Edit(/{}/**)", home.join(".local").display());
+        let rules = checked("claude", &home).unwrap();
+        assert!(rules.iter().any(|rule| rule.spelling() == denied), "{rules:?}");
+        assert_eq!(checked("claude", &home.join("elsewhere")).unwrap(), []);
+        assert!(checked("claude", &state.join("runs")).is_err(), "within");
+        assert!(checked("codex", &home).unwrap_err().to_string().contains("no agent may edit those"));
     }
 }

@@ -122,6 +122,7 @@ impl Engine {
             parent: spec.parent,
             children: state.children.iter().map(child).collect(),
             warnings: spec.warnings.iter().chain(&state.warnings).cloned().collect(),
+            inherit: spec.setup.inherit.clone(),
             changes: state.changes.clone(),
             branch: state.branch.clone(),
             containment: state.containment.clone(),

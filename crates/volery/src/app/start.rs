@@ -135,9 +135,9 @@ impl Engine {
             spec.containment = catalogue.config.containment.value;
         }
         check_honoured(&spec, agent.source.format)?;
-        own_folders::check(self.home.path(), &spec.setup, &spec.backend, &spec.directory)?;
         spec.warnings = honour::unhonoured(&Wishes::of_run(&spec, agent.source.format), &spec.backend);
         spec.warnings.extend(said_of_fallbacks.into_iter().chain(broken_file(&catalogue, agent)));
+        own_folders::protect(self.home.path(), &mut spec)?;
         let programs = self.project_programs(&catalogue, &spec.directory);
         spec.warnings.extend(programs.weigh(&spec.backend, &spec.alternatives)?);
         spec.trusted_programs = programs.trusted(&spec.backend, &spec.alternatives);

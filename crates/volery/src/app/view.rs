@@ -1,11 +1,12 @@
 //! What the engine answers: the one set of values that `--json`, the MCP tools and the tables are rendered from.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use domain::agent::Agent;
 use domain::diagnostic::Diagnostic;
 use domain::harmless::{clean, clean_value};
 use domain::id::RunId;
+use domain::inherit::Inherited;
 use domain::run::{Branch, Changes, Containment, Outcome, Usage, Verification};
 use serde::{Deserialize, Serialize};
 
@@ -191,6 +192,9 @@ pub struct RunView {
     pub children: Vec<ChildView>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+    /// What the agent gets from its user, as the system of its dialect gives it.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub inherit: BTreeSet<Inherited>,
     /// What changed on disk while it went on; absent outside of a git work tree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changes: Option<Changes>,
@@ -247,6 +251,7 @@ impl RunView {
             attempts: 1,
             children: Vec::new(),
             warnings: Vec::new(),
+            inherit: BTreeSet::new(),
             containment: None,
             model: None,
             structured: None,

@@ -1,5 +1,6 @@
 //! Everything that is known about one run, laid out for people.
 
+use domain::inherit::describe_all;
 use domain::run::{
     Branch, Changes, Commits, Containment, Enforcer, Failure, FileChange, Outcome, Verification,
 };
@@ -120,6 +121,9 @@ impl Page<'_> {
             self.fact("exit code", &code.to_string());
         }
         self.fact("directory", &one_line(&run.directory));
+        if !run.inherit.is_empty() {
+            self.fact("inherits", &describe_all(&run.inherit));
+        }
         if run.project != run.directory {
             self.fact("project", &one_line(&run.project));
         }

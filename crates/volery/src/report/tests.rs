@@ -81,6 +81,7 @@ fn view() -> RunView {
             status: "succeeded".into(),
         }],
         warnings: vec!["the backend cannot honour model".into()],
+        inherit: std::collections::BTreeSet::new(),
         containment: Some(Containment {
             subreaper: true,
             pid_namespace: false,

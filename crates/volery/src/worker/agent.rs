@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use backend::contract::{Feed, ProcessDrive, SECRET_PREFIX, Setting};
 use backend::process::{self, AgentRequest, CgroupUse, ResourceLimits, SpawnError, Started, Stdin};
+use domain::inherit::Inherited;
 use domain::mcp_server::{McpServer, Piece, VariableText};
 use domain::run::{Event, RunSpec};
 use domain::secret::{Redactor, Secret};
@@ -98,7 +99,7 @@ pub(super) fn secrets(spec: &RunSpec, drive: Option<&ProcessDrive>) -> Vec<Secre
     });
     let filed = drive.into_iter().flat_map(|drive| &drive.set).filter_map(|(_, setting)| match setting {
         Setting::InFile { file, keys } => key_file::value(file, keys),
-        Setting::Plain(_) | Setting::From(_) => None,
+        Setting::Plain(_) | Setting::From(_) | Setting::Unset => None,
     });
     named.chain(handed).chain(filed).map(Secret::new).collect()
 }
@@ -125,14 +126,18 @@ fn named(spec: &RunSpec, drive: &ProcessDrive) -> Vec<String> {
 
 /// Returns the names of the variables that are passed on.
 fn reaching(spec: &RunSpec, drive: &ProcessDrive) -> Vec<String> {
-    named(spec, drive).into_iter().chain(drive.known_env.iter().cloned()).collect()
+    let inherited = match spec.setup.inherits(Inherited::Environment) {
+        true => env::inherited(),
+        false => Vec::new(),
+    };
+    named(spec, drive).into_iter().chain(drive.known_env.iter().cloned()).chain(inherited).collect()
 }
 
 /// Returns the names of all variables whose values reach the agent, in whichever way.
 fn secret_names(spec: &RunSpec, drive: &ProcessDrive) -> Vec<String> {
     let from = drive.set.iter().filter_map(|(_, setting)| match setting {
         Setting::From(name) => Some(name.clone()),
-        Setting::Plain(_) | Setting::InFile { .. } => None,
+        Setting::Plain(_) | Setting::InFile { .. } | Setting::Unset => None,
     });
     let in_files = drive.files.iter().flat_map(|file| file.variables.iter().cloned());
     reaching(spec, drive).into_iter().chain(from).chain(in_files).collect()
@@ -145,6 +150,7 @@ fn environment(names: &[String], drive: &ProcessDrive) -> Vec<(OsString, OsStrin
         let value = match setting {
             Setting::Plain(value) => Some(OsString::from(value)),
             Setting::From(other) => env::get(other),
+            Setting::Unset => None,
             Setting::InFile { file, keys } => {
                 key_file::value(file, keys).map(OsString::from).or_else(|| env::get(name))
             }

@@ -2,6 +2,7 @@
 
 use backend::contract::{Ask, Decision, Report};
 use backend::mcp_config;
+use domain::inherit::Inherited;
 use domain::permission::Ruling;
 use domain::run::{Event, Input};
 use journal::StoreError;
@@ -95,7 +96,11 @@ impl Desk {
     fn take_ask_of_agent(&mut self, ask: Ask) -> Result<(), StoreError> {
         let permission = &self.spec.setup.permission;
         let ground = super::ground::of(&ask.input, &self.spec.directory);
-        match permission.decide(&ask.tool, &ask.input, &ground) {
+        let ruling = match self.users_rules_count() {
+            true => permission.decide_beyond_users(&ask.tool, &ask.input, &ground),
+            false => permission.decide(&ask.tool, &ask.input, &ground),
+        };
+        match ruling {
             Ruling::Allow(_) => self.tell_agent(&ask, &Decision::Allow(ask.input.clone())),
             Ruling::Deny(reason) => self.tell_agent(&ask, &Decision::Deny(reason)),
             Ruling::Ask(_) if mcp_config::is_unasked(&self.spec, &ask.tool) => {
@@ -111,6 +116,14 @@ impl Desk {
                 self.ask_next_of_agent()
             }
         }
+    }
+
+    /// Tells whether the agent's program asks only about what its user's own rules do not allow.
+    fn users_rules_count(&self) -> bool {
+        let backend = &self.attempt.backend;
+        let can = backend::registry::by_kind(&backend.kind).map(|kind| kind.capabilities(&backend.options));
+        self.spec.setup.inherits(Inherited::Settings)
+            && can.is_some_and(|can| can.inherits.contains(&Inherited::Settings))
     }
 
     /// Puts the next ask of the agent to people, if none is open.

@@ -48,10 +48,21 @@ fn sub_agents_mcp_is_found_in_a_clients_configuration() {
     assert_eq!(found["sessions"], json!(["s1_reviewer"]));
     assert_eq!(
         found["honoured"],
-        json!(["AGENTS_DIR", "AGENT_TYPE", "ANTHROPIC_API_KEY", "SESSION_ENABLED"])
+        json!([
+            "AGENTS_DIR",
+            "AGENT_TYPE",
+            "ANTHROPIC_API_KEY",
+            "OPENAI_API_KEY",
+            "SECRET_X",
+            "SESSION_ENABLED"
+        ])
+    );
+    assert_eq!(
+        found["gives"],
+        "the server's environment, the user's MCP servers and the user's settings and allow rules"
     );
     let not: Vec<_> = found["not_honoured"].as_array().unwrap().iter().map(|told| &told["name"]).collect();
-    assert_eq!(not, ["LOG_FILE", "OPENAI_API_KEY", "SECRET_X"]);
+    assert_eq!(not, ["LOG_FILE"]);
     assert!(!report.to_string().contains("s3cret"), "a value was told");
     assert_eq!(fs::read_to_string(project.join(".mcp.json")).unwrap(), config.to_string());
     let text = stage.volery(["import"]).ok().stdout;

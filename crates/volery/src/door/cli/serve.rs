@@ -14,7 +14,7 @@ use super::exit::Exit;
 use super::out::{Format, Out};
 use super::serve_budgie;
 use crate::app::{App, AppError, MadeBy};
-use crate::door::mcp::{BudgieFlags, NativeTools, Options, codex_settings, http, open, serve};
+use crate::door::mcp::{BudgieFlags, NativeTools, Options, announcements, codex_settings, http, open, serve};
 use crate::env;
 use crate::report::neutralise;
 
@@ -115,6 +115,9 @@ pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<
     let surface = open(dialects, args.tools, &app, &flags(args.budgie)).await?;
     if lists_tools {
         return print_tools(&surface.tools(), out);
+    }
+    for line in announcements(dialects, app.config()) {
+        out.note(&line);
     }
     let mut options = Options::new(app.config(), surface);
     match args.http {

@@ -33,7 +33,7 @@ mod tasks;
 mod tools;
 mod waiting;
 
-pub(crate) use dialect::{BudgieFlags, NativeTools, open};
+pub(crate) use dialect::{BudgieFlags, NativeTools, announcements, open};
 pub(crate) use dialect::{check_sub_agents, find_powerspawn_version, is_sub_agents_session, kept_by_jarvis};
 pub(crate) use options::Options;
 pub(crate) use serve::serve;

@@ -86,7 +86,10 @@ fn an_agent_may_do_what_its_file_allows_and_nothing_else() {
         json!({"agent_name": "web-search", "prompt": "How many?", "context": "It is about birds."}),
     ));
     let keys: Vec<&String> = said.as_object().unwrap().keys().collect();
-    assert_eq!(keys, ["agent", "result", "duration_ms", "cost_usd"]);
+    assert_eq!(keys, ["agent", "result", "duration_ms", "cost_usd", "notes"]);
+    assert_eq!(said["notes"].as_array().unwrap().len(), 2, "what was denied is named: {said}");
+    let inherit = &place.stage.spec(&place.stage.only_run())["setup"]["inherit"];
+    assert_eq!(inherit, &json!(["environment"]), "Jarvis is strict about servers and settings");
     assert_eq!((&said["agent"], &said["result"]), (&json!("web-search"), &json!("Found three herons.")));
     assert!(said["cost_usd"].is_f64() && said["duration_ms"].as_u64() > Some(0), "{said}");
     let there = |name: &str| place.stage.project().join(name).exists();
@@ -221,6 +224,24 @@ fn an_agents_servers_are_its_own_and_their_secret_is_in_no_file() {
         let found = holding(&place.stage.path(folder), SECRET);
         assert_eq!(found, Vec::<std::path::PathBuf>::new(), "the secret is in a file");
     }
+}
+
+#[test]
+fn the_example_of_its_document_uses_its_server() {
+    let script = vec![Reply::call("mcp__brave-search__web", json!({})), Reply::say("Found seven.")];
+    let Some(mut place) = place("jarvis-example", script) else { return };
+    let (server, mark) = place.marking_server("web", "seven");
+    place.set("BRAVE_API_KEY", "of-the-user");
+    let example = format!(
+        "session: false\nallowed_callers: [main]\ntimeout_ms: 90000\npermissions:\n  allow: [\"Bash(curl:*)\", \"Bash(wget:*)\"]\n  \
+         deny: []\nmcp_servers:\n  - name: brave-search\n    command: {}\n    args: [\"-y\"]\n    env:\n      \
+         BRAVE_API_KEY: \"${{BRAVE_API_KEY}}\"\n",
+        server.display()
+    );
+    agent(&place, "web-search", &example, "You are a web search agent.");
+    let said = answered(&run(&mut serve(&place), json!({"agent_name": "web-search", "prompt": "How many?"})));
+    assert_eq!((&said["result"], said.get("notes")), (&json!("Found seven."), None), "{said}");
+    assert!(mark.exists(), "its server was used: {said}");
 }
 
 /// Returns the files below a folder that hold a text.

@@ -7,6 +7,7 @@ mod as_budgie;
 mod as_codex;
 mod as_jarvis;
 mod as_powerspawn;
+mod as_sub_agents;
 mod attempts;
 mod cases;
 mod delegates;

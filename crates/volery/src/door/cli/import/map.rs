@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use domain::agent::Agent;
 use domain::diagnostic::Diagnostic;
 use domain::dialect::DialectName;
+use domain::inherit::{Inherited, describe_all};
 use domain::mcp_server::{McpServer, Transport, VariableText};
 use serde::Serialize;
 use serde_json::Value;
@@ -31,6 +32,9 @@ pub(super) struct Mapping {
     pub(super) to_mend: Vec<Told>,
     pub(super) tools: &'static [&'static str],
     pub(super) agents: Vec<AgentFound>,
+    /// What the agents get from their user, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) gives: Option<String>,
     pub(super) diagnostics: Vec<Diagnostic>,
     pub(super) sessions: Vec<String>,
     pub(super) honoured: Vec<String>,
@@ -77,6 +81,7 @@ pub(super) fn map(system: &'static System, site: &Site<'_>) -> Mapping {
         to_mend: Vec::new(),
         tools: system.tools,
         agents: agents.iter().map(found).collect(),
+        gives: site.inherit(system.name).map(|inherit| describe_all(&inherit)),
         diagnostics,
         sessions: (system.sessions)(site, &agents),
         honoured: Vec::new(),
@@ -104,7 +109,7 @@ fn found(agent: &Agent) -> AgentFound {
 
 fn change(system: &System, site: &Site<'_>, entry: &ServerEntry, mapping: &mut Mapping) {
     let set = (system.set_env)(site);
-    sort_variables(system, entry, &set, mapping);
+    sort_variables(system, site, &set, mapping);
     let kept = sort_flags(system, entry, mapping);
     let refused = (system.refused)(site);
     mapping.honoured.retain(|name| !refused.iter().any(|told| told.name == *name));
@@ -118,15 +123,12 @@ fn change(system: &System, site: &Site<'_>, entry: &ServerEntry, mapping: &mut M
     mapping.change = Some(Change::new(entry.form, args, set.collect()));
 }
 
-fn sort_variables(
-    system: &System,
-    entry: &ServerEntry,
-    set: &[(&'static str, String)],
-    mapping: &mut Mapping,
-) {
+fn sort_variables(system: &System, site: &Site<'_>, set: &[(&'static str, String)], mapping: &mut Mapping) {
     let backends: BTreeSet<String> = mapping.agents.iter().map(|agent| agent.backend.clone()).collect();
     let used = |name: &str| backends.contains(name) || system.backends.contains(&name);
-    for name in entry.env.keys() {
+    let reaches_all =
+        site.inherit(system.name).is_some_and(|inherit| inherit.contains(&Inherited::Environment));
+    for name in site.entry.into_iter().flat_map(|entry| entry.env.keys()) {
         let known = system.variables.iter().find(|setting| setting.name == name);
         let knowing = backend::registry::knowing(name);
         let told = |why: String| Told { name: name.clone(), why };
@@ -135,7 +137,7 @@ fn sort_variables(
                 mapping.differs.push(told("an absolute path is needed; see the change".to_owned()));
             }
             Some(fate) => file(fate, name.clone(), mapping),
-            None if env::is_base(name) || knowing.iter().any(|backend| used(backend)) => {
+            None if reaches_all || env::is_base(name) || knowing.iter().any(|backend| used(backend)) => {
                 mapping.honoured.push(name.clone());
             }
             None if knowing.is_empty() => {

@@ -75,9 +75,10 @@ pub(crate) fn run(args: Args, context: &Context, out: &mut Out) -> Result<Exit, 
     let project = PathBuf::from(find_project(&directory));
     let surroundings = Surroundings::of_process(project.clone(), home.clone());
     let (entries, problems) = entries(&surroundings);
-    let configured: Vec<String> =
-        load(&project.to_string_lossy()).config.backends.keys().map(ToString::to_string).collect();
-    let site = |entry| Site { project: &project, home: &home, entry, configured: &configured };
+    let catalogue = load(&project.to_string_lossy());
+    let config = &catalogue.config;
+    let configured: Vec<String> = config.backends.keys().map(ToString::to_string).collect();
+    let site = |entry| Site { project: &project, home: &home, entry, configured: &configured, config };
     let mut found = Vec::new();
     for system in SYSTEMS.iter().filter(|system| args.from.is_none_or(|from| from == system.name)) {
         let own: Vec<&ServerEntry> = entries.iter().filter(|entry| is_old(system, entry)).collect();
@@ -170,6 +171,9 @@ fn facts(mapping: &Mapping) -> Vec<(&'static str, String)> {
     let agents: Vec<String> =
         mapping.agents.iter().map(|agent| format!("{} ({})", agent.name, agent.backend)).collect();
     facts.push(("agents", agents.join(", ")));
+    if let Some(gives) = &mapping.gives {
+        facts.push(("agents get", gives.clone()));
+    }
     facts.push(("sessions", mapping.sessions.join(", ")));
     facts.push(("honoured", mapping.honoured.join(", ")));
     facts.extend(mapping.differs.iter().map(|setting| ("differs", told(setting))));

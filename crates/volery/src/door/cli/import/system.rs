@@ -1,8 +1,12 @@
 //! What is known about the systems that volery can stand in for.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use definition::config::Config;
 use domain::agent::{Agent, Format, Layer};
+use domain::dialect::DialectName;
+use domain::inherit::Inherited;
 use serde::Serialize;
 
 use super::entry::ServerEntry;
@@ -53,9 +57,15 @@ pub(super) struct Site<'a> {
     pub(super) entry: Option<&'a ServerEntry>,
     /// The backends of the configuration, beside those that are built in.
     pub(super) configured: &'a [String],
+    pub(super) config: &'a Config,
 }
 
 impl Site<'_> {
+    /// Returns what the agents of a system's dialect get from their user, if there is such a dialect.
+    pub(super) fn inherit(&self, system: &str) -> Option<BTreeSet<Inherited>> {
+        DialectName::parse(system).map(|dialect| self.config.inherit(dialect))
+    }
+
     /// Returns a variable of the entry.
     pub(super) fn variable(&self, name: &str) -> Option<&str> {
         self.entry.and_then(|entry| entry.env.get(name)).map(String::as_str)

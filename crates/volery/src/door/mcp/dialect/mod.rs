@@ -6,6 +6,7 @@ mod codex;
 mod contract;
 mod delegate;
 mod ignored;
+mod inheritance;
 mod jarvis;
 mod per_agent;
 mod powerspawn;
@@ -19,13 +20,14 @@ pub(crate) use budgie::Flags as BudgieFlags;
 pub(crate) use jarvis::kept_session as kept_by_jarvis;
 pub(crate) use powerspawn::find_version as find_powerspawn_version;
 pub(crate) use sub_agents::{check as check_sub_agents, is_session as is_sub_agents_session};
-pub(crate) use surface::{NativeTools, Surface, open};
+pub(crate) use surface::{NativeTools, Surface, announcements, open};
 
 use std::io::Write;
 
 use contract::{Dialect, Resources};
 use delegate::{Delegated, Unanswered, delegate};
 use domain::diagnostic::Diagnostic;
+use inheritance::Inheritance;
 
 /// Tells whoever started the server what is wrong with the agents' files.
 fn complain(diagnostics: &[Diagnostic]) {

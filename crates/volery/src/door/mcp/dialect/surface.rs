@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+use definition::config::Config;
 use domain::dialect::DialectName;
 use domain::harmless::harmless;
 use rmcp::model::{
@@ -13,7 +14,10 @@ use serde_json::json;
 
 use super::super::call::Call;
 use super::super::clean;
-use super::{BudgieFlags, Dialect, budgie, codex, jarvis, per_agent, powerspawn, sub_agents, volery};
+use super::{
+    BudgieFlags, Dialect, Inheritance, budgie, codex, inheritance, jarvis, per_agent, powerspawn, sub_agents,
+    volery,
+};
 use crate::app::{App, AppError};
 
 /// How to take what agents say, whatever the tools are called.
@@ -55,13 +59,14 @@ pub(crate) async fn open(
     }
     let mut dialects: Vec<Box<dyn Dialect>> = Vec::new();
     for name in names {
+        let gives = Inheritance::of(app.config(), *name);
         dialects.push(match name {
             DialectName::Volery => Box::new(volery::Volery),
-            DialectName::SubAgentsMcp => Box::new(sub_agents::open(app.config())?),
-            DialectName::Codex => Box::new(codex::Codex::default()),
-            DialectName::Jarvis => Box::new(jarvis::open(app).await?),
-            DialectName::Budgie => Box::new(budgie::open(app, flags).await?),
-            DialectName::Powerspawn => Box::new(powerspawn::open(app).await?),
+            DialectName::SubAgentsMcp => Box::new(sub_agents::open(app.config(), gives)?),
+            DialectName::Codex => Box::new(codex::Codex::new(gives)),
+            DialectName::Jarvis => Box::new(jarvis::open(app, gives).await?),
+            DialectName::Budgie => Box::new(budgie::open(app, flags, gives).await?),
+            DialectName::Powerspawn => Box::new(powerspawn::open(app, gives).await?),
         });
     }
     match (native_tools, names.contains(&DialectName::Volery)) {
@@ -73,6 +78,11 @@ pub(crate) async fn open(
         }
     }
     Surface::new(dialects)
+}
+
+/// Returns what a server of these dialects says when it starts: what agents get from their user.
+pub(crate) fn announcements(names: &[DialectName], config: &Config) -> Vec<String> {
+    names.iter().filter_map(|name| inheritance::announcement(config, *name)).collect()
 }
 
 impl Surface {

@@ -56,7 +56,9 @@ fn a_call_runs_kiro_in_a_directory_of_the_session_and_answers_as_documented() {
     assert_eq!(fs::read_dir(place.stage.project()).unwrap().count(), 1, "nothing is written where it works");
     let run = place.stage.json(["show", &place.stage.only_run()]);
     assert_eq!((&run["agent"], &run["backend"]), (&json!("test-agent"), &json!("kiro")));
-    assert_eq!(place.stage.spec(&place.stage.only_run())["limits"]["timeout_ms"], json!(600_000));
+    let spec = place.stage.spec(&place.stage.only_run());
+    assert_eq!(spec["limits"]["timeout_ms"], json!(600_000));
+    assert_eq!(spec["setup"]["inherit"], json!(["environment", "mcp-servers", "settings"]));
 }
 
 /// Differs from budgie: a parameter that a tool does not have | ignored without a word | ignored, and a note names

@@ -122,3 +122,20 @@ fn the_user_holds_all_programs_to_a_level_whatever_a_call_says() {
         assert!(!words.contains("--force") && !words.contains("--dangerously-skip-permissions"), "{words}");
     }
 }
+
+/// Differs from powerspawn: the environment of an agent | all of the server's | all of the server's, without Volery's own variables
+#[test]
+fn the_servers_environment_and_its_users_servers_reach_claude() {
+    let place = Place::new(Vec::new());
+    let reached = place.stage.path("reached");
+    let words =
+        script(&place, "claude", "2.1.0 (Claude Code)", &format!("env > '{}'; exit 3", reached.display()));
+    let mut client = serve(&place, &[("AVIARY_COLOUR", "blue"), ("VOLERY_SLOTS", "3")]);
+    spawn(&mut client, "spawn_claude", json!({"prompt": "Count."}));
+    call(&mut client, "wait_for_agents", json!({}));
+    let reached = fs::read_to_string(reached).unwrap();
+    assert!(reached.lines().any(|line| line == "AVIARY_COLOUR=blue"), "{reached}");
+    assert!(!reached.contains("VOLERY_SLOTS"), "{reached}");
+    let words = fs::read_to_string(words).unwrap();
+    assert!(!words.contains("--strict-mcp-config"), "{words}");
+}

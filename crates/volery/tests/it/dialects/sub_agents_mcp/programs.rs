@@ -212,3 +212,64 @@ fn a_vendors_program_that_is_not_installed_is_exit_code_127() {
     assert_eq!((&result["isError"], &result["_meta"]["session_id"]), (&json!(true), &json!("mine")));
     assert_eq!(scene.stage.runs(), Vec::<String>::new());
 }
+
+/// Differs from sub-agents-mcp: the environment of an agent | all of the server's | all of the server's, without Volery's own
+///    variables
+#[test]
+fn the_servers_environment_reaches_an_agent_without_volerys_own() {
+    let scene = Scene::new();
+    let variables = [("AVIARY_COLOUR", "blue"), ("ODD_TOKEN", "s3cret"), ("VOLERY_SLOTS", "3")];
+    run(&mut scene.serve(&variables), ask(&scene.stage, "reviewer", "x"));
+    let reached = scene.variables();
+    let has = |line: &str| reached.lines().any(|known| known == line);
+    assert!(has("AVIARY_COLOUR=blue") && has("ODD_TOKEN=s3cret"), "{reached}");
+    assert!(!reached.contains("VOLERY_SLOTS"), "{reached}");
+    let words = scene.words();
+    assert!(words.contains(&"--permission-mode=acceptEdits".to_owned()), "{words:?}");
+    assert!(!words.contains(&"--strict-mcp-config".to_owned()), "{words:?}");
+    let shown = scene.stage.volery(["show", &scene.stage.only_run()]).ok().stdout;
+    assert!(shown.contains("the server's environment, the user's MCP servers"), "{shown}");
+}
+
+#[test]
+fn what_the_configuration_withholds_does_not_reach_an_agent_and_is_named_in_the_answer() {
+    let scene = Scene::new();
+    scene.stage.configure("[dialects.sub-agents-mcp]\ninherit = [\"settings\"]\n");
+    let result = run(&mut scene.serve(&[("AVIARY_COLOUR", "blue")]), ask(&scene.stage, "reviewer", "x"));
+    assert!(!scene.variables().contains("AVIARY_COLOUR"), "{}", scene.variables());
+    assert!(scene.words().contains(&"--strict-mcp-config".to_owned()), "{:?}", scene.words());
+    let note =
+        "withheld: the server's environment and the user's MCP servers, by [dialects.sub-agents-mcp] inherit";
+    assert_eq!(result["structuredContent"]["notes"], json!([note]), "{result}");
+}
+
+#[test]
+fn a_server_announces_what_its_agents_get() {
+    let scene = Scene::new();
+    let mut command = command(&scene.stage, &[("AGENT_TYPE", "claude")]);
+    let output = command.stdin(std::process::Stdio::null()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    let wanted = "volery: agents of the dialect sub-agents-mcp get the server's environment, the user's MCP servers and the \
+                  user's settings and allow rules; [dialects.sub-agents-mcp] inherit in your configuration narrows this";
+    assert!(said.lines().any(|line| line == wanted), "{said}");
+}
+
+/// Differs from sub-agents-mcp: the user's home or `/` as `cwd` | agents edit everywhere there | Claude's agents may not edit in the
+///    folders there that hold Volery's own files, which the answer names; other programs that may edit are refused
+#[test]
+fn an_agent_works_in_its_users_home_and_cannot_edit_volerys_own_folders() {
+    let scene = Scene::new();
+    let home = scene.stage.path("state").parent().unwrap().to_owned();
+    let result = run(&mut scene.serve(&[]), json!({"agent": "reviewer", "prompt": "x", "cwd": home}));
+    assert_eq!(result["structuredContent"]["status"], json!("success"), "{result}");
+    let denied = scene.words().into_iter().find(|word| word.starts_with("--disallowedTools=")).unwrap();
+    assert!(denied.contains("Edit(//"), "{denied}");
+    let note = result["structuredContent"]["notes"][0].as_str().unwrap();
+    assert!(note.starts_with("withheld: edits in //"), "{result}");
+    let cursor = run(
+        &mut scene.serve(&[("AGENT_TYPE", "cursor")]),
+        json!({"agent": "reviewer", "prompt": "x", "cwd": scene.stage.path("state").parent().unwrap()}),
+    );
+    let error = cursor["structuredContent"]["error"].as_str().unwrap();
+    assert!(error.contains("where Volery keeps its own files"), "{error}");
+}

@@ -15,6 +15,7 @@ use backend::plain_file;
 use domain::agent::Agent;
 use domain::budget::AskedLimits;
 use domain::dialect::DialectName;
+use domain::inherit::Inherited;
 use domain::permission::Unenforceable;
 use domain::run::Outcome;
 use domain::setup::Retry;
@@ -25,9 +26,9 @@ use serde_json::{Value, json};
 
 use super::super::call::Call;
 use super::delegate::Words;
-use super::ignored::{ignored, with_notes};
+use super::ignored::{ignored, with_note, with_notes};
 use super::twice::{compact, twice};
-use super::{Delegated, Dialect, Unanswered, delegate};
+use super::{Delegated, Dialect, Inheritance, Unanswered, delegate};
 use crate::app::{App, AppError, Before, FoundAgent, NamedSession, Start};
 use names::{Meaning, Names};
 pub(crate) use settings::Flags;
@@ -45,10 +46,11 @@ pub(super) struct Budgie {
     names: Names,
     tools: Vec<Tool>,
     unanswered: Unanswered,
+    gives: Inheritance,
 }
 
 /// Finds the agents that there shall be tools for.
-pub(super) async fn open(app: &App, flags: &Flags) -> Result<Budgie, AppError> {
+pub(super) async fn open(app: &App, flags: &Flags, gives: Inheritance) -> Result<Budgie, AppError> {
     let directory = app.directory().ok_or_else(|| AppError::usage("the working directory is not known"))?;
     let settings = settings::read(flags, &directory)?;
     let mut found = app.read_agents(settings.folder.clone()).await?;
@@ -67,7 +69,7 @@ pub(super) async fn open(app: &App, flags: &Flags) -> Result<Budgie, AppError> {
         }
         Meaning::Health => health_tool(name),
     });
-    Ok(Budgie { tools: tools.collect(), settings, names, unanswered: Unanswered::default() })
+    Ok(Budgie { tools: tools.collect(), settings, names, unanswered: Unanswered::default(), gives })
 }
 
 /// Tells whether the file of an agent has the name that budgie demands; Kiro itself would take the file's.
@@ -125,13 +127,16 @@ impl Budgie {
                 if self.settings.verbose {
                     chat::write(call, &self.settings.sessions, &view, &asked.prompt).await;
                 }
-                match view.outcome {
+                let notes = self.gives.notes(&view);
+                let told = match view.outcome {
                     Some(Outcome::Succeeded) => reply::answer(&view, &session),
                     _ => {
                         let health = health::context(call, name).await;
                         reply::failed(&view, self.settings.timeout_ms, &session, health.as_deref())
                     }
-                }
+                };
+                // The shape of the answer is fixed, so they stand behind it.
+                notes.iter().fold(told, |told, note| with_note(told, note))
             }
             Delegated::Going(view) => reply::going(&view, tool, &session),
             Delegated::Asks(_, ask) => return Ok(CallToolResponse::InputRequired(*ask)),
@@ -142,7 +147,14 @@ impl Budgie {
 
     fn start(&self, mut agent: Agent, asked: &Asked) -> Start {
         agent.launch = self.settings.launch.clone();
-        agent.launch.by_name = self.settings.starts_by_name();
+        self.gives.give(&mut agent.setup);
+        if agent.launch.container.is_some() {
+            // Into its sandbox budgie passes no variables of this machine.
+            agent.setup.inherit.remove(&Inherited::Environment);
+        }
+        // By its own name Kiro finds the user's servers too, if the agent's file says so.
+        let has_users_servers = agent.setup.inherits(Inherited::McpServers);
+        agent.launch.by_name = has_users_servers && self.settings.starts_by_name();
         agent.setup.retry = self.settings.retries.then_some(RETRY);
         // Kiro goes by its own file; nobody has demanded more of it.
         agent.setup.unenforceable = Unenforceable::Warn;

@@ -21,8 +21,9 @@ use super::super::call::Call;
 use super::super::elicit;
 use super::super::tools::is_failure;
 use super::delegate::Words;
+use super::ignored::with_note;
 use super::reason::with_stderr;
-use super::{Delegated, Dialect, Unanswered, delegate};
+use super::{Delegated, Dialect, Inheritance, Unanswered, delegate};
 use crate::app::{AppError, RunView, Start};
 use arguments::{Begin, Reply, Sandbox};
 
@@ -37,22 +38,32 @@ const INSTRUCTIONS: &str = include_str!("instructions.md");
 #[derive(Debug, Default)]
 pub(super) struct Codex {
     unanswered: Unanswered,
+    gives: Inheritance,
 }
 
 impl Codex {
+    pub(super) fn new(gives: Inheritance) -> Self {
+        Self { gives, ..Self::default() }
+    }
+
     async fn run(&self, call: &Call<'_>, tool: &str, given: JsonObject) -> Result<CallToolResponse, String> {
         let words = Words::of(&(tool, &given));
-        let start = match tool {
+        let mut start = match tool {
             BEGIN => begin(Begin::read(given)?, elicit::way(call).is_some()),
             _ => reply(Reply::read(given)?),
         };
+        if let Some(agent) = &mut start.definition {
+            self.gives.give(&mut agent.setup);
+        }
         let told = |error: AppError| error.to_string();
         events::began(call).await;
         Ok(match delegate(call, &self.unanswered, words, start).await.map_err(told)? {
             Delegated::Ended(view) => {
                 let (content, failed) = ended(&view);
                 events::ended(call, &view, &content, failed).await;
-                answer(&view, &content, failed).into()
+                let notes = self.gives.notes(&view);
+                let told = answer(&view, &content, failed);
+                notes.iter().fold(told, |told, note| with_note(told, note)).into()
             }
             Delegated::Going(view) => going(&view).into(),
             Delegated::Asks(_, ask) => CallToolResponse::InputRequired(*ask),

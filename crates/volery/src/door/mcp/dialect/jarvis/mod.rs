@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use super::super::call::Call;
 use super::delegate::Words;
-use super::{Delegated, Dialect, Unanswered, delegate};
+use super::{Delegated, Dialect, Inheritance, Unanswered, delegate};
 use crate::app::{App, AppError, Before, Folder, FoundAgent, NamedSession, Prompts, Start};
 use crate::env;
 
@@ -39,10 +39,11 @@ pub(super) struct Jarvis {
     folder: Folder,
     description: String,
     unanswered: Unanswered,
+    gives: Inheritance,
 }
 
 /// Finds the home of Jarvis and the agents that its tool shall describe.
-pub(super) async fn open(app: &App) -> Result<Jarvis, AppError> {
+pub(super) async fn open(app: &App, gives: Inheritance) -> Result<Jarvis, AppError> {
     let named = env::get(env::JARVIS_HOME).map(PathBuf::from);
     if let Some(home) = named.as_ref().filter(|home| !home.is_absolute() || !home.is_dir()) {
         let message = format!("JARVIS_HOME is {}, which is no absolute path of a directory", home.display());
@@ -66,7 +67,7 @@ pub(super) async fn open(app: &App) -> Result<Jarvis, AppError> {
     let lines: Vec<String> = found.agents.iter().take(SHOWN_MAX).map(line).collect();
     let agents = if lines.is_empty() { "- none yet".to_owned() } else { lines.join("\n") };
     let description = DESCRIPTION.trim_end().replace("{{AGENTS}}", &agents);
-    Ok(Jarvis { home, folder, description, unanswered: Unanswered::default() })
+    Ok(Jarvis { home, folder, description, unanswered: Unanswered::default(), gives })
 }
 
 impl Jarvis {
@@ -102,7 +103,7 @@ impl Jarvis {
         let timeout_ms = agent.limits.timeout_ms;
         let delegated = delegate(call, &self.unanswered, words, self.start(agent, asked)).await?;
         Ok(match delegated {
-            Delegated::Ended(view) => reply::ended(name, timeout_ms, &view),
+            Delegated::Ended(view) => reply::ended(name, timeout_ms, &view, &self.gives.notes(&view)),
             Delegated::Going(view) => reply::going(name, &view),
             Delegated::Asks(_, ask) => return Ok(CallToolResponse::InputRequired(*ask)),
             Delegated::Unheard(run) => reply::error(&format!("nobody waits for the run {run} any more")),
@@ -111,6 +112,7 @@ impl Jarvis {
     }
 
     fn start(&self, mut agent: Agent, asked: &Asked) -> Start {
+        self.gives.give(&mut agent.setup);
         // What its rules do not allow, nobody is asked about.
         agent.setup.permission.level.get_or_insert(Level::ReadOnly);
         let named = agent.setup.keeps_session.then(|| NamedSession {

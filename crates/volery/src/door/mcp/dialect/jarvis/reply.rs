@@ -12,12 +12,13 @@ const TIMEOUT: &str = "timeout";
 const CLI_ERROR: &str = "cli_error";
 const PARSE_ERROR: &str = "parse_error";
 
-/// Renders a run that has ended.
-pub(super) fn ended(agent: &str, timeout_ms: Option<u64>, run: &RunView) -> CallToolResult {
-    let Some((kind, message)) = failure(agent, timeout_ms, run) else { return answer(agent, run) };
+/// Renders a run that has ended, with what the agent was denied or did not get.
+pub(super) fn ended(agent: &str, timeout_ms: Option<u64>, run: &RunView, notes: &[String]) -> CallToolResult {
+    let Some((kind, message)) = failure(agent, timeout_ms, run) else { return answer(agent, run, notes) };
     let said = run.result.as_deref().map(str::trim).filter(|said| !said.is_empty());
     let said = said.map(|said| format!("\n\nWhat it said before:\n{said}")).unwrap_or_default();
-    error(&format!("Subagent \"{agent}\" failed ({kind}): {message}{said}"))
+    let notes: String = notes.iter().map(|note| format!("\n\n{note}")).collect();
+    error(&format!("Subagent \"{agent}\" failed ({kind}): {message}{said}{notes}"))
 }
 
 /// Renders a run that the client would not wait for any longer.
@@ -36,13 +37,16 @@ pub(super) fn error(message: &str) -> CallToolResult {
     CallToolResult::error(vec![ContentBlock::text(message)])
 }
 
-fn answer(agent: &str, run: &RunView) -> CallToolResult {
+fn answer(agent: &str, run: &RunView, notes: &[String]) -> CallToolResult {
     let cost_usd = run.usage.cost.map(|cost| cost.microusd as f64 / 1e6);
     // Where a shape was asked for, the value that was checked is the answer, without the words around it.
     let value = run.structured.as_ref().map(ToString::to_string);
     let result = value.as_deref().or(run.result.as_deref()).unwrap_or_default();
-    let value =
+    let mut value =
         json!({ "agent": agent, "result": result, "duration_ms": run.duration_ms, "cost_usd": cost_usd });
+    if !notes.is_empty() {
+        value["notes"] = json!(notes);
+    }
     twice(&value, compact)
 }
 

@@ -28,8 +28,8 @@ use serde_json::{Value, json};
 
 use super::super::call::Call;
 use super::super::waiting;
-use super::Dialect;
-use crate::app::{App, AppError, Attachment, ErrorKind, Start, WaitUntil};
+use super::{Dialect, Inheritance};
+use crate::app::{App, AppError, Attachment, Entry, ErrorKind, GetRun, Start, WaitUntil};
 use crate::env;
 use asked::{Asked, whole_number};
 use tools::Spawner;
@@ -59,6 +59,7 @@ pub(super) struct Powerspawn {
     /// `AGENTS.md` is put before tasks.
     briefs: bool,
     version: Version,
+    gives: Inheritance,
 }
 
 /// What the place is where agents would work.
@@ -72,7 +73,7 @@ enum Ground {
 }
 
 /// Finds the project, and what its agents may do.
-pub(super) async fn open(app: &App) -> Result<Powerspawn, AppError> {
+pub(super) async fn open(app: &App, gives: Inheritance) -> Result<Powerspawn, AppError> {
     let project = app.project().ok_or_else(|| AppError::usage("there is no project here"))?;
     // Whoever was lost while no server was there is found now, and IAC.md put right.
     app.iac_entries().await?;
@@ -91,7 +92,7 @@ pub(super) async fn open(app: &App) -> Result<Powerspawn, AppError> {
         Layer::Default => version == Version::V1_8,
         _ => context.value,
     };
-    Ok(Powerspawn { project, ground, told: AtomicBool::new(false), most, briefs, version })
+    Ok(Powerspawn { project, ground, told: AtomicBool::new(false), most, briefs, version, gives })
 }
 
 impl Powerspawn {
@@ -171,6 +172,7 @@ impl Powerspawn {
         let setup = &mut agent.setup;
         match spawner.kind {
             IacKind::Cli => {
+                self.gives.give(setup);
                 setup.permission.level = Some(self.level(spawner, asked.loose));
                 // Nobody has demanded more than the document promises.
                 setup.unenforceable = match self.most {
@@ -226,8 +228,19 @@ impl Powerspawn {
         Ok(match call.door.app.iac_entry(id, most).await? {
             None => reply::not_found(),
             Some((entry, _)) if entry.is_running() => reply::running(&entry),
-            Some((entry, answer)) => reply::completed(&entry, &answer, most),
+            Some((entry, answer)) => {
+                let notes = self.notes(call, &entry).await;
+                reply::completed(&entry, &answer, most, notes)
+            }
         })
+    }
+
+    /// Returns what the agent of a run that has ended was denied or did not get.
+    async fn notes(&self, call: &Call<'_>, entry: &Entry) -> Vec<String> {
+        let ask = GetRun { run: entry.spec.id.to_string(), result_max: 0, ..GetRun::default() };
+        // The answer itself was read before, and is given without them if the record is gone by now.
+        let Ok(found) = call.door.app.get_run(ask).await else { return Vec::new() };
+        self.gives.notes(&found.run)
     }
 
     async fn wait(&self, call: &Call<'_>, arguments: &JsonObject) -> Result<Value, AppError> {
@@ -273,12 +286,16 @@ impl Powerspawn {
         for run in runs {
             match call.door.app.iac_entry(run, most).await? {
                 Some((entry, _)) if entry.is_running() => still.push(Value::from(entry.spec.id.short())),
-                Some(found) => ended.push(found),
+                Some((entry, answer)) => {
+                    let notes = self.notes(call, &entry).await;
+                    ended.push((entry, answer, notes));
+                }
                 None => {}
             }
         }
-        let each = answer::share(ended.iter().map(|(_, answer)| answer::bytes(answer)).collect(), most);
-        let results = ended.iter().map(|(entry, answer)| reply::completed(entry, answer, each));
+        let each = answer::share(ended.iter().map(|(_, answer, _)| answer::bytes(answer)).collect(), most);
+        let results =
+            ended.into_iter().map(|(entry, answer, notes)| reply::completed(&entry, &answer, each, notes));
         Ok((results.collect(), still))
     }
 }

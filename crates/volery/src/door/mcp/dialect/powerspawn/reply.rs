@@ -84,8 +84,8 @@ pub(super) fn running(entry: &Entry) -> Value {
     })
 }
 
-/// An agent that has ended, with its answer in at most this many bytes.
-pub(super) fn completed(entry: &Entry, answer: &Excerpt, bytes_max: usize) -> Value {
+/// An agent that has ended, with its answer in at most this many bytes, and what it was denied or did not get.
+pub(super) fn completed(entry: &Entry, answer: &Excerpt, bytes_max: usize, notes: Vec<String>) -> Value {
     let usage = entry.ending.as_ref().map(|ending| ending.usage).unwrap_or_default();
     let mut value = json!({
         "agent_id": entry.spec.id.short(),
@@ -105,6 +105,9 @@ pub(super) fn completed(entry: &Entry, answer: &Excerpt, bytes_max: usize) -> Va
     value["started_at"] = entry.spec.created_at.to_string().into();
     value["task"] = fit(entry.spec.shown_task(), TASK_BYTES.min(bytes_max)).into();
     value["completed_at"] = entry.ended_at.map(|at| at.to_string()).into();
+    if !notes.is_empty() {
+        value["notes"] = notes.into();
+    }
     value
 }
 

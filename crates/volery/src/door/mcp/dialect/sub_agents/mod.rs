@@ -26,7 +26,7 @@ use serde_json::json;
 use super::super::call::Call;
 use super::delegate::Words;
 use super::ignored::{ignored, with_note, with_notes};
-use super::{Delegated, Dialect, Resources, Unanswered, delegate};
+use super::{Delegated, Dialect, Inheritance, Resources, Unanswered, delegate};
 use crate::app::{AppError, Before, Folder, FoundAgents, NamedSession, Prompts, Start, check_installed};
 use crate::clock;
 use arguments::Arguments;
@@ -46,15 +46,16 @@ pub(super) struct SubAgents {
     settings: Settings,
     log: Log,
     unanswered: Unanswered,
+    gives: Inheritance,
 }
 
 /// Reads the settings of the dialect from the environment, as sub-agents-mcp does.
-pub(super) fn open(config: &Config) -> Result<SubAgents, AppError> {
+pub(super) fn open(config: &Config, gives: Inheritance) -> Result<SubAgents, AppError> {
     let configured = |name: &str| config.backends.keys().any(|known| known.as_str() == name);
     let known = |name: &str| configured(name) || backend::registry::built_in().contains(&name);
     let settings = settings::read(&crate::env::text, &known)?;
     let log = Log::new(settings.log_level);
-    Ok(SubAgents { settings, log, unanswered: Unanswered::default() })
+    Ok(SubAgents { settings, log, unanswered: Unanswered::default(), gives })
 }
 
 /// Says what would keep a server with these variables from starting.
@@ -100,7 +101,11 @@ impl SubAgents {
         };
         let agent = agent.agent.clone();
         if let Err(error) = check_installed(&agent) {
-            let reply = Reply { agent: &arguments.agent, session: arguments.session_id.as_deref() };
+            let reply = Reply {
+                agent: &arguments.agent,
+                session: arguments.session_id.as_deref(),
+                notes: Vec::new(),
+            };
             return Ok(reply.not_installed(&error.to_string()).into());
         }
         let start = self.start(agent, &arguments);
@@ -109,7 +114,11 @@ impl SubAgents {
         // One that was not named has the id of its first run, also for who asks again.
         let begun = self.settings.sessions.as_ref().map(|_| delegated.run_id().to_string());
         let session = arguments.session_id.clone().or(begun);
-        let reply = Reply { agent: &arguments.agent, session: session.as_deref() };
+        let notes = match &delegated {
+            Delegated::Ended(view) | Delegated::Going(view) => self.gives.notes(view),
+            Delegated::Asks(..) | Delegated::Unheard(_) => Vec::new(),
+        };
+        let reply = Reply { agent: &arguments.agent, session: session.as_deref(), notes };
         let ignored = arguments.session_id.is_some() && self.settings.sessions.is_none();
         let result = match delegated {
             Delegated::Ended(view) => {
@@ -132,6 +141,7 @@ impl SubAgents {
             agent.setup.permission.level = Some(Level::SafeEdit);
             agent.setup.unenforceable = Unenforceable::Warn;
         }
+        self.gives.give(&mut agent.setup);
         agent.setup.extra_args.extend(arguments.extra_args.iter().cloned());
         agent.setup.vendor_settings.clone_from(&self.settings.settings_path);
         let name = arguments.session_id.clone();

@@ -38,12 +38,16 @@ struct Response<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     session_id: Option<&'a str>,
     request_id: String,
+    /// What the agent was denied or did not get.
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    notes: &'a [String],
 }
 
 /// Who was asked, for the answer.
 pub(super) struct Reply<'a> {
     pub(super) agent: &'a str,
     pub(super) session: Option<&'a str>,
+    pub(super) notes: Vec<String>,
 }
 
 impl Reply<'_> {
@@ -90,6 +94,7 @@ impl Reply<'_> {
             status,
             session_id: self.session,
             request_id: request_id(id),
+            notes: &self.notes,
         };
         let mut result = both(&response, status == Status::Error);
         result.meta = self.session.map(|session| {
