@@ -1,9 +1,10 @@
 //! What a reader of definitions looked at on disk, so that its result can be used again while nothing of it changed.
 
 use std::cell::RefCell;
-use std::fs::Metadata;
-use std::os::unix::fs::MetadataExt;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat};
 
 /// The file systems' clocks are coarse: a file that changed so recently may change again without a trace.
 const SETTLED_AFTER_MS: i64 = 2_000;
@@ -28,33 +29,50 @@ pub(super) struct Stamp {
     device: u64,
     inode: u64,
     bytes: u64,
-    modified: (i64, i64),
-    changed: (i64, i64),
+    modified: (i64, u64),
+    changed: (i64, u64),
 }
 
 impl Stamp {
     fn of(path: &Path) -> Option<Self> {
-        std::fs::metadata(path).ok().map(|found| Self::from(&found))
+        rustix::fs::stat(path).ok().map(|found| Self::from(&found))
+    }
+
+    /// The same by the name in an open folder: the kernel has less of a path to follow.
+    fn within(folder: &OwnedFd, name: &std::ffi::OsStr) -> Option<Self> {
+        rustix::fs::statat(folder, name, AtFlags::empty()).ok().map(|found| Self::from(&found))
     }
 }
 
-impl From<&Metadata> for Stamp {
-    fn from(found: &Metadata) -> Self {
+impl From<&Stat> for Stamp {
+    fn from(found: &Stat) -> Self {
         Self {
-            device: found.dev(),
-            inode: found.ino(),
-            bytes: found.len(),
-            modified: (found.mtime(), found.mtime_nsec()),
-            changed: (found.ctime(), found.ctime_nsec()),
+            device: found.st_dev,
+            inode: found.st_ino,
+            bytes: u64::try_from(found.st_size).unwrap_or(0),
+            modified: (found.st_mtime, found.st_mtime_nsec),
+            changed: (found.st_ctime, found.st_ctime_nsec),
         }
     }
 }
 
 impl Seen {
-    pub(super) fn is_unchanged(&self) -> bool {
+    /// Tells whether what was seen is still so. `folder` is the folder that the path is in, where it is open.
+    fn is_unchanged(&self, folder: Option<&OwnedFd>) -> bool {
+        match (self, folder) {
+            (Self::Entry { path, stamp }, Some(folder)) => {
+                path.file_name().and_then(|name| Stamp::within(folder, name)) == *stamp
+            }
+            (Self::Entry { path, stamp }, None) => Stamp::of(path) == *stamp,
+            (Self::Way { path, leads_to }, _) => path.canonicalize().ok() == *leads_to,
+        }
+    }
+
+    /// Returns the folder of an entry.
+    fn folder(&self) -> Option<&Path> {
         match self {
-            Self::Entry { path, stamp } => Stamp::of(path) == *stamp,
-            Self::Way { path, leads_to } => path.canonicalize().ok() == *leads_to,
+            Self::Entry { path, .. } => path.parent(),
+            Self::Way { .. } => None,
         }
     }
 
@@ -63,11 +81,28 @@ impl Seen {
         match self {
             Self::Entry { stamp: Some(stamp), .. } => {
                 let (seconds, nanoseconds) = stamp.changed;
-                seconds * 1_000 + nanoseconds / 1_000_000 + SETTLED_AFTER_MS <= now_ms
+                let milliseconds = i64::try_from(nanoseconds / 1_000_000).unwrap_or(0);
+                seconds * 1_000 + milliseconds + SETTLED_AFTER_MS <= now_ms
             }
             Self::Entry { stamp: None, .. } | Self::Way { .. } => true,
         }
     }
+}
+
+/// Tells whether everything is as it was. Expects the looks in the order of [`watched`], where entries of one folder are
+/// next to each other.
+pub(super) fn are_unchanged(looks: &[Seen]) -> bool {
+    /// From so many entries on it is worth opening their folder.
+    const OPENED_FROM: usize = 8;
+    let mut groups = looks.chunk_by(|one, two| one.folder() == two.folder());
+    groups.all(|group| {
+        let folder = group.first().and_then(Seen::folder).filter(|_| group.len() >= OPENED_FROM);
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let open = |folder| rustix::fs::openat(CWD, folder, flags, Mode::empty()).ok();
+        // A folder that cannot be opened has entries that cannot be looked at, which then are looked at by their paths.
+        let folder: Option<OwnedFd> = folder.and_then(open);
+        group.iter().all(|look| look.is_unchanged(folder.as_ref()))
+    })
 }
 
 /// Notes that a file or a folder is about to be read, or is not there.

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::seen::{Seen, watched};
+use super::seen::{Seen, are_unchanged, watched};
 use crate::clock;
 
 /// How many results are held at once: a server rarely works for more projects.
@@ -30,7 +30,7 @@ impl<K: PartialEq + Clone, T> Shelf<K, T> {
 
     fn get_at(&self, now_ms: i64, key: &K, read: impl FnOnce() -> T) -> Arc<T> {
         let known = self.lock().iter().find(|held| held.key == *key).cloned();
-        if let Some(held) = known.filter(|held| held.seen.iter().all(Seen::is_unchanged)) {
+        if let Some(held) = known.filter(|held| are_unchanged(&held.seen)) {
             return Arc::clone(&held.value);
         }
         let (value, seen) = watched(read);
@@ -102,6 +102,16 @@ mod tests {
         assert_eq!(texts.reads.get(), 1);
         std::fs::write(at("a"), "three").unwrap();
         assert_eq!(texts.get(LATE_MS), ["three"], "a file that changed");
+        // More files than are looked at one by one.
+        for number in 0..20 {
+            std::fs::write(at(&format!("many-{number}")), "many").unwrap();
+        }
+        assert_eq!((texts.get(LATE_MS).len(), texts.get(LATE_MS).len(), texts.reads.get()), (21, 21, 3));
+        std::fs::write(at("many-7"), "others").unwrap();
+        assert!(texts.get(LATE_MS).contains(&"others".to_owned()), "one of many files that changed");
+        for number in 0..20 {
+            std::fs::remove_file(at(&format!("many-{number}"))).unwrap();
+        }
         std::fs::write(at("b"), "new").unwrap();
         assert_eq!(texts.get(LATE_MS), ["three", "new"], "a file that came");
         std::fs::write(at("c"), "eerht").unwrap();
@@ -109,7 +119,7 @@ mod tests {
         assert_eq!(texts.get(LATE_MS), ["eerht", "new"], "a file that took the place of another of its size");
         std::fs::remove_file(at("b")).unwrap();
         assert_eq!(texts.get(LATE_MS), ["eerht"], "a file that went");
-        assert_eq!(texts.reads.get(), 5);
+        assert_eq!(texts.reads.get(), 7);
     }
 
     #[test]
