@@ -40,6 +40,10 @@ pub struct Replayed {
 
 /// Puts what was said before a prompt, the newest as far as there is room.
 pub fn replay(agent: &AgentName, exchanges: &[Exchange], prompt: &str) -> Replayed {
+    if exchanges.is_empty() {
+        // An empty history would only tell the agent that something is missing.
+        return Replayed { prompt: prompt.to_owned(), told: 0, left_out: 0 };
+    }
     let mut room = REPLAY_BYTES_MAX.saturating_sub(prompt.len() + HISTORY.len() + LEFT_OUT.len() + 128);
     let mut told = Vec::new();
     for (index, exchange) in exchanges.iter().enumerate().rev() {

@@ -302,6 +302,9 @@ impl Desk {
             (Thread::Replay, _) => {
                 let replayed = replay::replay(&spec.agent, &self.exchanges(attempt.asked), &spec.prompt);
                 spec.prompt = replayed.prompt;
+                if replayed.told + replayed.left_out == 0 {
+                    return (spec, None);
+                }
                 let told = match replayed.told {
                     1 => "1 exchange".to_owned(),
                     told => format!("{told} exchanges"),

@@ -70,3 +70,9 @@ proptest! {
         prop_assert_eq!(replayed.told + replayed.left_out, said.len());
     }
 }
+
+#[test]
+fn a_prompt_without_anything_said_before_stays_as_it_is() {
+    let replayed = replay(&agent(), &[], "count the herons");
+    assert_eq!(replayed, Replayed { prompt: "count the herons".to_owned(), told: 0, left_out: 0 });
+}

@@ -54,7 +54,7 @@ pub(crate) enum Action {
 ///
 /// Examples:
 ///   volery agents check
-///   volery agents check --dir ../api --json | jq '.diagnostics[].message'
+///   volery agents check --dir ../api --json | jq '.diagnostics[]?.message'
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct CheckArgs {}

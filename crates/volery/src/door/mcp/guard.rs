@@ -77,7 +77,9 @@ impl<H: ServerHandler> Service<RoleServer> for Guard<H> {
         let handling = AssertUnwindSafe(Service::handle_request(&self.handler, request, context));
         let result = handling.catch_unwind().await;
         drop(ticket);
-        result.unwrap_or_else(|_| refusal.because(ErrorCode::INTERNAL_ERROR, PANICKED.to_owned()))
+        let result =
+            result.unwrap_or_else(|_| refusal.because(ErrorCode::INTERNAL_ERROR, PANICKED.to_owned()));
+        result.map_err(in_a_sentence)
     }
 
     async fn handle_notification(
@@ -91,6 +93,18 @@ impl<H: ServerHandler> Service<RoleServer> for Guard<H> {
     fn get_info(&self) -> ServerConfig {
         ServerHandler::get_info(&self.handler)
     }
+}
+
+/// The library says of a method that is not there only its name.
+pub(super) fn in_a_sentence(mut error: ErrorData) -> ErrorData {
+    if error.code == ErrorCode::METHOD_NOT_FOUND && !error.message.contains(' ') {
+        error.message = format!(
+            "this server has no method {}; it offers tools, resources and tasks as its capabilities say",
+            error.message
+        )
+        .into();
+    }
+    error
 }
 
 /// How a request of some kind is refused.

@@ -11,7 +11,7 @@ use rmcp::model::*;
 use rmcp::service::{NotificationContext, RequestContext, RoleServer, SubscriptionContext};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::super::guard::{BUSY, PANICKED, busy};
+use super::super::guard::{BUSY, PANICKED, busy, in_a_sentence};
 
 /// The places of requests that are worked on, over all callers.
 #[derive(Debug, Clone)]
@@ -59,6 +59,7 @@ impl<H: ServerHandler> Guarded<H> {
     ) -> Result<Result<T, ErrorData>, (ErrorCode, String)> {
         let Some(_place) = self.places.take() else { return Err((BUSY, busy(self.places.all))) };
         let handled = AssertUnwindSafe(handling).catch_unwind().await;
+        let handled = handled.map(|handled| handled.map_err(in_a_sentence));
         handled.map_err(|_| (ErrorCode::INTERNAL_ERROR, PANICKED.to_owned()))
     }
 }

@@ -90,6 +90,9 @@ async fn prompts_and_completions_are_not_found_instead_of_empty() {
         ] {
             let answer = session.ask(era, method, params).await;
             assert_eq!(answer["error"]["code"], -32601, "{method} {answer}");
+            let sentence = format!("this server has no method {method};");
+            let said = answer["error"]["message"].as_str().unwrap_or_default();
+            assert!(said.starts_with(&sentence), "{method} {answer}");
         }
     }
 }
