@@ -1,5 +1,7 @@
 //! `list_agents`: who can be delegated to.
 
+use std::collections::VecDeque;
+
 use domain::diagnostic::Diagnostic;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,8 +13,11 @@ use crate::app::{self, AgentList, AgentView, AppError};
 
 /// How much is shown of a description.
 const DESCRIPTION_BYTES: usize = 1 << 10;
-const AGENTS_MAX: usize = 200;
 const PROBLEMS_MAX: usize = 20;
+/// What part of an answer the problems of files may take.
+const PROBLEMS_SHARE: usize = 4;
+/// What the rest of an answer needs beside agents and problems.
+const FRAME_BYTES: usize = 1 << 10;
 
 pub(super) struct ListAgents;
 
@@ -23,6 +28,11 @@ pub(super) struct Input {
     /// The absolute path of a directory; the agents of its project are listed. Left out: the project that this
     /// server was started in.
     directory: Option<String>,
+    /// Only agents that have each of these words in their name, description, capabilities, backend or model, such as
+    /// "review security". Left out: all.
+    filter: Option<String>,
+    /// For the next page: next_after of the page before.
+    after: Option<String>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -30,10 +40,13 @@ pub(super) struct Output {
     /// The directory of the project.
     project: String,
     agents: Vec<Agent>,
-    /// How many more there are than are shown.
+    /// How many more there are after these.
     #[serde(skip_serializing_if = "Option::is_none")]
     more: Option<usize>,
-    /// What is wrong with the files that define agents.
+    /// If there are more: give it as after to see them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_after: Option<String>,
+    /// What is wrong with the files that define agents, each problem once; on the first page.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     problems: Vec<String>,
     /// What to do next, where something is to be done.
@@ -89,17 +102,111 @@ impl NativeTool for ListAgents {
     type Output = Output;
 
     async fn call(call: &Call<'_>, input: Input) -> Result<Reply<Output>, AppError> {
-        let list = call.door.app.list_agents(app::ListAgents { directory: input.directory }).await?;
-        let more = list.agents.len().saturating_sub(AGENTS_MAX);
+        let mut list = call.door.app.list_agents(app::ListAgents { directory: input.directory }).await?;
         let next = list.agents.is_empty().then(|| nothing_to_offer(&list));
+        let filter = input.filter.unwrap_or_default();
+        list.agents.retain(|agent| has_words(agent, &filter));
+        let next = next.or_else(|| {
+            let nothing =
+                list.agents.is_empty().then(|| format!("No agent has {filter:?}: leave filter out."));
+            nothing.filter(|_| !filter.trim().is_empty())
+        });
+        let problems = match &input.after {
+            Some(_) => Vec::new(),
+            None => problems(&list.diagnostics, call.client.result_bytes / PROBLEMS_SHARE),
+        };
+        let mut agents = after(list.agents, input.after.as_deref())?;
+        let room = call.client.result_bytes.saturating_sub(FRAME_BYTES + json_bytes(&problems));
+        let page = page(&mut agents, room);
+        let next_after = (!agents.is_empty()).then(|| page.last().map(|agent| agent.name.clone())).flatten();
         Ok(Reply::Done(Output {
             next,
             project: list.project,
-            agents: list.agents.into_iter().take(AGENTS_MAX).map(Agent::from).collect(),
-            more: (more > 0).then_some(more),
-            problems: list.diagnostics.iter().take(PROBLEMS_MAX).map(Diagnostic::to_string).collect(),
+            agents: page,
+            more: (!agents.is_empty()).then_some(agents.len()),
+            next_after,
+            problems,
         }))
     }
+}
+
+/// Tells whether an agent has each of the words of a filter.
+fn has_words(agent: &AgentView, filter: &str) -> bool {
+    let model = agent.model.as_deref().unwrap_or_default();
+    let known = [&[agent.name.as_str(), &agent.description, &agent.backend, model][..]];
+    let known: Vec<&str> =
+        known.concat().into_iter().chain(agent.capabilities.iter().map(String::as_str)).collect();
+    let known = known.join("\n").to_lowercase();
+    filter.to_lowercase().split_whitespace().all(|word| known.contains(word))
+}
+
+/// Returns the agents after the one that ended the page before.
+fn after(agents: Vec<AgentView>, name: Option<&str>) -> Result<VecDeque<AgentView>, AppError> {
+    let Some(name) = name else { return Ok(agents.into()) };
+    let Some(place) = agents.iter().position(|agent| agent.name == name) else {
+        let error = AppError::usage(format!("after: there is no agent {name:?} among those that are listed"));
+        return Err(
+            error.hint("leave after out to begin with the first page, and use the same filter for all pages")
+        );
+    };
+    Ok(agents.into_iter().skip(place + 1).collect())
+}
+
+/// Takes as many agents as an answer has room for, at least one. A problem that several have is told once.
+fn page(agents: &mut VecDeque<AgentView>, room: usize) -> Vec<Agent> {
+    let mut told: Vec<(String, String)> = Vec::new();
+    let mut page = Vec::new();
+    let mut used = 0;
+    while let Some(view) = agents.pop_front() {
+        let mut agent = Agent::from(view.clone());
+        if let Some(problem) = agent.problem.take() {
+            let known = told.iter().find(|(known, _)| *known == problem);
+            agent.problem = Some(match known {
+                Some((_, name)) => format!("the same as for {name}"),
+                None => problem.clone(),
+            });
+            if known.is_none() {
+                told.push((problem, agent.name.clone()));
+            }
+        }
+        used += json_bytes(&agent) + 1;
+        if used > room && !page.is_empty() {
+            agents.push_front(view);
+            break;
+        }
+        page.push(agent);
+    }
+    page
+}
+
+/// Returns what is wrong with files: what is wrong with several in the same way once, and no more than there is room for.
+fn problems(found: &[Diagnostic], room: usize) -> Vec<String> {
+    let mut groups: Vec<(&Diagnostic, usize)> = Vec::new();
+    for one in found {
+        let same = |other: &Diagnostic| (&other.message, &other.hint) == (&one.message, &one.hint);
+        match groups.iter_mut().find(|(known, _)| same(known)) {
+            Some((_, more)) => *more += 1,
+            None => groups.push((one, 0)),
+        }
+    }
+    let mut lines = Vec::new();
+    let mut used = 0;
+    for (place, (one, more)) in groups.iter().enumerate() {
+        let others = if *more > 0 { format!(" (and {more} more like it)") } else { String::new() };
+        let line = format!("{one}{others}");
+        used += json_bytes(&line) + 1;
+        if lines.len() == PROBLEMS_MAX || (used > room && !lines.is_empty()) {
+            let left = groups.len() - place;
+            lines.push(format!("and {left} other problems: `volery agents check` lists them"));
+            break;
+        }
+        lines.push(line);
+    }
+    lines
+}
+
+fn json_bytes(value: &impl Serialize) -> usize {
+    serde_json::to_string(value).map_or(0, |text| text.len())
 }
 
 fn nothing_to_offer(list: &AgentList) -> String {
@@ -135,5 +242,77 @@ impl From<domain::agent::Input> for Wanted {
         let domain::agent::Input { name, kind, required, default, description } = input;
         let description = fit(&description, DESCRIPTION_BYTES).to_owned();
         Self { name, kind, required, default, description }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view(name: &str, description: &str, problem: Option<&str>) -> AgentView {
+        let view = serde_json::json!({
+            "name": name, "description": description, "backend": "claude", "problem": problem,
+            "file": "", "format": "volery", "layer": "project", "answers_by": "output",
+        });
+        serde_json::from_value(view).unwrap()
+    }
+
+    #[test]
+    fn pages_cover_all_agents_once_and_none_is_larger_than_its_room() {
+        let all: Vec<AgentView> =
+            (0..300).map(|number| view(&format!("agent{number:03}"), &"d".repeat(900), None)).collect();
+        let (mut names, mut last) = (Vec::new(), None::<String>);
+        loop {
+            let mut left = after(all.clone(), last.as_deref()).unwrap();
+            let page = page(&mut left, 8 << 10);
+            assert!(json_bytes(&page) <= 8 << 10, "{}", json_bytes(&page));
+            names.extend(page.iter().map(|agent| agent.name.clone()));
+            last = names.last().cloned();
+            if left.is_empty() {
+                break;
+            }
+        }
+        assert_eq!(names, all.iter().map(|agent| agent.name.clone()).collect::<Vec<_>>());
+        assert!(after(all, Some("nobody")).is_err());
+        // One that is larger than the room is shown all the same, or nobody could go on.
+        let mut one = VecDeque::from([view("large", &"d".repeat(900), None)]);
+        assert_eq!(page(&mut one, 10).len(), 1);
+    }
+
+    #[test]
+    fn a_problem_of_several_agents_is_told_once() {
+        let mut agents = VecDeque::from([
+            view("a", "", Some("claude is not installed")),
+            view("b", "", None),
+            view("c", "", Some("claude is not installed")),
+        ]);
+        let problems: Vec<Option<String>> =
+            page(&mut agents, 1 << 20).into_iter().map(|agent| agent.problem).collect();
+        let told = ["claude is not installed", "the same as for a"].map(|text| Some(text.to_owned()));
+        assert_eq!(problems, [told[0].clone(), None, told[1].clone()]);
+    }
+
+    #[test]
+    fn equal_problems_of_files_are_told_once_and_all_within_their_room() {
+        let mut found: Vec<Diagnostic> =
+            (0..500).map(|number| Diagnostic::warning(&format!("{number}.md"), "color is unknown")).collect();
+        found.push(Diagnostic::error("x.md", "it has no name"));
+        let told = problems(&found, 8 << 10);
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(told[0].ends_with("color is unknown (and 499 more like it)"), "{told:?}");
+        let many: Vec<Diagnostic> =
+            (0..500).map(|number| Diagnostic::warning("a.md", format!("problem {number}"))).collect();
+        let told = problems(&many, 8 << 10);
+        assert_eq!(told.len(), PROBLEMS_MAX + 1);
+        assert_eq!(told.last().unwrap(), "and 480 other problems: `volery agents check` lists them");
+        assert!(json_bytes(&problems(&many, 200)) < 400);
+    }
+
+    #[test]
+    fn a_filter_wants_each_of_its_words_somewhere() {
+        let agent = view("sec-review", "Finds holes.", None);
+        assert!(
+            has_words(&agent, "") && has_words(&agent, "HOLES claude") && !has_words(&agent, "holes codex")
+        );
     }
 }
