@@ -1,8 +1,11 @@
 //! How to tell, without starting anything, whether a vendor's program knows its user: by the variables and files that
-//! hold keys. Only whether they are there is looked at, never what they hold.
+//! hold keys. Only whether they are there is looked at, never which key they hold.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+
+/// The most of a file that is searched for a login.
+const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Where a login may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,6 +14,14 @@ pub enum Login {
     Variable(&'static str),
     /// A file below the folder that a variable names, else below this folder of the user's home.
     File { variable: &'static str, folder: &'static str, name: &'static str },
+    /// The same, where the program also writes the file for those who have not logged in: it counts with one of these
+    /// words in it.
+    FileWith {
+        variable: &'static str,
+        folder: &'static str,
+        name: &'static str,
+        words: &'static [&'static str],
+    },
 }
 
 /// What is known about the logins of a backend.
@@ -21,6 +32,8 @@ pub struct Logins {
     pub advice: &'static str,
     /// Keys may also be in a keyring, which is not looked at.
     pub keyring: bool,
+    /// How the program is installed.
+    pub install: &'static str,
 }
 
 const fn file(variable: &'static str, folder: &'static str, name: &'static str) -> Login {
@@ -36,13 +49,19 @@ const CLAUDE: Logins = Logins {
     ],
     advice: "start claude once and log in, or set ANTHROPIC_API_KEY",
     keyring: cfg!(target_os = "macos"),
+    install: "npm install -g @anthropic-ai/claude-code",
 };
-const GLM: Logins =
-    Logins { places: &[Login::Variable("ZAI_API_KEY")], advice: "set ZAI_API_KEY", keyring: false };
+const GLM: Logins = Logins {
+    places: &[Login::Variable("ZAI_API_KEY")],
+    advice: "set ZAI_API_KEY",
+    keyring: false,
+    install: "npm install -g @anthropic-ai/claude-code",
+};
 const CODEX: Logins = Logins {
     places: &[Login::Variable("CODEX_API_KEY"), file("CODEX_HOME", ".codex", "auth.json")],
     advice: "codex login, or set CODEX_API_KEY",
     keyring: true,
+    install: "npm install -g @openai/codex",
 };
 const GEMINI: Logins = Logins {
     places: &[
@@ -53,6 +72,7 @@ const GEMINI: Logins = Logins {
     ],
     advice: "start gemini once and log in, or set GEMINI_API_KEY",
     keyring: true,
+    install: "npm install -g @google/gemini-cli",
 };
 const COPILOT: Logins = Logins {
     places: &[
@@ -60,10 +80,18 @@ const COPILOT: Logins = Logins {
         Login::Variable("GH_TOKEN"),
         Login::Variable("GITHUB_TOKEN"),
         Login::Variable("COPILOT_PROVIDER_API_KEY"),
-        file("COPILOT_HOME", ".copilot", "config.json"),
+        // Its first launch writes the file, with the time and nothing else.
+        Login::FileWith {
+            variable: "COPILOT_HOME",
+            folder: ".copilot",
+            name: "config.json",
+            words: &["loggedInUsers", "logged_in_users", "copilotTokens", "copilot_tokens"],
+        },
+        file("XDG_CONFIG_HOME", ".config", "gh/hosts.yml"),
     ],
     advice: "start copilot once and log in, or set COPILOT_GITHUB_TOKEN",
     keyring: true,
+    install: "npm install -g @github/copilot",
 };
 const QWEN: Logins = Logins {
     places: &[
@@ -73,6 +101,7 @@ const QWEN: Logins = Logins {
     ],
     advice: "start qwen once and log in, or set OPENAI_API_KEY",
     keyring: false,
+    install: "npm install -g @qwen-code/qwen-code",
 };
 const OPENCODE: Logins = Logins {
     places: &[
@@ -84,6 +113,7 @@ const OPENCODE: Logins = Logins {
     ],
     advice: "opencode auth login, or set the key of a provider",
     keyring: false,
+    install: "npm install -g opencode-ai",
 };
 const GOOSE: Logins = Logins {
     places: &[
@@ -93,6 +123,7 @@ const GOOSE: Logins = Logins {
     ],
     advice: "goose configure, or set GOOSE_PROVIDER and the key of that provider",
     keyring: true,
+    install: "npm install -g @aaif/goose",
 };
 const CURSOR: Logins = Logins {
     places: &[
@@ -102,6 +133,7 @@ const CURSOR: Logins = Logins {
     ],
     advice: "cursor-agent login, or set CURSOR_API_KEY",
     keyring: cfg!(target_os = "macos"),
+    install: "the script at cursor.com/install",
 };
 const KIRO: Logins = Logins {
     places: &[
@@ -110,6 +142,7 @@ const KIRO: Logins = Logins {
     ],
     advice: "kiro-cli login, or set KIRO_API_KEY",
     keyring: false,
+    install: "the download at kiro.dev/cli",
 };
 const KIMI: Logins = Logins {
     places: &[
@@ -119,6 +152,7 @@ const KIMI: Logins = Logins {
     ],
     advice: "start kimi once and log in",
     keyring: false,
+    install: "npm install -g @moonshot-ai/kimi-code",
 };
 const GROK: Logins = Logins {
     places: &[
@@ -128,6 +162,7 @@ const GROK: Logins = Logins {
     ],
     advice: "set XAI_API_KEY",
     keyring: false,
+    install: "its vendor's download at x.ai",
 };
 
 /// Returns where the logins of a backend may be; nothing where that is not known.
@@ -156,14 +191,29 @@ impl Logins {
         self.places.iter().find_map(|place| match place {
             Login::Variable(name) => value(name).map(|_| (*name).to_owned()),
             Login::File { variable, folder, name } => {
-                let below = Some(*variable).filter(|variable| !variable.is_empty()).and_then(&value);
-                let folder = below.map(PathBuf::from).or_else(|| Some(home?.join(folder)))?;
-                let path = folder.join(name);
+                let path = path_of(variable, folder, name, home, &value)?;
                 let filled = std::fs::metadata(&path).is_ok_and(|file| file.is_file() && file.len() > 0);
                 filled.then(|| path.display().to_string())
             }
+            Login::FileWith { variable, folder, name, words } => {
+                let path = path_of(variable, folder, name, home, &value)?;
+                let text = crate::plain_file::text(&path, FILE_BYTES_MAX).ok()?;
+                words.iter().any(|word| text.contains(word)).then(|| path.display().to_string())
+            }
         })
     }
+}
+
+fn path_of(
+    variable: &str,
+    folder: &str,
+    name: &str,
+    home: Option<&Path>,
+    value: impl Fn(&str) -> Option<OsString>,
+) -> Option<PathBuf> {
+    let below = Some(variable).filter(|variable| !variable.is_empty()).and_then(value);
+    let folder = below.map(PathBuf::from).or_else(|| Some(home?.join(folder)))?;
+    Some(folder.join(name))
 }
 
 #[cfg(test)]
@@ -185,6 +235,18 @@ mod tests {
         assert_eq!(CODEX.found(None, key).as_deref(), Some("CODEX_API_KEY"));
         let elsewhere = |name: &str| (name == "CODEX_HOME").then(|| home.path().join("other").into());
         assert_eq!(CODEX.found(Some(home.path()), elsewhere), None);
+    }
+
+    #[test]
+    fn what_copilot_writes_at_its_first_launch_is_no_login() {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::create_dir(home.path().join(".copilot")).unwrap();
+        let file = home.path().join(".copilot/config.json");
+        std::fs::write(&file, "// This file is managed automatically.\n{\"firstLaunchAt\": \"2026-11-18\"}")
+            .unwrap();
+        assert_eq!(COPILOT.found(Some(home.path()), |_| None), None);
+        std::fs::write(&file, "{\"loggedInUsers\": [{\"login\": \"ada\"}]}").unwrap();
+        assert_eq!(COPILOT.found(Some(home.path()), |_| None), Some(file.display().to_string()));
     }
 
     #[test]

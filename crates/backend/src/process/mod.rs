@@ -28,6 +28,8 @@ pub use capture::{CaptureError, CaptureRequest, Captured, capture};
 pub use cgroup::remove as remove_cgroup;
 pub use error::SpawnError;
 pub use limits::ResourceLimits;
+#[cfg(target_os = "linux")]
+pub use os::landlock_version;
 pub use os::{Forked, ProcessHandle, SignalFd, exit_worker, fork_worker, inherited_fd, leave_starter};
 pub use piped::{Piped, PipedRequest, spawn_piped};
 pub use program::find_program;

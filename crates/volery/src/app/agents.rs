@@ -14,6 +14,7 @@ use domain::run::BackendSpec;
 use domain::setup::{AnswersBy, Isolation};
 
 use super::agent_page::{fitted, needs_nothing_unset};
+use super::contract;
 use super::engine::Engine;
 use super::honour::{self, Obstacle, Wishes};
 use super::project_programs::ProjectPrograms;
@@ -199,6 +200,10 @@ pub(super) fn agent_view(agent: &Agent, standing: &Standing) -> AgentView {
         layer: word(serde_json::json!(agent.source.layer)),
         built_in: agent.source.is_built_in(),
         answers_by: standing.answers_by,
+        login_unknown: !matches!(
+            contract::login(agent.backend.as_str()),
+            None | Some(contract::LoginFound::At(_))
+        ),
         problem: standing.problem.clone(),
     }
 }

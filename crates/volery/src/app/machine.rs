@@ -31,7 +31,7 @@ pub struct Machine {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sandboxes {
     /// `None` if the kernel does not tell.
-    pub landlock: Option<bool>,
+    pub landlock: Option<u32>,
     /// Programs that are installed.
     pub programs: Vec<&'static str>,
 }
@@ -102,13 +102,23 @@ impl Machine {
 }
 
 fn probe_sandboxes() -> Sandboxes {
-    let modules = fs::read_to_string("/sys/kernel/security/lsm").ok();
     let path = crate::env::get("PATH").unwrap_or_default();
     let programs = ["bwrap", "docker", "podman"].into_iter();
     Sandboxes {
-        landlock: modules.map(|modules| modules.trim().split(',').any(|name| name == "landlock")),
+        landlock: landlock(),
         programs: programs.filter(|name| process::find_program(name.as_ref(), &path).is_some()).collect(),
     }
+}
+
+/// Returns the version of Landlock that the kernel offers to this process.
+#[cfg(target_os = "linux")]
+fn landlock() -> Option<u32> {
+    process::landlock_version().ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn landlock() -> Option<u32> {
+    None
 }
 
 fn probe_services() -> Vec<ServiceKey> {

@@ -34,6 +34,9 @@ pub struct AgentView {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub built_in: bool,
     pub answers_by: domain::setup::AnswersBy,
+    /// No login of its program was found. It may be in a keyring, which is not looked at.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub login_unknown: bool,
     /// Why it cannot run as things are, with what to do about it: not trusted, unknown backend, …
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,

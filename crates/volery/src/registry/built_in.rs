@@ -75,7 +75,7 @@ fn has_key(backend: &str) -> bool {
     let places = backend::logins::of(backend).map(|logins| logins.places).unwrap_or_default();
     places.iter().any(|login| match login {
         backend::logins::Login::Variable(name) => env::get(name).is_some_and(|value| !value.is_empty()),
-        backend::logins::Login::File { .. } => false,
+        backend::logins::Login::File { .. } | backend::logins::Login::FileWith { .. } => false,
     })
 }
 

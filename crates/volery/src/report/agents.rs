@@ -5,7 +5,7 @@ use domain::diagnostic::{Diagnostic, Severity};
 
 use super::look::{Look, Tone};
 use super::table::{Cell, Column, Table};
-use super::text::{fit, one_line};
+use super::text::{fit, one_line, wrap};
 use crate::app::AgentList;
 
 /// The most of a description that is shown where no terminal says how much fits.
@@ -16,16 +16,17 @@ const INPUTS_MAX: usize = 400;
 /// Returns the table of agents, and below it the reasons why some cannot run.
 pub(crate) fn agents(list: &AgentList, look: &Look) -> String {
     let mut table = Table::new(&[
-        Column::left("AGENT"),
+        Column::left("AGENT").cut(12),
         Column::left("BACKEND"),
-        Column::left("MODEL"),
-        Column::left("FORMAT"),
+        Column::left("MODEL").left_out(1),
+        Column::left("FORMAT").left_out(2),
         Column::left("STATE"),
-        Column::left("FILE"),
-        Column::flexible("DESCRIPTION"),
+        Column::left("FILE").left_out(3),
+        Column::left("DESCRIPTION").cut(30),
     ]);
     for agent in &list.agents {
         let state = match agent.problem {
+            None if agent.login_unknown => Cell::toned("login not known", Tone::Careful),
             None => Cell::toned("ready", Tone::Good),
             Some(_) => Cell::toned("blocked", Tone::Bad),
         };
@@ -35,28 +36,51 @@ pub(crate) fn agents(list: &AgentList, look: &Look) -> String {
             Cell::new(agent.model.as_deref().unwrap_or("-")),
             Cell::new(if agent.built_in { "built in" } else { &agent.format }),
             state,
-            Cell::new(if agent.built_in { "-" } else { nearer(&agent.file, &list.project) }),
+            Cell::new(&match agent.built_in {
+                true => "-".to_owned(),
+                false => look.short_path(&agent.file, Some(&list.project)),
+            }),
             Cell::new(&fit(&one_line(&agent.description), DESCRIPTION_MAX)),
         ]);
     }
     let mut text = table.render(look);
     for agent in list.agents.iter().filter(|agent| !agent.inputs.is_empty()) {
         let inputs: Vec<String> = agent.inputs.iter().map(input).collect();
-        text.push_str(&format!(
-            "\n{} takes: {}\n",
-            one_line(&agent.name),
-            fit(&inputs.join(", "), INPUTS_MAX)
-        ));
+        let takes = format!("{} takes: {}", one_line(&agent.name), fit(&inputs.join(", "), INPUTS_MAX));
+        text.push_str(&paragraph(&takes, 0, look));
     }
-    for agent in &list.agents {
-        if let Some(problem) = &agent.problem {
-            text.push_str(&format!("\n{} cannot run:\n", one_line(&agent.name)));
-            for line in problem.lines() {
-                text.push_str(&format!("  {}\n", one_line(line)));
-            }
+    for (problem, names) in problems(list) {
+        text.push_str(&paragraph(&format!("{} cannot run:", names.join(", ")), 0, look));
+        for line in problem.lines() {
+            text.push_str(&paragraph(&one_line(line), 2, look));
         }
     }
     text
+}
+
+/// Returns each problem once, with the agents that have it, in the order of the agents.
+fn problems(list: &AgentList) -> Vec<(&str, Vec<String>)> {
+    let mut found: Vec<(&str, Vec<String>)> = Vec::new();
+    for agent in &list.agents {
+        let Some(problem) = agent.problem.as_deref() else { continue };
+        let name = one_line(&agent.name);
+        match found.iter_mut().find(|(known, _)| *known == problem) {
+            Some((_, names)) => names.push(name),
+            None => found.push((problem, vec![name])),
+        }
+    }
+    found
+}
+
+/// Returns a text that is broken between words where the terminal ends; a title has an empty line above it.
+fn paragraph(text: &str, indent: usize, look: &Look) -> String {
+    let lines = match look.width {
+        Some(width) => wrap(text, width.saturating_sub(indent).max(20)),
+        None => vec![text.to_owned()],
+    };
+    let blank = if indent == 0 { "\n" } else { "" };
+    let lines: String = lines.iter().map(|line| format!("{}{line}\n", " ".repeat(indent))).collect();
+    format!("{blank}{lines}")
 }
 
 /// Returns an input in a few words: `file`, `depth integer = 3`, `tone?`.
@@ -70,12 +94,6 @@ fn input(input: &Input) -> String {
     one_line(&format!("{}{rest}", input.name))
 }
 
-/// Returns a file of the project as seen from there, any other in full.
-fn nearer<'a>(file: &'a str, project: &str) -> &'a str {
-    let inside = file.strip_prefix(project).and_then(|rest| rest.strip_prefix('/'));
-    inside.unwrap_or(file)
-}
-
 /// Returns each finding as `file:line:column: error: message`, with its hint on its own line.
 pub(crate) fn diagnostics(found: &[Diagnostic], look: &Look) -> String {
     let mut text = String::new();
@@ -86,7 +104,8 @@ pub(crate) fn diagnostics(found: &[Diagnostic], look: &Look) -> String {
         };
         let line = diagnostic.line.map(|line| format!(":{line}")).unwrap_or_default();
         let column = diagnostic.column.map(|column| format!(":{column}")).unwrap_or_default();
-        let place = format!("{}{line}{column}", one_line(&diagnostic.file));
+        let file = look.short_path(&diagnostic.file, None);
+        let place = format!("{}{line}{column}", one_line(&file));
         let message = one_line(&diagnostic.message);
         text.push_str(&format!("{place}: {}: {message}\n", look.paint.apply(tone, word)));
         if let Some(hint) = &diagnostic.hint {

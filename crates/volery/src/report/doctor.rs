@@ -13,6 +13,8 @@ const MIN_COLUMNS: usize = 30;
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Grade {
     Ok,
+    /// Is not there, and need not be.
+    Absent,
     /// Works, with a weaker guarantee.
     Weak,
     /// Is not there, or cannot be used.
@@ -52,6 +54,7 @@ pub(crate) fn doctor(checks: &[Check], look: &Look) -> String {
     for check in checks {
         let (word, tone) = match check.grade {
             Grade::Ok => ("ok", Tone::Good),
+            Grade::Absent => ("absent", Tone::Faint),
             Grade::Weak => ("weak", Tone::Careful),
             Grade::Missing => ("missing", Tone::Bad),
             Grade::Broken => ("broken", Tone::Bad),

@@ -21,17 +21,17 @@ pub(crate) fn health(report: &HealthReport, look: &Look) -> String {
         return text;
     }
     let mut table = Table::new(&[
-        Column::left("AGENT"),
-        Column::left("BACKEND"),
+        Column::left("AGENT").cut(12),
+        Column::left("BACKEND").left_out(4),
         Column::right("RUNS"),
-        Column::right("OK"),
-        Column::right("PARTIAL"),
-        Column::right("FAILED"),
+        Column::right("OK").left_out(3),
+        Column::right("PARTIAL").left_out(6),
+        Column::right("FAILED").left_out(2),
         Column::right("RATE"),
-        Column::right("MEAN"),
-        Column::right("MAX"),
+        Column::right("MEAN").left_out(1),
+        Column::right("MAX").left_out(7),
         Column::right("COST"),
-        Column::right("LAST"),
+        Column::right("LAST").left_out(5),
         Column::flexible("LAST ERROR"),
     ]);
     for line in &report.agents {

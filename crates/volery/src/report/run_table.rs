@@ -10,14 +10,14 @@ use crate::app::{ListScope, RunLine, RunView};
 pub(crate) fn run_table(runs: &[RunLine], scope: ListScope, look: &Look) -> String {
     let mut columns = vec![
         Column::left("ID"),
-        Column::left("AGENT"),
+        Column::left("AGENT").cut(10),
         Column::left("STATUS"),
-        Column::right("AGE"),
-        Column::right("TIME"),
-        Column::right("COST"),
+        Column::right("AGE").left_out(1),
+        Column::right("TIME").left_out(2),
+        Column::right("COST").left_out(3),
     ];
     if scope == ListScope::All {
-        columns.push(Column::left("PROJECT"));
+        columns.push(Column::left("PROJECT").cut_start(12));
     }
     columns.push(Column::flexible("PROMPT"));
     let mut table = Table::new(&columns);
@@ -31,7 +31,7 @@ pub(crate) fn run_table(runs: &[RunLine], scope: ListScope, look: &Look) -> Stri
             Cell::new(&money(run.cost_microusd)),
         ];
         if scope == ListScope::All {
-            row.push(Cell::new(&run.project));
+            row.push(Cell::new(&look.short_path(&run.project, None)));
         }
         row.push(Cell::new(&run.prompt));
         table.push(row);
@@ -50,11 +50,11 @@ pub(crate) fn runs_in_order(mut runs: Vec<RunLine>) -> Vec<RunLine> {
 pub(crate) fn view_table(runs: &[RunView], look: &Look) -> String {
     let mut table = Table::new(&[
         Column::left("ID"),
-        Column::left("AGENT"),
+        Column::left("AGENT").cut(10),
         Column::left("STATUS"),
-        Column::right("TIME"),
-        Column::right("TOKENS"),
-        Column::right("COST"),
+        Column::right("TIME").left_out(1),
+        Column::right("TOKENS").left_out(3),
+        Column::right("COST").left_out(2),
         Column::flexible("REASON"),
     ]);
     for run in runs {

@@ -8,7 +8,7 @@ use crate::app::ConfigView;
 
 /// Returns the table of `config show`: each setting, its value and where it was set.
 pub(crate) fn settings(view: &ConfigView, look: &Look) -> String {
-    let columns = [Column::left("SETTING"), Column::flexible("VALUE"), Column::left("SET BY")];
+    let columns = [Column::left("SETTING"), Column::flexible("VALUE"), Column::left("SET BY").cut_start(12)];
     let mut table = Table::new(&columns);
     for setting in &view.settings {
         let source = match setting.layer {
@@ -27,7 +27,7 @@ pub(crate) fn settings(view: &ConfigView, look: &Look) -> String {
 
 /// Returns the table of `config path`.
 pub(crate) fn config_files(view: &ConfigView, look: &Look) -> String {
-    let mut table = Table::new(&[Column::left("LAYER"), Column::left("STATE"), Column::flexible("FILE")]);
+    let mut table = Table::new(&[Column::left("LAYER"), Column::left("STATE"), Column::left("FILE")]);
     for file in &view.files {
         let state = match file.exists {
             true => Cell::toned("read", Tone::Good),

@@ -14,6 +14,8 @@ use crate::app::{
     WaitingView,
 };
 
+mod widths;
+
 const NOW: &str = "2026-11-15T12:00:00Z";
 
 fn look(width: Option<usize>) -> Look {
@@ -314,6 +316,7 @@ fn agents_that_cannot_run_say_why() {
         layer: "project".into(),
         built_in: false,
         answers_by: domain::setup::AnswersBy::Output,
+        login_unknown: false,
         problem: problem.map(str::to_owned),
     };
     let mut shout = agent("shout", None);

@@ -76,6 +76,24 @@ pub(crate) fn fit(text: &str, max: usize) -> String {
     kept
 }
 
+/// Returns the end of a text in at most `max` columns, the cut marked with `…`.
+pub(crate) fn fit_end(text: &str, max: usize) -> String {
+    if width(text) <= max {
+        return text.to_owned();
+    }
+    let mut used = usize::from(max > 0);
+    let mut kept: Vec<char> = Vec::new();
+    for character in text.chars().rev() {
+        used += char_width(character);
+        if used > max {
+            break;
+        }
+        kept.push(character);
+    }
+    let mark = if max > 0 { "…" } else { "" };
+    format!("{mark}{}", kept.into_iter().rev().collect::<String>())
+}
+
 /// Returns the text broken between words into lines of at most `max` columns; a longer word stands alone.
 pub(crate) fn wrap(text: &str, max: usize) -> Vec<String> {
     let mut lines = vec![String::new()];

@@ -61,3 +61,18 @@ fn inputs_reach_the_agent_and_wrong_ones_are_all_named_before_anything_starts() 
     assert!(twice.stderr.contains("the input branch is given twice"), "{}", twice.stderr);
     assert_eq!(stage.runs().len(), runs);
 }
+
+#[test]
+fn the_status_line_begins_a_line_where_both_streams_go_to_one_file() {
+    let stage = Stage::new();
+    stage.backend("bare", &["printf", "no line break"]).agent("bare", "backend: bare");
+    let both = stage.path("both.txt");
+    let file = std::fs::File::create(&both).unwrap();
+    let mut command = stage.command(["run", "bare", "go"]);
+    let status =
+        command.stdin(std::process::Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file).status();
+    assert!(status.unwrap().success());
+    let text = std::fs::read_to_string(&both).unwrap();
+    assert!(text.starts_with("no line break\n") && text.contains(" succeeded in "), "{text}");
+    assert_eq!(stage.volery(["run", "bare", "go"]).ok().stdout, "no line break");
+}

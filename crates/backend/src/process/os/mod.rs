@@ -10,6 +10,8 @@ mod handle;
 mod inherit;
 #[cfg(target_os = "linux")]
 mod init;
+#[cfg(target_os = "linux")]
+mod landlock;
 mod launch;
 mod posix;
 mod signals;
@@ -18,6 +20,8 @@ mod system;
 pub use fork::{Forked, fork_worker, leave_starter};
 pub use handle::ProcessHandle;
 pub use inherit::{exit_worker, inherited_fd};
+#[cfg(target_os = "linux")]
+pub use landlock::landlock_version;
 pub use signals::SignalFd;
 
 pub(super) use channel::{pipe, widen};

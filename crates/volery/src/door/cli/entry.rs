@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
 use clap::error::ErrorKind as ParseErrorKind;
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use super::context::Context;
 use super::error::CommandError;
@@ -20,6 +20,9 @@ use crate::report::{neutralise, one_line};
 
 /// As many starts and looks at the disk at once as share its flushes well; each costs a stack.
 const BLOCKING_THREADS_MAX: usize = 16;
+
+/// Columns of help at most.
+const HELP_WIDTH_MAX: usize = 100;
 
 const START_PAGE: &str = include_str!("start_page.txt");
 
@@ -37,7 +40,6 @@ const START_PAGE: &str = include_str!("start_page.txt");
     name = "volery",
     version,
     verbatim_doc_comment,
-    max_term_width = 100,
     disable_help_subcommand = true,
     infer_long_args = false
 )]
@@ -95,7 +97,7 @@ pub(crate) fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 /// Parses and carries out one command line.
 pub(crate) fn parse_and_run(args: Vec<OsString>, out: &mut Out) -> Exit {
-    let done = match Cli::try_parse_from(serve_budgie::from_go(args)) {
+    let done = match parse(serve_budgie::from_go(args), help_width(out)) {
         Ok(Cli { command: Some(command), .. }) => carry_out(command, out),
         Ok(Cli { command: None, .. }) => print_start_page(out),
         Err(error) => explain_parse(&error, out),
@@ -108,6 +110,16 @@ pub(crate) fn parse_and_run(args: Vec<OsString>, out: &mut Out) -> Exit {
             Exit::of_error(error.kind)
         }
     }
+}
+
+/// Help is as wide as the terminal, up to a width that is still easy to read.
+fn help_width(out: &Out) -> usize {
+    out.look().width.unwrap_or(HELP_WIDTH_MAX).min(HELP_WIDTH_MAX)
+}
+
+fn parse(args: Vec<OsString>, width: usize) -> Result<Cli, clap::Error> {
+    let matches = Cli::command().term_width(width).try_get_matches_from(args)?;
+    Cli::from_arg_matches(&matches)
 }
 
 /// Tells from the bare words how errors are to be written, since a command line that cannot be parsed has no flags.
@@ -158,7 +170,7 @@ async fn dispatch(command: Command, context: &Context, out: &mut Out) -> Result<
         Command::Serve(args) => serve::run(args, context, out).await,
         Command::Token(args) => token::run(args, context, out).await,
         Command::Completions(args) => completions::run(args, &mut Cli::command(), out),
-        Command::Help(args) => help::run(args, Cli::command(), out),
+        Command::Help(args) => help::run(args, Cli::command().term_width(help_width(out)), out),
         Command::Complete(args) => complete::run(args, Cli::command(), context, out).await,
     }
 }

@@ -9,6 +9,9 @@ use super::error::CommandError;
 use crate::app::AppError;
 use crate::report::{Look, Paint, Tone, neutralise, one_line};
 
+/// Columns of a terminal that does not know its own.
+const WIDTH_UNKNOWN: usize = 80;
+
 /// How answers are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
@@ -42,9 +45,17 @@ impl Medium {
             redrawable: !dumb,
             paint: if no_color || dumb { Paint::Plain } else { Paint::Ansi },
             // A terminal that does not know its width says 0.
-            width: (columns > 0).then_some(columns),
+            width: Some(if columns > 0 { columns } else { WIDTH_UNKNOWN }),
         }
     }
+}
+
+/// Tells whether standard output and standard error are the same file or pipe, as with `2>&1`.
+fn is_one_place() -> bool {
+    let (Ok(data), Ok(notes)) = (rustix::fs::fstat(io::stdout()), rustix::fs::fstat(io::stderr())) else {
+        return false;
+    };
+    (data.st_dev, data.st_ino) == (notes.st_dev, notes.st_ino)
 }
 
 /// The two streams of the program.
@@ -56,6 +67,8 @@ pub(crate) struct Out {
     format: Format,
     now: fn() -> Timestamp,
     home: Option<&'static str>,
+    /// Data and notes go to the same file or pipe.
+    one_place: bool,
 }
 
 impl Out {
@@ -71,6 +84,7 @@ impl Out {
             format,
             now: crate::clock::now,
             home: crate::env::home_text(),
+            one_place: is_one_place(),
         }
     }
 
@@ -114,12 +128,20 @@ impl Out {
         }
     }
 
-    /// Ends agents' text on a terminal with a line break, so that the shell's prompt stands on its own line.
+    /// Ends agents' text with a line break where a note or the shell's prompt would follow it on the same line. In a file
+    /// or pipe that both streams go to, the line break belongs to the notes: the data stay as they are.
     pub(crate) fn end_agent_text(&mut self, last: Option<char>) -> Result<(), CommandError> {
-        match last {
-            Some(last) if last != '\n' && self.data_medium.terminal => self.page("\n"),
-            Some(_) | None => Ok(()),
+        if last.is_none_or(|last| last == '\n') {
+            return Ok(());
         }
+        if self.data_medium.terminal {
+            return self.page("\n");
+        }
+        if self.one_place {
+            self.flush()?;
+            self.notes_page("\n");
+        }
+        Ok(())
     }
 
     /// Writes the one JSON document of a command.
@@ -243,6 +265,7 @@ mod captured {
                 format,
                 now: || "2026-11-15T12:00:00Z".parse().expect("a valid moment"),
                 home: None,
+                one_place: false,
             };
             (out, captured)
         }

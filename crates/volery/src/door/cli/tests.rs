@@ -333,7 +333,7 @@ fn agents_text_is_made_harmless_on_a_terminal_and_left_alone_in_a_pipe() {
     let (mut out, captured) = Out::captured(Format::Text, Medium::PIPE);
     out.agent_text(text).expect("a page");
     out.end_agent_text(text.chars().last()).expect("nothing");
-    assert_eq!(captured.data(), text);
+    assert_eq!((captured.data().as_str(), captured.notes().as_str()), (text, ""));
 }
 
 #[test]
@@ -341,6 +341,22 @@ fn hints_are_for_people() {
     let (mut out, captured) = Out::captured(Format::Json, Medium::PIPE);
     out.hint("try this");
     assert_eq!(captured.notes(), "");
+}
+
+#[test]
+fn first_screens_fit_a_terminal_of_80_columns() {
+    let commands = Cli::command();
+    let names: Vec<&str> = commands.get_subcommands().map(clap::Command::get_name).collect();
+    let lines = names
+        .iter()
+        .map(|name| vec!["volery", "help", name])
+        .chain([vec!["volery"], vec!["volery", "--help"]]);
+    for line in lines {
+        let (mut out, captured) = Out::captured(Format::Text, TERMINAL);
+        assert_eq!(parse_and_run(typed(&line), &mut out), Exit::Done, "{line:?}");
+        let long = captured.data().lines().find(|text| text.chars().count() > 80).map(str::to_owned);
+        assert_eq!(long, None, "{line:?}");
+    }
 }
 
 #[test]

@@ -54,11 +54,24 @@ fn vendors(vendors: &[VendorProgram]) -> Vec<Check> {
     let absent: Vec<&str> = absent.map(|vendor| vendor.backend).collect();
     if !absent.is_empty() {
         checks.push(
-            Check::new("not installed", Grade::Ok, absent.join(", "))
-                .advice("agents with these backends need their vendor's program on the PATH"),
+            Check::new("not installed", Grade::Absent, absent.join(", "))
+                .advice(format!("to use one, install it: {}", installs(&absent).join("; "))),
         );
     }
     checks
+}
+
+/// Returns how to install these programs, each once.
+fn installs(absent: &[&str]) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for backend in absent.iter().filter(|backend| !backend.starts_with("acp-")) {
+        let Some(logins) = backend::logins::of(backend) else { continue };
+        let line = format!("{backend}: {}", logins.install);
+        if !lines.iter().any(|known| known.ends_with(logins.install)) {
+            lines.push(line);
+        }
+    }
+    lines
 }
 
 /// One line for all services that are asked without a program.
@@ -147,16 +160,15 @@ fn seconds(ms: u64) -> String {
 fn sandboxes(found: &Sandboxes) -> Check {
     const NAME: &str = "sandboxes";
     let landlock = match found.landlock {
-        Some(true) => "landlock",
-        Some(false) => "no landlock",
-        None => "landlock unknown",
+        Some(version) => format!("landlock {version}"),
+        None => "no landlock".to_owned(),
     };
     let programs = match found.programs.is_empty() {
         true => "no bwrap, docker or podman".to_owned(),
         false => found.programs.join(", "),
     };
     let check = format!("{landlock}; {programs}");
-    if found.landlock == Some(true) || found.programs.contains(&"bwrap") {
+    if found.landlock.is_some() || found.programs.contains(&"bwrap") {
         return Check::new(NAME, Grade::Ok, check);
     }
     Check::new(NAME, Grade::Weak, check).advice(

@@ -32,7 +32,7 @@ fn machine() -> Machine {
         surroundings: Surroundings::default(),
         vendors: Vec::new(),
         services: Vec::new(),
-        sandboxes: Sandboxes { landlock: Some(true), programs: vec!["bwrap"] },
+        sandboxes: Sandboxes { landlock: Some(4), programs: vec!["bwrap"] },
     }
 }
 
@@ -67,7 +67,11 @@ fn programs_of_vendors_are_named_with_their_versions_and_doubts() {
         (Grade::Ok, "2.1.325 as /bin/claude")
     );
     assert_eq!((found("codex").grade, found("codex").advice.as_deref()), (Grade::Weak, Some("too new")));
-    assert_eq!(found("not installed").found, "goose, kiro");
+    let absent = found("not installed");
+    assert_eq!((absent.grade, absent.found.as_str()), (Grade::Absent, "goose, kiro"));
+    let advice =
+        "to use one, install it: goose: npm install -g @aaif/goose; kiro: the download at kiro.dev/cli";
+    assert_eq!(absent.advice.as_deref(), Some(advice));
 }
 
 #[test]
@@ -157,7 +161,7 @@ fn services_are_told_by_the_variable_of_their_key() {
 
 #[test]
 fn a_machine_without_the_parts_of_a_sandbox_is_told_what_to_install() {
-    let sandboxes = Sandboxes { landlock: Some(false), programs: vec!["docker"] };
+    let sandboxes = Sandboxes { landlock: None, programs: vec!["docker"] };
     let checks = examine(&Machine { sandboxes, ..machine() }, Ok(&report()));
     let check = checks.iter().find(|check| check.name == "sandboxes").unwrap();
     assert_eq!((check.grade, check.found.as_str()), (Grade::Weak, "no landlock; docker"));
@@ -274,7 +278,7 @@ fn findings_are_a_table_with_hints_below() {
     pidfd            ok       a process is never mistaken for another with its
                               number
     surroundings     ok       runs outlive whoever asked for them
-    sandboxes        ok       landlock; bwrap
+    sandboxes        ok       landlock 4; bwrap
     index            ok       1,234 ended runs
     slots            ok       2 of 8 taken, 0 waiting
     configuration    ok       /src/api/.volery/config.toml (project)

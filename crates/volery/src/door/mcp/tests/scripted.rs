@@ -164,6 +164,7 @@ impl Front for Scripted {
             layer: "project".into(),
             built_in: false,
             answers_by: domain::setup::AnswersBy::Output,
+            login_unknown: false,
             problem: None,
         };
         let list = AgentList { project: "/project".into(), agents: vec![agent], diagnostics: Vec::new() };

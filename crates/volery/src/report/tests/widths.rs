@@ -1,0 +1,106 @@
+//! What people see on a terminal of 80 columns, on a narrower and on a wider one: no line is longer than the terminal.
+
+use super::*;
+
+/// Renders at each width, and returns all of it with the widths above.
+fn at_each_width(render: impl Fn(&Look) -> String) -> String {
+    let mut all = String::new();
+    for columns in [60, 80, 140] {
+        let text = render(&look(Some(columns)));
+        for line in text.lines() {
+            assert!(width(line) <= columns, "{columns} columns: {line}");
+        }
+        all.push_str(&format!("{columns} columns\n{text}\n"));
+    }
+    all
+}
+
+#[test]
+fn runs_of_all_projects() {
+    let far = RunLine {
+        agent: "security-reviewer".into(),
+        project: "/home/ada/src/company/backend/services/billing".into(),
+        ..line(3, "interrupted", true)
+    };
+    let runs = [line(1, "running", false), line(2, "succeeded", true), far];
+    insta::assert_snapshot!(at_each_width(|look| run_table(&runs, ListScope::All, look)));
+}
+
+#[test]
+fn runs_that_were_waited_for() {
+    insta::assert_snapshot!(at_each_width(|look| view_table(&[view()], look)));
+}
+
+fn agent(name: &str, model: Option<&str>, problem: Option<&str>) -> AgentView {
+    AgentView {
+        name: name.into(),
+        description: "Reviews the last commit for defects, and names file and line of each of them.".into(),
+        backend: "claude".into(),
+        model: model.map(str::to_owned),
+        use_when: Vec::new(),
+        avoid_when: Vec::new(),
+        capabilities: Vec::new(),
+        inputs: Vec::new(),
+        file: format!("/home/ada/.claude/agents/{name}.md"),
+        format: "claude".into(),
+        layer: "user".into(),
+        built_in: false,
+        answers_by: domain::setup::AnswersBy::Output,
+        login_unknown: false,
+        problem: problem.map(str::to_owned),
+    }
+}
+
+#[test]
+fn agents_and_why_they_cannot_run() {
+    let problem = "the backend claude needs the program claude, which is not on the PATH; hint: install the \
+                   package @anthropic-ai/claude-code";
+    let found = vec![
+        agent("reviewer", Some("claude-opus-4-5"), Some(problem)),
+        agent("security-reviewer-of-the-backend", None, Some(problem)),
+        agent("scout", None, None),
+    ];
+    let list = AgentList { project: "/src/api".into(), agents: found, diagnostics: Vec::new() };
+    insta::assert_snapshot!(at_each_width(|look| agents(&list, look)));
+}
+
+#[test]
+fn health_of_agents() {
+    let line = HealthLine {
+        agent: "reviewer".into(),
+        backend: "rehearsal".into(),
+        runs: 1_200,
+        succeeded: 1_150,
+        partial: 10,
+        failed: 40,
+        timed_out: 0,
+        success_rate: Some(0.958),
+        mean_ms: Some(12_345),
+        max_ms: 300_000,
+        last_ended_at: Some("2026-11-15T11:00:00Z".into()),
+        last_error: Some("failed: the agent exited with code 7".into()),
+        last_error_at: None,
+        cost_microusd: Some(4_560_000),
+    };
+    let report = HealthReport { running: 3, waiting: 1, slots: 8, agents: vec![line], left_out: 0 };
+    insta::assert_snapshot!(at_each_width(|look| health(&report, look)));
+}
+
+#[test]
+fn paths_are_written_from_the_project_or_from_home() {
+    let short = |path, project| look(None).short_path(path, project);
+    assert_eq!(short("/src/api/.volery/x.md", Some("/src/api")), ".volery/x.md");
+    assert_eq!(short("/src/api-old/x.md", Some("/src/api")), "/src/api-old/x.md");
+    assert_eq!(short("/home/ada/x.md", Some("/src/api")), "~/x.md");
+    assert_eq!(short("/home/ada", None), "~");
+    assert_eq!(short("/home/adam/x", None), "/home/adam/x");
+}
+
+proptest! {
+    #[test]
+    fn the_end_of_a_text_is_never_wider_than_its_room(text in "\\PC{0,40}", room in 0_usize..30) {
+        let cut = super::super::text::fit_end(&text, room);
+        prop_assert!(width(&cut) <= room.max(0));
+        prop_assert!(text.ends_with(cut.trim_start_matches('…')) || cut == text);
+    }
+}
