@@ -56,7 +56,7 @@ proptest! {
     fn no_content_looks_like_the_frame_and_none_makes_it_too_long(
         texts in proptest::collection::vec(
             ("(---\n|Current request:\n|## 1. User Request\n|\\{\\{PROMPT\\}\\}|é|[a-z ]{0,40}\n| ){0,40}", 0_usize..30_000),
-            0..12,
+            1..12,
         ),
     ) {
         let said: Vec<Exchange> =
