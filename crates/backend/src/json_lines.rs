@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::contract::{Conclusion, Decision, Exit, Reader, Report};
 use crate::kept::Kept;
+use crate::lines::Line;
 
 /// Understands the values of one run, one after the other.
 pub trait Events {
@@ -28,8 +29,17 @@ impl<E: Events> Reader for E {
             return Vec::new();
         }
         let lines = self.keeps().lines.feed(bytes);
-        let events = lines.into_iter().map(crate::lines::Line::json);
-        events.flat_map(|event| event.map_or_else(|reports| reports, |event| self.take(event))).collect()
+        let mut reports = Vec::new();
+        for line in lines {
+            // A program that fails before it begins may say why in words.
+            if let Line::Whole(bytes) = &line
+                && !bytes.trim_ascii_start().starts_with(b"{")
+            {
+                self.keeps().note_text(bytes);
+            }
+            reports.extend(line.json().map_or_else(|reports| reports, |event| self.take(event)));
+        }
+        reports
     }
 
     fn decide(&mut self, ask: &str, decision: &Decision) -> Vec<Report> {

@@ -20,6 +20,8 @@ pub struct Kept {
     /// What was said of a message that has not come as a whole.
     unfinished: String,
     stderr: Vec<u8>,
+    /// Lines of standard output that are no events.
+    text: Vec<u8>,
     /// The line under way.
     pub lines: Lines,
 }
@@ -63,6 +65,19 @@ impl Kept {
             self.complain(bytes);
         }
         complaint
+    }
+
+    /// Keeps a line of standard output that is no event.
+    pub fn note_text(&mut self, line: &[u8]) {
+        let room = STDERR_BYTES_MAX.saturating_sub(self.text.len() + 1).min(line.len());
+        self.text.extend_from_slice(&line[..room]);
+        self.text.push(b'\n');
+        self.text.truncate(STDERR_BYTES_MAX);
+    }
+
+    /// Returns such lines without colours.
+    pub fn text(&self) -> String {
+        plain(&String::from_utf8_lossy(&self.text)).trim().to_owned()
     }
 
     /// Returns the error stream without colours.

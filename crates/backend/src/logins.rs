@@ -4,6 +4,8 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use domain::run::{AgentEnd, Failure, ModelError};
+
 /// The most of a file that is searched for a login.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
@@ -183,6 +185,43 @@ pub fn of(kind: &str) -> Option<Logins> {
         "grok" => GROK,
         _ => return None,
     })
+}
+
+/// Words of programs that have no login or no settings yet, in lower case.
+const UNCONFIGURED: [&str; 6] = [
+    "not logged in",
+    "please run /login",
+    "no auth type is selected",
+    "no authentication information found",
+    "no model configured",
+    "no provider configured",
+];
+
+/// Adds what to do to the failure of a program that is not logged in or not configured. Its own words come first.
+pub fn advised(kind: &str, end: AgentEnd) -> AgentEnd {
+    let AgentEnd::Failed(failure) = end else { return end };
+    let is_unconfigured = |message: &str| {
+        let message = message.to_lowercase();
+        UNCONFIGURED.iter().any(|words| message.contains(words))
+    };
+    AgentEnd::Failed(match (failure, of(kind)) {
+        (Failure::Model { error: ModelError::Denied, message }, Some(logins)) => denied(&message, &logins),
+        (Failure::Model { error: ModelError::Other, message } | Failure::Agent { message }, Some(logins))
+            if is_unconfigured(&message) =>
+        {
+            denied(&message, &logins)
+        }
+        (failure, _) => failure,
+    })
+}
+
+fn denied(message: &str, logins: &Logins) -> Failure {
+    let message = message.trim_end();
+    let message = match message.contains(logins.advice) {
+        true => message.to_owned(),
+        false => format!("{message}\nwhat to do: {}", logins.advice),
+    };
+    Failure::Model { error: ModelError::Denied, message }
 }
 
 impl Logins {

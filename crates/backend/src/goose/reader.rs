@@ -184,6 +184,11 @@ impl Stream {
                 Failure::without_value("the agent answered in words and gave no value")
             }
             Exit::Code(0) => return AgentEnd::Done,
+            // Before it begins, it says in words on standard output what it lacks.
+            Exit::Code(_) if !self.begun && !self.kept.text().is_empty() => {
+                let text = self.kept.text();
+                of_words(&kept::message(text.strip_prefix("error:").unwrap_or(&text)))
+            }
             Exit::Code(code) => Failure::Exit { code },
         };
         AgentEnd::Failed(failure)

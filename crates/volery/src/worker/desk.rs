@@ -441,7 +441,8 @@ impl Desk {
         if *open_streams > 0 && clock::monotonic_ms() < *drained_by {
             return Ok(());
         }
-        let conclusion = output.conclude(*exit);
+        let mut conclusion = output.conclude(*exit);
+        conclusion.end = backend::logins::advised(&self.attempt.backend.kind, conclusion.end);
         self.answer_with(conclusion).await
     }
 

@@ -19,6 +19,7 @@ mod killed;
 mod kiro_acp;
 mod kiro_agents;
 mod leftovers;
+mod logged_out;
 mod loose_settings;
 mod own_words;
 mod place;

@@ -283,6 +283,15 @@ impl Place {
         self.env.retain(|(name, _)| !name.ends_with("_API_KEY"));
     }
 
+    /// Takes everything away that a user of a program has: keys, settings and logins.
+    pub(super) fn forget_user(&mut self) {
+        self.env.retain(|(name, _)| ["TMPDIR", "LANG"].contains(&name.as_str()));
+        let home = self.stage.path("home");
+        fs::remove_dir_all(&home).unwrap();
+        fs::create_dir_all(&home).unwrap();
+        self.own_files.clear();
+    }
+
     /// Defines the agent that the cases ask.
     pub(super) fn agent(&self, vendor: &Vendor, frontmatter: &str) {
         self.agent_named("worker", vendor.name, frontmatter);
