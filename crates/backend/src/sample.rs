@@ -55,6 +55,7 @@ pub(crate) fn spec(backend: &str) -> RunSpec {
         prices: std::collections::BTreeMap::new(),
         tag: 1,
         unattended: None,
+        grants: Vec::new(),
         trusted_programs: None,
         idempotency: None,
         iac: None,

@@ -16,6 +16,7 @@ pub mod inputs;
 pub mod launch;
 pub mod mcp_server;
 pub mod nearest;
+pub mod overlay;
 pub mod permission;
 pub mod plan;
 pub mod price;

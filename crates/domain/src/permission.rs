@@ -2,6 +2,7 @@
 //! vendor is the work of a backend; what one cannot express, it names.
 
 mod decide;
+mod overlay;
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,6 +10,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 pub use decide::{Ground, Ruling, is_in_repository, named_path};
+pub use overlay::{Authority, Grant, GrantSource, Overlaid, TooWide};
 
 /// The longest rule that is read.
 const RULE_BYTES_MAX: usize = 1_000;

@@ -8,6 +8,7 @@ use crate::agent::{Agent, Callers, Format};
 use crate::budget::{self, AskedLimits, Limits};
 use crate::id::{AgentName, RunId, SessionId};
 use crate::inputs::{self, Inputs};
+use crate::permission::Grant;
 use crate::price::Price;
 use crate::run::replay::Exchange;
 use crate::run::{
@@ -39,6 +40,8 @@ pub struct Order {
     pub resumes: Option<Resumes>,
     pub limits: AskedLimits,
     pub on_disconnect: Option<OnDisconnect>,
+    /// The layers of the run's permission above the agent's file; the agent has the sum.
+    pub grants: Vec<Grant>,
     /// Why no person can answer questions. A child run has what its parent has.
     pub unattended: Option<String>,
     pub idempotency: Option<Idempotency>,
@@ -125,6 +128,7 @@ pub fn plan(agent: &Agent, order: Order, place: Place) -> Result<RunSpec, Refusa
         resumes,
         limits,
         on_disconnect,
+        grants,
         unattended,
         idempotency,
         iac,
@@ -181,6 +185,7 @@ pub fn plan(agent: &Agent, order: Order, place: Place) -> Result<RunSpec, Refusa
         unattended,
         containment: agent.containment,
         setup,
+        grants,
         alternatives: place.alternatives,
         prices: place.prices,
         tag: place.tag,

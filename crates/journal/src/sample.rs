@@ -86,6 +86,7 @@ pub(crate) fn spec_of(id: RunId) -> RunSpec {
         prices: std::collections::BTreeMap::new(),
         tag: u64::MAX,
         unattended: None,
+        grants: Vec::new(),
         trusted_programs: None,
         idempotency: None,
         iac: None,

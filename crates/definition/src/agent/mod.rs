@@ -34,8 +34,8 @@ pub use executables::executables;
 pub use file::AgentFile;
 pub use named::name_of;
 pub use places::place_of_key;
-pub(crate) use setup::LEVELS;
-pub(crate) use values::read_agent_name;
+pub(crate) use setup::{LEVELS, read_permission};
+pub(crate) use values::{read_agent_name, read_backend, read_word};
 pub(crate) use volery::CONTAINMENT;
 
 #[cfg(test)]

@@ -143,7 +143,7 @@ pub(super) fn take_output(fields: &mut Fields<'_>, setup: &mut Setup, findings: 
 }
 
 /// Reads a level, or a map with a level and rules.
-pub(super) fn read_permission(node: &Node, name: &str, findings: &mut Findings<'_>) -> Permission {
+pub(crate) fn read_permission(node: &Node, name: &str, findings: &mut Findings<'_>) -> Permission {
     if let Shape::Text(_) = &node.shape {
         let level = choice(node, name, &LEVELS, findings);
         return Permission { level, ..Permission::default() };

@@ -176,7 +176,7 @@ pub(super) fn take_description(fields: &mut Fields<'_>, findings: &mut Findings<
 }
 
 /// Reads the name of a backend.
-pub(super) fn read_backend(node: &Node, key: &str, findings: &mut Findings<'_>) -> Option<BackendName> {
+pub(crate) fn read_backend(node: &Node, key: &str, findings: &mut Findings<'_>) -> Option<BackendName> {
     let name = text(node, key, findings)?;
     match name.parse() {
         Ok(name) => Some(name),
@@ -189,7 +189,7 @@ pub(super) fn read_backend(node: &Node, key: &str, findings: &mut Findings<'_>) 
 }
 
 /// Reads a word that becomes an argument of a program, so it must not be able to look like an option.
-pub(super) fn read_word(node: &Node, key: &str, what: &str, findings: &mut Findings<'_>) -> Option<String> {
+pub(crate) fn read_word(node: &Node, key: &str, what: &str, findings: &mut Findings<'_>) -> Option<String> {
     let word = text(node, key, findings)?;
     if domain::plan::is_plain_word(&word) {
         return Some(word);

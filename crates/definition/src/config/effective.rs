@@ -5,14 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use domain::agent::Layer;
 use domain::dialect::DialectName;
 use domain::duration::display_ms;
-use domain::id::BackendName;
+use domain::id::{AgentName, BackendName};
 use domain::inherit::Inherited;
+use domain::overlay::Overlay;
 use domain::permission::Level;
 use domain::price::Price;
 use domain::run::{ContainmentDemand, OnDisconnect, UnattendedChoice};
 
 use super::executables::{argv, shown};
-use super::{Backend, DisconnectChoice, LimitSettings};
+use super::{Backend, DisconnectChoice, LimitSettings, overlay};
 
 /// A value and where it was set.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +47,12 @@ pub struct Config {
     pub powerspawn_permission: Setting<Level>,
     /// Whether `AGENTS.md` is put before the tasks of that dialect.
     pub powerspawn_agents_context: Setting<bool>,
+    /// Whether callers over MCP may allow an agent more than its own permission does.
+    pub callers_may_widen: Setting<bool>,
+    /// What holds for the agent of a name, by layer, the farthest first.
+    pub agents: BTreeMap<AgentName, Vec<Setting<Overlay>>>,
+    /// What holds for agents of a backend whose files do not say it, by layer, the farthest first.
+    pub defaults: BTreeMap<BackendName, Vec<Setting<Overlay>>>,
     /// How long a synchronous call of a client with this name waits.
     pub client_wait_ms: BTreeMap<String, Setting<u64>>,
     /// What the agents of a dialect get from their user, where a file narrows what the dialect's system gives them.
@@ -118,6 +125,17 @@ impl Config {
             level.as_str().to_owned()
         }));
         rows.push(row("serve.powerspawn_agents_context", &self.powerspawn_agents_context, bool::to_string));
+        rows.push(row("serve.callers_may_widen", &self.callers_may_widen, bool::to_string));
+        let sections = |word: &str, name: &str, overlays: &[Setting<Overlay>]| {
+            let section = |overlay| row(format!("{word}.{name}"), overlay, overlay::in_words);
+            overlays.iter().map(section).collect::<Vec<Row>>()
+        };
+        for (name, overlays) in &self.agents {
+            rows.extend(sections("agents", name.as_str(), overlays));
+        }
+        for (name, overlays) in &self.defaults {
+            rows.extend(sections("defaults", name.as_str(), overlays));
+        }
         for (name, wait) in &self.client_wait_ms {
             rows.push(row(format!("clients.{name}.wait"), wait, time));
         }

@@ -1,13 +1,19 @@
 //! What a layer would execute, and where it would send keys, as text that trust is given to: shown to a person, and hashed.
 
-use super::{Backend, ConfigLayer, Program, Protocol, Provider};
+use super::{Backend, ConfigLayer, Program, Protocol, Provider, overlay};
 
-/// Returns a line for each program or service that the layer names, in the order of the backends' names; empty if it names none.
+/// Returns a line for each program or service that the layer names, in the order of the backends' names, and for each agent that
+/// it may allow more than the agent's own file does; empty if there are none.
 /// The text depends only on what would run and what it would be handed, not on the file's layout.
 pub fn executables(layer: &ConfigLayer) -> String {
     let mut lines = String::new();
     for (name, backend) in &layer.backends {
         lines.push_str(&format!("backend {name}: {}\n", shown(backend)));
+    }
+    let named = layer.agents.iter().map(|(name, overlay)| (format!("agent {name}"), overlay));
+    let defaults = layer.defaults.iter().map(|(name, overlay)| (format!("agents of {name}"), overlay));
+    for (whom, overlay) in named.chain(defaults).filter(|(_, overlay)| overlay.may_widen()) {
+        lines.push_str(&format!("{whom}: {}\n", ascii(&overlay::in_words(overlay))));
     }
     lines
 }

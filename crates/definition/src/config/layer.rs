@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use domain::budget::AskedLimits;
 use domain::dialect::DialectName;
-use domain::id::BackendName;
+use domain::id::{AgentName, BackendName};
 use domain::inherit::Inherited;
+use domain::overlay::Overlay;
 use domain::permission::Level;
 use domain::price::Price;
 use domain::run::{ContainmentDemand, UnattendedChoice};
@@ -24,6 +25,10 @@ pub struct ConfigLayer {
     pub clients: BTreeMap<String, Client>,
     pub dialects: BTreeMap<DialectName, Dialect>,
     pub run: Run,
+    /// What holds for the agent of a name, whatever its file says.
+    pub agents: BTreeMap<AgentName, Overlay>,
+    /// What holds for agents of a backend whose files do not say it.
+    pub defaults: BTreeMap<BackendName, Overlay>,
     /// By the model's name; a nearer layer replaces a price as a whole.
     pub prices: BTreeMap<String, Price>,
     /// A setting could not be read and is missing here; backends do not count, they are missed when they are used.
@@ -58,6 +63,8 @@ pub struct Serve {
     pub allowed_origins: Option<Vec<String>>,
     pub powerspawn_permission: Option<Level>,
     pub powerspawn_agents_context: Option<bool>,
+    /// Whether callers over MCP may allow an agent more than its own permission does.
+    pub callers_may_widen: Option<bool>,
 }
 
 /// What happens to runs when their door goes away in good order; the grace is a setting of its own.

@@ -44,6 +44,9 @@ pub fn merge(layers: Vec<(Layer, String, ConfigLayer)>) -> Config {
         allowed_origins: sum.allowed_origins.expect(set),
         powerspawn_permission: sum.powerspawn_permission.expect(set),
         powerspawn_agents_context: sum.powerspawn_agents_context.expect(set),
+        callers_may_widen: sum.callers_may_widen.expect(set),
+        agents: sum.agents,
+        defaults: sum.defaults,
         client_wait_ms: sum.client_wait_ms,
         inherit: sum.inherit,
         containment: sum.containment.expect(set),
@@ -89,6 +92,9 @@ struct Sum {
     allowed_origins: Option<Setting<Vec<String>>>,
     powerspawn_permission: Option<Setting<domain::permission::Level>>,
     powerspawn_agents_context: Option<Setting<bool>>,
+    callers_may_widen: Option<Setting<bool>>,
+    agents: std::collections::BTreeMap<domain::id::AgentName, Vec<Setting<domain::overlay::Overlay>>>,
+    defaults: std::collections::BTreeMap<domain::id::BackendName, Vec<Setting<domain::overlay::Overlay>>>,
     client_wait_ms: std::collections::BTreeMap<String, Setting<u64>>,
     inherit: std::collections::BTreeMap<
         domain::dialect::DialectName,
@@ -111,6 +117,8 @@ impl Sum {
             clients,
             dialects,
             run,
+            agents,
+            defaults,
             prices,
             unsound: _,
         } = settings;
@@ -145,6 +153,14 @@ impl Sum {
         let level = serve.powerspawn_permission.filter(|level| most.is_none_or(|most| *level <= most));
         origin.put(&mut self.powerspawn_permission, level);
         origin.put(&mut self.powerspawn_agents_context, serve.powerspawn_agents_context);
+        origin.put(&mut self.callers_may_widen, serve.callers_may_widen);
+        // Every layer counts: what one denies, no other allows.
+        for (name, overlay) in agents {
+            self.agents.entry(name).or_default().push(origin.of(overlay));
+        }
+        for (name, overlay) in defaults {
+            self.defaults.entry(name).or_default().push(origin.of(overlay));
+        }
         for (name, client) in clients {
             if let Some(wait_ms) = client.wait_ms {
                 self.client_wait_ms.insert(name, origin.of(wait_ms));

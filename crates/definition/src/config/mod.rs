@@ -7,6 +7,7 @@ mod executables;
 mod layer;
 mod limits;
 mod merge;
+mod overlay;
 mod placeholder;
 mod prices;
 mod provider;

@@ -10,7 +10,7 @@ use domain::id::{BackendName, IdError};
 use domain::run::UnattendedChoice;
 
 use super::layer::{Client, ConfigLayer, DisconnectChoice, Retention, Run, Serve, Slots};
-use super::{Backend, backend, dialects, prices};
+use super::{Backend, backend, dialects, overlay, prices};
 use crate::agent::{CONTAINMENT, LEVELS};
 use crate::text::{
     Bounds, Entry, Fields, Findings, Node, Place, Shape, amount, choice, duration_ms, flag, list, quoted,
@@ -66,6 +66,8 @@ fn read_document(
     let clients = fields.take("clients").map(|node| read_clients(node, findings));
     let dialects = fields.take("dialects").map(|node| dialects::read(node, findings));
     let run = fields.take("run").and_then(|node| read_run(node, findings));
+    let agents = fields.take("agents").map(|node| overlay::read_agents(node, findings));
+    let defaults = fields.take("defaults").map(|node| overlay::read_defaults(node, findings));
     let prices = take_for_machine(&mut fields, "prices", layer, findings);
     let prices = prices.map(|node| prices::read(node, findings));
     fields.close(findings);
@@ -78,6 +80,8 @@ fn read_document(
         clients: clients.unwrap_or_default(),
         dialects: dialects.unwrap_or_default(),
         run: run.unwrap_or_default(),
+        agents: agents.unwrap_or_default(),
+        defaults: defaults.unwrap_or_default(),
         prices: prices.unwrap_or_default(),
         unsound: findings.errors() > errors_in_backends,
     }
@@ -193,6 +197,8 @@ fn read_serve(node: &Node, layer: Layer, findings: &mut Findings<'_>) -> Option<
         Some(text_or_list(node, &fields.name(key), findings))
     };
     let (allowed_hosts, allowed_origins) = (names("allowed_hosts"), names("allowed_origins"));
+    let widen = take_for_machine(&mut fields, "callers_may_widen", layer, findings);
+    let callers_may_widen = widen.and_then(|node| flag(node, "serve.callers_may_widen", findings));
     let levels = fields.take("powerspawn_permission");
     let powerspawn_permission =
         levels.and_then(|node| choice(node, "serve.powerspawn_permission", &LEVELS, findings));
@@ -210,6 +216,7 @@ fn read_serve(node: &Node, layer: Layer, findings: &mut Findings<'_>) -> Option<
         allowed_origins,
         powerspawn_permission,
         powerspawn_agents_context,
+        callers_may_widen,
     })
 }
 

@@ -98,6 +98,7 @@ allowed_hosts = \"box.example\"
 allowed_origins = [\"https://a.example\", \"https://b.example:8443\"]
 powerspawn_permission = \"safe-edit\"
 powerspawn_agents_context = true
+callers_may_widen = true
 [clients.\"my client\"]
 wait = \"2m\"
 [run]
@@ -124,6 +125,7 @@ unattended = \"wait\"
             allowed_origins: Some(strings(&["https://a.example", "https://b.example:8443"])),
             powerspawn_permission: Some(Level::SafeEdit),
             powerspawn_agents_context: Some(true),
+            callers_may_widen: Some(true),
         },
         clients: [("my client".to_owned(), Client { wait_ms: Some(120_000) })].into(),
         run: Run {
@@ -133,6 +135,38 @@ unattended = \"wait\"
         ..ConfigLayer::default()
     };
     assert_eq!(check(text, &[]), expected);
+}
+
+#[test]
+fn sections_for_agents_and_backends_are_read() {
+    let text = "\
+[agents.reviewer]
+permission = { level = \"safe-edit\", allow = [\"Bash(git:*)\"] }
+backend = \"codex\"
+timeout = \"3m\"
+limits = { cpu = \"1m\" }
+[defaults.claude]
+permission = \"yolo\"
+model = \"opus\"
+max_turns = 7
+";
+    let layer = check(text, &[]);
+    let reviewer = &layer.agents[&"reviewer".parse().unwrap()];
+    assert_eq!(reviewer.permission.as_asked(), "safe-edit; allow Bash(git:*)");
+    assert_eq!(reviewer.backend, Some("codex".parse().unwrap()));
+    assert_eq!((reviewer.limits.timeout_ms, reviewer.limits.cpu_ms), (Some(180_000), Some(60_000)));
+    let claude = &layer.defaults[&"claude".parse().unwrap()];
+    assert_eq!((claude.model.as_deref(), claude.max_turns), (Some("opus"), Some(7)));
+    assert_eq!(
+        executables(&layer),
+        "agent reviewer: \"backend codex, permission safe-edit; allow Bash(git:*), limits\"\n\
+         agents of claude: \"model opus, permission yolo, max_turns 7\"\n"
+    );
+    let (layer, found) = read(file("[defaults.claude]\nbackend = \"codex\"\n[agents.a]\nbudget = 3\n"));
+    let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+    assert!(found[0].contains("backend"), "{found:?}");
+    assert!(found[1].contains("agents.a.budget: a budget in money cannot be enforced"), "{found:?}");
+    assert!(layer.unsound);
 }
 
 #[test]
@@ -462,6 +496,7 @@ fn the_nearest_layer_wins_and_every_value_knows_its_origin() {
         default("serve.allowed_origins", ""),
         default("serve.powerspawn_permission", "yolo"),
         default("serve.powerspawn_agents_context", "false"),
+        default("serve.callers_may_widen", "false"),
         row("clients.c.wait", "9.0s", Layer::User, "u.toml"),
         default("run.containment", "auto"),
         default("run.unattended", "deny"),

@@ -30,6 +30,7 @@ fn order(prompt: &str) -> Order {
         output_schema: None,
         limits: AskedLimits::default(),
         on_disconnect: None,
+        grants: Vec::new(),
         unattended: None,
         idempotency: None,
         iac: None,

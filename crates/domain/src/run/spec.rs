@@ -9,6 +9,7 @@ use crate::Timestamp;
 use crate::agent::Delegates;
 use crate::budget::Limits;
 use crate::id::{AgentName, BackendName, IdempotencyKey, RunId, SessionId};
+use crate::permission::Grant;
 use crate::price::Price;
 use crate::setup::Setup;
 
@@ -64,6 +65,9 @@ pub struct RunSpec {
     /// What the backend is asked for beyond prompt and model.
     #[serde(default)]
     pub setup: Setup,
+    /// The layers of its permission above the agent's file, in the order in which they were laid; `setup` has the sum.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub grants: Vec<Grant>,
     /// What is tried next, in order, when the model has no room.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub alternatives: Vec<Alternative>,

@@ -8,6 +8,7 @@ use backend::contract::{self, Backend, Drive, Feed, Setting};
 use backend::program::Found;
 use backend::user::User;
 use domain::agent::{Agent, Callers, Format};
+use domain::overlay::Settled;
 use domain::plan::{Order, Place, plan};
 use domain::run::{BackendSpec, RunSpec};
 use domain::secret::{
@@ -55,11 +56,12 @@ pub(super) struct Driven {
 impl Engine {
     pub(super) fn show_agent(&self, ask: &ShowAgent) -> Result<AgentPage, AppError> {
         let (directory, catalogue) = self.place(ask.directory.as_deref())?;
-        let mut agent = find_agent(&catalogue, &directory, &ask.agent)?.into_owned();
+        let found = find_agent(&catalogue, &directory, &ask.agent)?;
+        let Settled { mut agent, grants, warnings: said } = self.settled(&catalogue, found);
         hide_secrets(&mut agent);
         let programs = self.project_programs(&catalogue, &directory);
         let standing = self.standing(&catalogue, &agent, &directory, &programs);
-        let mut warnings = standing.unhonoured.clone();
+        let mut warnings = [said, standing.unhonoured.clone()].concat();
         let invocation = match self.configured_backend(&catalogue, &agent) {
             Ok(backend) if agent.source.format != Format::Directive => {
                 // What refuses a run is why the agent is blocked.
@@ -82,6 +84,7 @@ impl Engine {
             agent: agent_view(&agent, &standing),
             system_prompt: agent.system_prompt.clone(),
             settings: settings(&agent),
+            grants,
             invocation,
             warnings,
             diagnostics,
@@ -174,6 +177,7 @@ impl Engine {
             output_schema: None,
             limits: domain::budget::AskedLimits::default(),
             on_disconnect: None,
+            grants: Vec::new(),
             unattended: None,
             idempotency: None,
             iac: None,

@@ -1,5 +1,6 @@
 //! The agents that can be asked for in a directory, and what stands in their way.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -9,6 +10,7 @@ use domain::agent::{Agent, Delegates, Format, ScriptSource};
 use domain::diagnostic::Diagnostic;
 use domain::id::AgentName;
 use domain::nearest::nearest;
+use domain::overlay::Settled;
 use domain::plan::Refusal;
 use domain::run::BackendSpec;
 use domain::setup::{AnswersBy, Isolation};
@@ -70,8 +72,11 @@ impl Engine {
         let (mut findings, mut unhonoured) = (Vec::new(), Vec::new());
         let mut doubts = BTreeSet::new();
         for agent in catalogue.agents.values() {
+            let Settled { agent, warnings, .. } = self.settled(&catalogue, Cow::Borrowed(agent));
+            let agent = &agent;
             let standing = self.standing(&catalogue, agent, &directory, &programs);
             agents.push(agent_view(agent, &standing));
+            findings.extend(warnings.into_iter().map(|said| Diagnostic::warning(&agent.source.file, said)));
             findings.extend(standing.findings);
             let Standing { unhonoured: sentences, doubt, .. } = standing;
             let told = doubt.clone().is_some_and(|doubt| !doubts.insert(doubt));
@@ -82,9 +87,10 @@ impl Engine {
             catalogue.drafts.iter().flat_map(|draft| self.wrong_beside(&catalogue, draft, &directory)),
         );
         // Last, and without findings: those are about files, and a run of a built-in agent warns by itself.
-        agents.extend(catalogue.built_in_agents().iter().map(|agent| {
-            let Weighed { problem, .. } = self.weigh(&catalogue, agent, &directory, &programs);
-            agent_view(agent, &Standing { problem, ..Standing::of(agent) })
+        agents.extend(catalogue.built_in_agents().into_iter().map(|agent| {
+            let Settled { agent, .. } = self.settled(&catalogue, Cow::Owned(agent));
+            let Weighed { problem, .. } = self.weigh(&catalogue, &agent, &directory, &programs);
+            agent_view(&agent, &Standing { problem, ..Standing::of(&agent) })
         }));
         let mut diagnostics = catalogue.diagnostics.clone();
         diagnostics.extend(catalogue.unread_settings());

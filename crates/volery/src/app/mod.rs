@@ -10,6 +10,7 @@ mod conversation;
 mod engine;
 mod error;
 mod fallbacks;
+mod grants;
 mod honour;
 mod housekeeping;
 mod iac_entries;

@@ -3,6 +3,7 @@
 use domain::agent::Agent;
 use domain::budget::AskedLimits;
 use domain::id::SessionId;
+use domain::permission::Permission;
 use domain::run::replay::Exchange;
 use domain::run::{CancelOrder, OnDisconnect, Unattended};
 use serde::{Deserialize, Serialize};
@@ -99,6 +100,9 @@ pub struct Start {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<serde_json::Value>,
     pub limits: AskedLimits,
+    /// What the agent may do, laid over its own permission.
+    #[serde(default, skip_serializing_if = "Permission::is_empty")]
+    pub permission: Permission,
     pub idempotency_key: Option<String>,
     pub on_disconnect: Option<OnDisconnect>,
     pub attachment: Attachment,

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use domain::id::RunId;
+use domain::permission::{GrantSource, Permission};
 use domain::run::{Cause, Lost, OnInterrupt, Outcome, OutcomeKind, Resumes, RunSpec, State, Unattended};
 use journal::index::ListQuery;
 
@@ -104,6 +105,7 @@ fn resumption(spec: &RunSpec, state: &State, lost: Lost) -> Result<Start, AppErr
         output_schema: spec.setup.output_schema.clone(),
         limits: (&spec.limits).into(),
         on_disconnect: Some(spec.on_disconnect),
+        permission: by_caller(spec),
         unattended: spec.unattended.clone().map(Unattended::AsBefore),
         // Whoever comes first goes on with it; who comes later is told of that run.
         idempotency_key: Some(format!("{KEY}-{}-{}", times_resumed(spec) + 1, spec.id)),
@@ -129,6 +131,12 @@ fn resumption(spec: &RunSpec, state: &State, lost: Lost) -> Result<Start, AppErr
             Err(AppError::usage(message).hint(format!("volery show {short} tells how far it came")))
         }
     }
+}
+
+/// Returns what the caller asked the run to be allowed and denied.
+fn by_caller(spec: &RunSpec) -> Permission {
+    let grant = spec.grants.iter().find(|grant| grant.source == GrantSource::Caller);
+    grant.map(|grant| grant.asked.clone()).unwrap_or_default()
 }
 
 /// Returns who was lost, if that ended the run.

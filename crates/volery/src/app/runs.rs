@@ -111,6 +111,7 @@ impl Engine {
             directory: spec.directory.clone(),
             project: spec.project.clone(),
             caller: spec.caller.name.clone(),
+            grants: spec.grants.clone(),
             unattended: spec.unattended.clone(),
             model: state.model.clone(),
             structured: state.ending().and_then(|ending| ending.structured.clone()),

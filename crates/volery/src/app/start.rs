@@ -23,6 +23,7 @@ use sha2::{Digest, Sha256};
 
 use super::conversation::{Conversation, Wanted};
 use super::engine::{Engine, store_error};
+use super::grants::Kinship;
 use super::honour::{self, Wishes};
 use super::{AppError, Attachment, Start, Started, leashes, own_folders};
 use crate::clock;
@@ -83,12 +84,10 @@ impl Engine {
         }
         let (directory, catalogue) = self.place(ask.directory.as_deref())?;
         check_config(&catalogue)?;
-        let (given, named) = (ask.definition.take(), ask.named.take());
-        let agent = match &given {
-            Some(agent) => Cow::Borrowed(agent.as_ref()),
-            None => find_agent(&catalogue, &directory, &ask.agent)?,
-        };
-        let agent = agent.as_ref();
+        let named = ask.named.take();
+        let kinship = if parent.is_some() { Kinship::Child } else { Kinship::Root };
+        let settled = self.agent_for(&mut ask, &catalogue, &directory, kinship)?;
+        let (agent, said_of_agent) = (&settled.agent, settled.warnings);
         if agent.source.format == Format::Directive {
             return Err(refusal_error(Refusal::Directive { agent: agent.name.clone() }));
         }
@@ -100,6 +99,7 @@ impl Engine {
         let told_before = resumes.map(|_| Agent { inputs: Vec::new(), ..agent.clone() });
         let agent = told_before.as_ref().unwrap_or(agent);
         let order = order_of(ask, fingerprint, catalogue.config.unattended.value)?;
+        let order = Order { grants: settled.grants, ..order };
         let caller = self.caller_of(resumes.map(|before| before.run));
         let place = Place {
             id: clock::new_run_id(),
@@ -136,7 +136,8 @@ impl Engine {
         }
         check_honoured(&spec, agent.source.format)?;
         spec.warnings = honour::unhonoured(&Wishes::of_run(&spec, agent.source.format), &spec.backend);
-        spec.warnings.extend(said_of_fallbacks.into_iter().chain(broken_file(&catalogue, agent)));
+        let said_of_agent = said_of_agent.into_iter().chain(broken_file(&catalogue, agent));
+        spec.warnings.extend(said_of_agent.chain(said_of_fallbacks));
         own_folders::protect(self.home.path(), &mut spec)?;
         let programs = self.project_programs(&catalogue, &spec.directory);
         spec.warnings.extend(programs.weigh(&spec.backend, &spec.alternatives)?);
@@ -435,6 +436,7 @@ fn order_of(ask: Start, fingerprint: String, questions: UnattendedChoice) -> Res
         resumes: ask.resumes,
         limits: ask.limits,
         on_disconnect: ask.on_disconnect,
+        grants: Vec::new(),
         unattended: ask.unattended.and_then(|reason| reason.denies(questions)),
         idempotency: idempotency.map(|key| Idempotency { key, fingerprint }),
         iac: ask.iac,
@@ -529,6 +531,10 @@ fn fingerprint(ask: &Start, directory: &str) -> String {
     let request = match &ask.output_schema {
         Some(schema) => json!([request, schema]),
         None => request,
+    };
+    let request = match ask.permission.is_empty() {
+        true => request,
+        false => json!([request, ask.permission]),
     };
     let digest = Sha256::digest(request.to_string().as_bytes());
     digest.iter().map(|byte| format!("{byte:02x}")).collect()

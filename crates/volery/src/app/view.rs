@@ -7,6 +7,7 @@ use domain::diagnostic::Diagnostic;
 use domain::harmless::{clean, clean_value};
 use domain::id::RunId;
 use domain::inherit::Inherited;
+use domain::permission::Grant;
 use domain::run::{Branch, Changes, Containment, Outcome, Usage, Verification};
 use serde::{Deserialize, Serialize};
 
@@ -65,6 +66,9 @@ pub struct AgentPage {
     pub system_prompt: String,
     /// Everything that the definition says beyond that, by key.
     pub settings: BTreeMap<String, serde_json::Value>,
+    /// The sections of configurations that change its permission.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub grants: Vec<Grant>,
     /// `None` if it could not be started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub invocation: Option<InvocationView>,
@@ -166,6 +170,9 @@ pub struct RunView {
     pub directory: String,
     pub project: String,
     pub caller: String,
+    /// The layers of its permission above the agent's file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub grants: Vec<Grant>,
     /// Why no person can answer its questions, which are denied then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unattended: Option<String>,
@@ -248,6 +255,7 @@ impl RunView {
             directory: "/project".into(),
             project: "/project".into(),
             caller: "test".into(),
+            grants: Vec::new(),
             unattended: None,
             session: None,
             parent: None,

@@ -1,7 +1,7 @@
 //! One agent as it is understood, and how it would be started.
 
 use super::look::Look;
-use super::page::Page;
+use super::page::{Page, grant_line};
 use super::text::one_line;
 use crate::app::{AgentPage, InvocationView};
 
@@ -37,6 +37,9 @@ pub(crate) fn agent_page(shown: &AgentPage, look: &Look) -> String {
     }
     for (index, (key, value)) in shown.settings.iter().enumerate() {
         page.fact(if index == 0 { "settings" } else { "" }, &one_line(&format!("{key}: {value}")));
+    }
+    for grant in &shown.grants {
+        page.fact("permission", &grant_line(grant));
     }
     for warning in &shown.warnings {
         page.fact("warning", &one_line(warning));

@@ -1,5 +1,7 @@
 //! A page for people: labels with their values, and blocks of text.
 
+use domain::permission::Grant;
+
 use super::look::{Look, Tone};
 use super::text::{neutralise, one_line, wrap};
 
@@ -51,4 +53,13 @@ impl<'a> Page<'a> {
             self.text.push_str(&format!("  {line}\n"));
         }
     }
+}
+
+/// Returns who changed a permission, and how.
+pub(super) fn grant_line(grant: &Grant) -> String {
+    let widens = match grant.widens.is_empty() {
+        true => String::new(),
+        false => format!("; allows more than before: {}", grant.widens.join(", ")),
+    };
+    one_line(&format!("{} by {}{widens}", grant.asked.as_asked(), grant.by))
 }

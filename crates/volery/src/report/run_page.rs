@@ -8,7 +8,7 @@ use domain::size::display_bytes;
 
 use super::figures::{age, cost_with_basis, count, moment, span};
 use super::look::{Look, Tone};
-use super::page::Page;
+use super::page::{Page, grant_line};
 use super::text::one_line;
 use crate::app::{RunView, WaitingView};
 
@@ -98,6 +98,9 @@ impl Page<'_> {
             self.fact("", "stalled: no output for two minutes");
         }
         self.fact("asked by", &one_line(&run.caller));
+        for grant in &run.grants {
+            self.fact("permission", &grant_line(grant));
+        }
         if let Some(reason) = &run.unattended {
             self.fact("questions", &format!("denied at once: {}", one_line(reason)));
         }

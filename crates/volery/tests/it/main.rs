@@ -28,6 +28,7 @@ mod does_not_slow_down;
 mod ends_in_time;
 mod enforces_limits;
 mod found_in_review;
+mod grants_more_or_less;
 mod hides_secrets_while_it_runs;
 mod imports_other_systems;
 mod keeps_the_queue_in_order;

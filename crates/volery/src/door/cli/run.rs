@@ -7,6 +7,7 @@ use domain::budget::AskedLimits;
 use domain::duration::parse_ms;
 use domain::id::RunId;
 use domain::inputs::Inputs;
+use domain::permission::{Level, Permission, Rule};
 use domain::run::OnDisconnect;
 
 use super::context::Context;
@@ -94,6 +95,22 @@ pub(crate) struct Args {
     #[arg(long, value_name = "WHAT")]
     pub(crate) on_disconnect: Option<OnDisconnectChoice>,
 
+    /// The most that the agent may do without a rule, instead of its own level
+    #[arg(long, value_name = "LEVEL")]
+    pub(crate) permission: Option<LevelChoice>,
+
+    /// Allow the agent what this rule names, for example 'Bash(git log:*)'; may be given several times
+    #[arg(long, value_name = "RULE")]
+    pub(crate) allow: Vec<Rule>,
+
+    /// Ask before the agent does what this rule names
+    #[arg(long, value_name = "RULE")]
+    pub(crate) ask: Vec<Rule>,
+
+    /// Deny the agent what this rule names, whatever allows it
+    #[arg(long, value_name = "RULE")]
+    pub(crate) deny: Vec<Rule>,
+
     /// Nobody answers questions: deny them at once. Implied without a terminal, and where CI is set
     #[arg(long)]
     pub(crate) unattended: bool,
@@ -106,6 +123,27 @@ pub(crate) enum OnDisconnectChoice {
     Cancel,
     /// It goes on
     Continue,
+}
+
+/// What was typed for `--permission`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LevelChoice {
+    /// It looks, and changes nothing
+    ReadOnly,
+    /// It also edits files in its directory
+    SafeEdit,
+    /// It does everything, unasked
+    Yolo,
+}
+
+impl From<LevelChoice> for Level {
+    fn from(choice: LevelChoice) -> Self {
+        match choice {
+            LevelChoice::ReadOnly => Self::ReadOnly,
+            LevelChoice::SafeEdit => Self::SafeEdit,
+            LevelChoice::Yolo => Self::Yolo,
+        }
+    }
 }
 
 pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<Exit, CommandError> {
@@ -167,6 +205,12 @@ fn into_start(args: Args, context: &Context, out: &mut Out) -> Result<Start, Com
         model: args.model,
         output_schema: args.schema.map(|file| read_schema(&file)).transpose()?,
         limits,
+        permission: Permission {
+            level: args.permission.map(Level::from),
+            allow: args.allow,
+            ask: args.ask,
+            deny: args.deny,
+        },
         idempotency_key: args.idempotency_key,
         on_disconnect,
         attachment: if args.background { Attachment::Detached } else { Attachment::Attached },

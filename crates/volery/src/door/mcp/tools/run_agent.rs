@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use domain::budget::AskedLimits;
 use domain::id::RunId;
+use domain::permission::{Level, Permission, Rule};
 use domain::run::{CancelOrder, OnDisconnect};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -63,12 +64,56 @@ pub(super) struct RunRequest {
     output_schema: Option<serde_json::Map<String, serde_json::Value>>,
     /// Tighter limits than the agent's own.
     limits: Option<Limits>,
+    /// A tighter permission than the agent's own, for this run. To ask for more than the agent has is refused, unless your
+    /// user's configuration lets callers do so.
+    permission: Option<WantedPermission>,
     /// Your own name for this request. The same key with the same request returns the same run instead of a second
     /// one: use it when you retry.
     idempotency_key: Option<String>,
     /// What happens to the run if this client goes away before the result was delivered: "cancel" after half a
     /// minute, or "continue". Left out: as the agent is configured.
     on_disconnect: Option<OnClientGone>,
+}
+
+/// What the agent may do in one run. Rules are written as `Bash(git log:*)`, `Edit(src/**)`, `mcp__SERVER__TOOL` or the name
+/// of a tool.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+struct WantedPermission {
+    /// The most it may do without a rule of yours: "read-only" changes nothing, "safe-edit" also edits files in its
+    /// directory, "yolo" does everything.
+    level: Option<WantedLevel>,
+    /// What it may do beyond that level.
+    allow: Option<Vec<String>>,
+    /// What a person is asked about first.
+    ask: Option<Vec<String>>,
+    /// What it may not do, whatever allows it.
+    deny: Option<Vec<String>>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum WantedLevel {
+    ReadOnly,
+    SafeEdit,
+    Yolo,
+}
+
+impl WantedPermission {
+    fn parse(self) -> Result<Permission, AppError> {
+        let rules = |texts: Option<Vec<String>>| {
+            let texts = texts.unwrap_or_default().into_iter().map(|text| text.parse::<Rule>());
+            texts.collect::<Result<Vec<Rule>, _>>().map_err(|error| {
+                AppError::usage(format!("permission: {error}"))
+                    .hint("write for example Read or Bash(git log:*)")
+            })
+        };
+        let level = self.level.map(|level| match level {
+            WantedLevel::ReadOnly => Level::ReadOnly,
+            WantedLevel::SafeEdit => Level::SafeEdit,
+            WantedLevel::Yolo => Level::Yolo,
+        });
+        Ok(Permission { level, allow: rules(self.allow)?, ask: rules(self.ask)?, deny: rules(self.deny)? })
+    }
 }
 
 /// Limits of one run.
@@ -113,13 +158,13 @@ impl From<Limits> for AskedLimits {
 }
 
 impl RunRequest {
-    pub(super) fn into_start(self, call: &Call<'_>, attachment: Attachment) -> Start {
+    pub(super) fn into_start(self, call: &Call<'_>, attachment: Attachment) -> Result<Start, AppError> {
         let grace_ms = call.door.options.disconnect_grace_ms;
         let on_disconnect = self.on_disconnect.map(|wish| match wish {
             OnClientGone::Cancel => OnDisconnect::Cancel { grace_ms },
             OnClientGone::Continue => OnDisconnect::Continue,
         });
-        Start {
+        Ok(Start {
             agent: self.agent,
             prompt: self.prompt,
             directory: self.directory,
@@ -133,9 +178,10 @@ impl RunRequest {
             idempotency_key: self.idempotency_key,
             on_disconnect,
             attachment,
+            permission: self.permission.map(WantedPermission::parse).transpose()?.unwrap_or_default(),
             unattended: call.unattended(),
             ..Start::default()
-        }
+        })
     }
 }
 
@@ -158,7 +204,7 @@ impl NativeTool for RunAgent {
         let attachment = if asynchronous { Attachment::Detached } else { Attachment::Attached };
         let started = match call.resumed {
             Some(run_id) => Started { run_id, reused: false, warnings: Vec::new() },
-            None => call.door.app.start(input.request.into_start(call, attachment)).await?,
+            None => call.door.app.start(input.request.into_start(call, attachment)?).await?,
         };
         let run = started.run_id;
         let reused = started.reused;

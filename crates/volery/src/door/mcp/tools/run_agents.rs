@@ -141,7 +141,11 @@ impl<'a> Group<'a> {
         while self.going.len() < parallel {
             let Some((index, request)) = self.waiting.pop() else { return };
             let agent = request.agent.clone();
-            match self.call.door.app.start(request.into_start(self.call, self.attachment)).await {
+            let started = match request.into_start(self.call, self.attachment) {
+                Ok(start) => self.call.door.app.start(start).await,
+                Err(error) => Err(error),
+            };
+            match started {
                 Ok(started) => {
                     // The same idempotency key twice in one call means one run.
                     if !self.going.contains(&started.run_id) {

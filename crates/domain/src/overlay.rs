@@ -1,0 +1,239 @@
+//! What a configuration says about an agent that somebody else wrote: `[agents.NAME]` overrides what its file says,
+//! `[defaults.BACKEND]` fills in what its file leaves open.
+
+use crate::agent::Agent;
+use crate::budget::AskedLimits;
+use crate::id::BackendName;
+use crate::permission::{Authority, Grant, GrantSource, Permission};
+
+/// The settings of one section.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Overlay {
+    pub backend: Option<BackendName>,
+    pub model: Option<String>,
+    pub permission: Permission,
+    pub limits: AskedLimits,
+    pub max_turns: Option<u32>,
+}
+
+impl Overlay {
+    /// Tells whether the section could allow an agent more than its file does: then a project's needs trust.
+    pub fn may_widen(&self) -> bool {
+        let level = self.permission.level.is_some_and(|level| level > crate::permission::Level::ReadOnly);
+        let rules = !self.permission.allow.is_empty() || !self.permission.ask.is_empty();
+        level || rules || self.backend.is_some()
+    }
+}
+
+/// A section as it counts for one agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Section<'a> {
+    pub overlay: &'a Overlay,
+    /// How messages name it.
+    pub name: String,
+    /// A section of a project that nobody has trusted only narrows.
+    pub authority: Authority,
+}
+
+/// What became of an agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settled {
+    pub agent: Agent,
+    /// The layers of its permission above its file.
+    pub grants: Vec<Grant>,
+    /// What was not applied, and what is lost by it.
+    pub warnings: Vec<String>,
+}
+
+/// Settles what an agent is: what its file leaves open, the sections for its backend fill in; then the sections for its
+/// name count. Each list has the farthest layer first.
+pub fn settle<'a>(
+    agent: Agent,
+    named: &[Section<'_>],
+    defaults: impl Fn(&BackendName) -> Vec<Section<'a>>,
+) -> Settled {
+    let mut settled = Settled::unchanged(agent);
+    named.iter().for_each(|section| settled.change_backend(section));
+    let defaults = defaults(&settled.agent.backend);
+    for Section { overlay, .. } in defaults.iter().rev() {
+        let agent = &mut settled.agent;
+        agent.model = agent.model.take().or_else(|| overlay.model.clone());
+        agent.limits = limits_over(&agent.limits, &overlay.limits);
+        agent.setup.max_turns = agent.setup.max_turns.or(overlay.max_turns);
+    }
+    if settled.agent.setup.permission.is_empty() {
+        // All layers: what one denies, a nearer one does not allow.
+        defaults.iter().for_each(|section| settled.lay(section));
+    }
+    for section in named {
+        let Overlay { backend: _, model, permission: _, limits, max_turns } = section.overlay;
+        let agent = &mut settled.agent;
+        agent.model = model.clone().or(agent.model.take());
+        agent.limits = limits_over(limits, &agent.limits);
+        agent.setup.max_turns = max_turns.or(agent.setup.max_turns);
+        settled.lay(section);
+    }
+    settled
+}
+
+impl Settled {
+    /// Returns an agent of which no configuration says anything.
+    pub fn unchanged(agent: Agent) -> Self {
+        Self { agent, grants: Vec::new(), warnings: Vec::new() }
+    }
+
+    fn change_backend(&mut self, section: &Section<'_>) {
+        let Some(backend) = section.overlay.backend.as_ref().filter(|name| **name != self.agent.backend)
+        else {
+            return;
+        };
+        let name = &section.name;
+        if section.authority == Authority::Narrow {
+            let message = format!("{name}: backend {backend} is not applied: the project is not trusted");
+            return self.warnings.push(message);
+        }
+        if let Some(model) = self.agent.model.take().filter(|_| section.overlay.model.is_none()) {
+            let message = format!(
+                "the model {model} of the agent's file is not used: {name} changes the backend from {} to {backend}; \
+                 write a model there",
+                self.agent.backend
+            );
+            self.warnings.push(message);
+        }
+        // Words of the other program.
+        if !std::mem::take(&mut self.agent.setup.extra_args).is_empty() {
+            self.warnings.push(format!("extra_args of the agent's file are not passed on to {backend}"));
+        }
+        self.agent.backend = backend.clone();
+    }
+
+    fn lay(&mut self, section: &Section<'_>) {
+        let Section { overlay: Overlay { permission: asked, .. }, name, authority } = section;
+        if asked.is_empty() {
+            return;
+        }
+        let own = &mut self.agent.setup.permission;
+        match own.overlaid(asked, *authority) {
+            Ok(overlaid) => {
+                *own = overlaid.permission;
+                self.warnings.extend(overlaid.ineffective.iter().map(|rule| format!("{name}: {rule}")));
+                self.grants.push(Grant {
+                    source: GrantSource::Configuration,
+                    by: name.clone(),
+                    asked: asked.clone(),
+                    widens: overlaid.widens,
+                });
+            }
+            Err(wide) => {
+                let message = format!(
+                    "{name}: permission is not applied: {}, and the project is not trusted",
+                    wide.wanted.join(", ")
+                );
+                self.warnings.push(message);
+            }
+        }
+    }
+}
+
+/// Returns the limits of the first, and where it has none those of the second.
+pub fn limits_over(first: &AskedLimits, second: &AskedLimits) -> AskedLimits {
+    AskedLimits {
+        timeout_ms: first.timeout_ms.or(second.timeout_ms),
+        idle_timeout_ms: first.idle_timeout_ms.or(second.idle_timeout_ms),
+        grace_ms: first.grace_ms.or(second.grace_ms),
+        answer_timeout_ms: first.answer_timeout_ms.or(second.answer_timeout_ms),
+        memory_bytes: first.memory_bytes.or(second.memory_bytes),
+        cpu_ms: first.cpu_ms.or(second.cpu_ms),
+        processes: first.processes.or(second.processes),
+        open_files: first.open_files.or(second.open_files),
+        file_bytes: first.file_bytes.or(second.file_bytes),
+        output_bytes: first.output_bytes.or(second.output_bytes),
+        depth: first.depth.or(second.depth),
+        children: first.children.or(second.children),
+        tree_runs: first.tree_runs.or(second.tree_runs),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::{Format, Layer, Source};
+    use crate::permission::Level;
+
+    fn agent() -> Agent {
+        let source = Source { file: "a.md".to_owned(), format: Format::Claude, layer: Layer::Project };
+        let agent = Agent::new("reviewer".parse().unwrap(), "claude".parse().unwrap(), source);
+        Agent { model: Some("opus".to_owned()), ..agent }
+    }
+
+    fn level(level: Level) -> Permission {
+        Permission { level: Some(level), ..Permission::default() }
+    }
+
+    fn section(overlay: &Overlay, authority: Authority) -> Section<'_> {
+        Section { overlay, name: "[agents.reviewer] of c.toml".to_owned(), authority }
+    }
+
+    #[test]
+    fn a_section_for_the_name_overrides_the_file_and_one_for_the_backend_fills_it_in() {
+        let own = Overlay {
+            limits: AskedLimits { timeout_ms: Some(5), ..AskedLimits::default() },
+            model: Some("haiku".to_owned()),
+            ..Overlay::default()
+        };
+        let filled = Overlay {
+            permission: level(Level::Yolo),
+            model: Some("sonnet".to_owned()),
+            limits: AskedLimits { timeout_ms: Some(9), cpu_ms: Some(9), ..AskedLimits::default() },
+            max_turns: Some(3),
+            ..Overlay::default()
+        };
+        let defaults = |_: &BackendName| {
+            vec![Section { overlay: &filled, name: "d".to_owned(), authority: Authority::Widen }]
+        };
+        let settled = settle(agent(), &[section(&own, Authority::Widen)], defaults);
+        assert_eq!(settled.agent.model.as_deref(), Some("haiku"));
+        let limits = AskedLimits { timeout_ms: Some(5), cpu_ms: Some(9), ..AskedLimits::default() };
+        assert_eq!((settled.agent.limits, settled.agent.setup.max_turns), (limits, Some(3)));
+        assert_eq!(settled.agent.setup.permission, level(Level::Yolo));
+        assert_eq!(settled.grants[0].widens, ["the level yolo"]);
+        // An agent that names a permission keeps it.
+        let mut careful = agent();
+        careful.setup.permission = level(Level::ReadOnly);
+        assert_eq!(settle(careful, &[], defaults).agent.setup.permission, level(Level::ReadOnly));
+    }
+
+    #[test]
+    fn another_backend_drops_what_was_said_to_the_first() {
+        let mut own = agent();
+        own.setup.extra_args = vec!["--fast".to_owned()];
+        let codex = Overlay { backend: Some("codex".parse().unwrap()), ..Overlay::default() };
+        let settled = settle(own.clone(), &[section(&codex, Authority::Widen)], |backend| {
+            assert_eq!(backend.as_str(), "codex");
+            Vec::new()
+        });
+        assert_eq!((settled.agent.backend.as_str(), &settled.agent.model), ("codex", &None));
+        assert_eq!(settled.agent.setup.extra_args, Vec::<String>::new());
+        assert_eq!(settled.warnings.len(), 2, "{:?}", settled.warnings);
+        let untrusted = settle(own.clone(), &[section(&codex, Authority::Narrow)], |_| Vec::new());
+        assert_eq!(untrusted.agent, own);
+        assert!(untrusted.warnings[0].contains("not trusted"), "{:?}", untrusted.warnings);
+    }
+
+    #[test]
+    fn what_nobody_has_trusted_only_narrows() {
+        let wide = Overlay { permission: level(Level::Yolo), ..Overlay::default() };
+        let settled = settle(agent(), &[section(&wide, Authority::Narrow)], |_| Vec::new());
+        assert_eq!(settled.agent, agent());
+        assert_eq!(
+            settled.warnings,
+            [
+                "[agents.reviewer] of c.toml: permission is not applied: the level yolo, and the project is not trusted"
+            ]
+        );
+        let narrow = Overlay { permission: level(Level::ReadOnly), ..Overlay::default() };
+        let settled = settle(agent(), &[section(&narrow, Authority::Narrow)], |_| Vec::new());
+        assert_eq!(settled.agent.setup.permission, level(Level::ReadOnly));
+        assert!(!narrow.may_widen() && wide.may_widen());
+    }
+}

@@ -1,0 +1,115 @@
+//! What an agent is and may do in one run: its file, what configurations lay over it, and what the caller asks for.
+
+use std::borrow::Cow;
+use std::cell::LazyCell;
+
+use definition::config::Setting;
+use domain::agent::{Agent, Layer};
+use domain::overlay::{Overlay, Section, Settled, settle};
+use domain::permission::{Authority, Grant, GrantSource, Permission};
+use domain::run::Door;
+
+use super::engine::Engine;
+use super::start::find_agent;
+use super::{AppError, Start};
+use crate::registry::Catalogue;
+
+/// Whether the run that is planned is a child.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kinship {
+    Root,
+    Child,
+}
+
+impl Engine {
+    /// Returns the agent that is asked for, as it counts for this run.
+    pub(super) fn agent_for(
+        &self,
+        ask: &mut Start,
+        catalogue: &Catalogue,
+        directory: &str,
+        kinship: Kinship,
+    ) -> Result<Settled, AppError> {
+        let settled = match ask.definition.take() {
+            Some(agent) => Settled::unchanged(*agent),
+            None => self.settled(catalogue, find_agent(catalogue, directory, &ask.agent)?),
+        };
+        if ask.permission.is_empty() {
+            return Ok(settled);
+        }
+        let authority = self.authority(ask, catalogue, kinship);
+        self.granted(settled, &ask.permission, authority)
+    }
+
+    /// Returns an agent with what the configuration says about it.
+    pub(super) fn settled(&self, catalogue: &Catalogue, agent: Cow<'_, Agent>) -> Settled {
+        let config = &catalogue.config;
+        let named = config.agents.get(&agent.name);
+        if named.is_none() && config.defaults.is_empty() {
+            return Settled::unchanged(agent.into_owned());
+        }
+        let trusted = LazyCell::new(|| self.trust().is_trusted(catalogue));
+        let is_trusted = || *trusted;
+        let own = format!("agents.{}", agent.name);
+        let own = named.map(|named| sections(named, &own, &is_trusted)).unwrap_or_default();
+        settle(agent.into_owned(), &own, |backend| {
+            let name = format!("defaults.{backend}");
+            let found = config.defaults.get(backend);
+            found.map(|found| sections(found, &name, &is_trusted)).unwrap_or_default()
+        })
+    }
+
+    /// Whether the caller may allow an agent more than its own permission: a person at a shell may. A run that goes on with
+    /// another has what that one had.
+    fn authority(&self, ask: &Start, catalogue: &Catalogue, kinship: Kinship) -> Authority {
+        let widens = match (kinship, self.caller().door) {
+            (Kinship::Child, _) | (Kinship::Root, Door::Run) => false,
+            (Kinship::Root, _) if ask.resumes.is_some() => true,
+            (Kinship::Root, Door::Shell) => true,
+            (Kinship::Root, Door::Mcp) => catalogue.config.callers_may_widen.value,
+        };
+        if widens { Authority::Widen } else { Authority::Narrow }
+    }
+
+    fn granted(
+        &self,
+        mut settled: Settled,
+        asked: &Permission,
+        authority: Authority,
+    ) -> Result<Settled, AppError> {
+        let name = settled.agent.name.clone();
+        let overlaid = settled.agent.setup.permission.overlaid(asked, authority).map_err(|wide| {
+            let hint = format!(
+                "callers may only ask for less; your user allows more by permission in [agents.{name}] of their \
+                 configuration, or lets callers do so by callers_may_widen = true in [serve]"
+            );
+            AppError::denied(format!("agent {name}: {wide}")).hint(hint)
+        })?;
+        if let Some(rule) = overlaid.ineffective.first() {
+            return Err(AppError::denied(format!("agent {name}: {rule}")).hint("leave the rule out"));
+        }
+        let caller = self.caller();
+        let by = match caller.door {
+            Door::Shell => "the command line".to_owned(),
+            Door::Mcp | Door::Run => format!("the caller {}", caller.name),
+        };
+        settled.agent.setup.permission = overlaid.permission;
+        let asked = asked.clone();
+        settled.grants.push(Grant { source: GrantSource::Caller, by, asked, widens: overlaid.widens });
+        Ok(settled)
+    }
+}
+
+/// Returns the sections of all layers. One of a project that nobody has trusted only narrows.
+fn sections<'a>(
+    settings: &'a [Setting<Overlay>],
+    name: &str,
+    is_trusted: &dyn Fn() -> bool,
+) -> Vec<Section<'a>> {
+    let section = |setting: &'a Setting<Overlay>| {
+        let is_held = setting.layer == Layer::Project && setting.value.may_widen() && !is_trusted();
+        let authority = if is_held { Authority::Narrow } else { Authority::Widen };
+        Section { overlay: &setting.value, name: format!("[{name}] of {}", setting.file), authority }
+    };
+    settings.iter().map(section).collect()
+}

@@ -1,0 +1,141 @@
+//! What callers and configurations allow and deny an agent beyond its own file: recorded, shown, and never more than who
+//! asks may ask for.
+
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::stage::{Client, Said, Stage, said};
+
+/// A place with a program that is called like Claude Code and only fails.
+fn stage() -> Stage {
+    let stage = Stage::new();
+    let program = stage.path("bin/claude");
+    std::fs::create_dir_all(program.parent().unwrap()).unwrap();
+    std::fs::write(&program, "#!/bin/sh\nexit 9\n").unwrap();
+    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+    let folder = stage.project().join(".claude/agents");
+    std::fs::create_dir_all(&folder).unwrap();
+    let text = "---\nname: reviewer\ndescription: Reviews\nmodel: opus\ntools: Read, Bash\n---\nReview.\n";
+    std::fs::write(folder.join("reviewer.md"), text).unwrap();
+    stage
+}
+
+fn command(stage: &Stage, words: &[&str]) -> Command {
+    let mut command = stage.command(words);
+    command.env("PATH", format!("{}:/usr/bin:/bin", stage.path("bin").display())).stdin(Stdio::null());
+    command
+}
+
+fn volery(stage: &Stage, words: &[&str]) -> Said {
+    said(command(stage, words).output().unwrap())
+}
+
+/// Runs an agent, which fails, and returns the spec of the run.
+fn spec_of(stage: &Stage, agent: &str, words: &[&str]) -> Value {
+    volery(stage, &[&["run", agent, "go", "--timeout", "20s"], words].concat()).exits(1);
+    stage.spec(stage.runs().last().unwrap())
+}
+
+fn project_config(stage: &Stage, text: &str) {
+    std::fs::write(stage.project().join(".volery/config.toml"), text).unwrap();
+}
+
+#[test]
+fn a_shell_user_allows_more_or_less_and_that_is_recorded() {
+    let stage = stage();
+    let words = ["--allow", "Bash(git log:*)", "--ask", "WebFetch", "--deny", "Edit(docs/**)"];
+    let spec = spec_of(&stage, "reviewer", &words);
+    let permission = json!({"allow": ["Bash(git log:*)"], "ask": ["WebFetch"], "deny": ["Edit(docs/**)"]});
+    assert_eq!(spec["setup"]["permission"], permission, "{spec}");
+    let grant = json!({"source": "caller", "by": "the command line", "asked": permission,
+        "widens": ["the rule allow Bash(git log:*)"]});
+    assert_eq!(spec["grants"], json!([grant]), "{spec}");
+    let page = volery(&stage, &["show", spec["id"].as_str().unwrap()]).stdout;
+    assert!(page.contains("allows more than before: the rule allow Bash(git log:*)"), "{page}");
+    let spec = spec_of(&stage, "reviewer", &["--permission", "read-only"]);
+    assert_eq!(spec["setup"]["permission"], json!({"level": "read-only"}), "{spec}");
+    assert_eq!(spec["grants"][0]["widens"], json!(null), "{spec}");
+    let refused = volery(&stage, &["run", "reviewer", "go", "--allow", "Bash", "--deny", "Bash"]).exits(3);
+    assert!(
+        refused.stderr.contains("the rule allow Bash has no effect: the rule deny Bash wins"),
+        "{refused:?}"
+    );
+    assert!(
+        volery(&stage, &["run", "reviewer", "go", "--allow", "Bash("]).exits(2).stderr.contains("not a rule")
+    );
+}
+
+#[test]
+fn a_caller_over_mcp_only_narrows_unless_its_user_says_otherwise() {
+    let stage = stage();
+    let ask = |permission: Value| json!({"agent": "reviewer", "prompt": "go", "permission": permission, "wait_s": 0});
+    let mut client = Client::start(command(&stage, &["serve"])).initialize("it");
+    for (wide, named) in [
+        (json!({"level": "yolo"}), "the level yolo would allow more than its own permission"),
+        (json!({"allow": ["Bash"]}), "the rule allow Bash would allow more"),
+    ] {
+        let refused = client.refused("run_agent", ask(wide));
+        assert!(refused.contains(named) && refused.contains("[agents.reviewer]"), "{refused}");
+    }
+    assert!(client.refused("run_agent", ask(json!({"allow": ["("]}))).contains("is not a rule"));
+    assert_eq!(stage.runs(), Vec::<String>::new());
+    let narrow = json!({"level": "read-only", "deny": ["WebFetch"]});
+    let run = client.call("run_agent", ask(narrow.clone()))["run_id"].as_str().unwrap().to_owned();
+    let spec = stage.spec(&run);
+    assert_eq!(spec["setup"]["permission"], narrow, "{spec}");
+    assert_eq!(spec["grants"][0]["by"], json!("the caller it"), "{spec}");
+    // A project has no say in it.
+    project_config(&stage, "[serve]\ncallers_may_widen = true\n");
+    client.refused("run_agent", ask(json!({"level": "yolo"})));
+    stage.configure("[serve]\ncallers_may_widen = true\n");
+    let run = client.call("run_agent", ask(json!({"level": "yolo"})))["run_id"].as_str().unwrap().to_owned();
+    assert_eq!(stage.spec(&run)["grants"][0]["widens"], json!(["the level yolo"]));
+}
+
+#[test]
+fn the_users_configuration_overlays_agents_of_any_format() {
+    let stage = stage();
+    stage.configure(
+        "[agents.reviewer]\npermission = { allow = [\"Bash\"] }\nmodel = \"haiku\"\ntimeout = \"3m\"\n\
+         [defaults.claude]\npermission = \"yolo\"\nmax_turns = 7\n",
+    );
+    let spec = spec_of(&stage, "reviewer", &[]);
+    assert_eq!(spec["setup"]["permission"], json!({"level": "yolo", "allow": ["Bash"]}), "{spec}");
+    assert_eq!((&spec["model"], &spec["setup"]["max_turns"]), (&json!("haiku"), &json!(7)), "{spec}");
+    let sections: Vec<&str> =
+        spec["grants"].as_array().unwrap().iter().map(|grant| grant["by"].as_str().unwrap()).collect();
+    assert!(sections[0].starts_with("[defaults.claude] of /"), "{sections:?}");
+    assert!(sections[1].starts_with("[agents.reviewer] of /"), "{sections:?}");
+    let page = volery(&stage, &["agents", "show", "reviewer"]).ok().stdout;
+    assert!(page.contains("haiku") && page.contains("allow Bash by [agents.reviewer] of"), "{page}");
+    // Built-in agents too; and a caller's time-out beats the section's.
+    let spec = spec_of(&stage, "claude", &[]);
+    assert_eq!(spec["setup"]["permission"], json!({"level": "yolo"}), "{spec}");
+    stage.configure("[agents.claude]\nbudget = 5\n");
+    let refused = volery(&stage, &["run", "claude", "go"]).exits(2).stderr;
+    assert!(refused.contains("a budget in money cannot be enforced"), "{refused}");
+}
+
+#[test]
+fn a_projects_overlay_widens_only_after_trust() {
+    let stage = stage();
+    project_config(&stage, "[agents.reviewer]\npermission = \"yolo\"\nmodel = \"haiku\"\n");
+    let spec = spec_of(&stage, "reviewer", &[]);
+    assert_eq!((&spec["setup"]["permission"], &spec["model"]), (&json!(null), &json!("haiku")), "{spec}");
+    let warned = spec["warnings"].to_string();
+    assert!(
+        warned.contains("permission is not applied: the level yolo, and the project is not trusted"),
+        "{warned}"
+    );
+    let checked = volery(&stage, &["agents", "check"]).stdout;
+    assert!(checked.contains("the project is not trusted"), "{checked}");
+    volery(&stage, &["trust", "--yes"]).ok();
+    let spec = spec_of(&stage, "reviewer", &[]);
+    assert_eq!(spec["setup"]["permission"], json!({"level": "yolo"}), "{spec}");
+    // What only narrows needs no trust.
+    project_config(&stage, "[agents.reviewer]\npermission = \"read-only\"\n");
+    let spec = spec_of(&stage, "reviewer", &[]);
+    assert_eq!(spec["setup"]["permission"], json!({"level": "read-only"}), "{spec}");
+}
