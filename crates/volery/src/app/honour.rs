@@ -12,7 +12,8 @@ use domain::permission::{Ground, Permission, Rule, Ruling, ToolKind, Unenforceab
 use domain::run::{BackendSpec, OnInterrupt, RunSpec};
 use domain::setup::{AnswersBy, Context, PromptMode, Setup};
 
-use super::{AppError, unasked};
+use super::AppError;
+use super::unasked::{self, Answers, Owner};
 
 /// What is wanted of a backend.
 pub(super) struct Wishes<'a> {
@@ -20,17 +21,19 @@ pub(super) struct Wishes<'a> {
     model: bool,
     resume: bool,
     setup: &'a Setup,
-    format: Format,
+    owner: Owner<'a>,
+    answers: Answers<'a>,
 }
 
 impl<'a> Wishes<'a> {
-    pub(super) fn of_run(spec: &'a RunSpec, format: Format) -> Self {
+    pub(super) fn of_run(spec: &'a RunSpec, agent: &'a Agent) -> Self {
         Self {
             system_prompt: !spec.system_prompt.is_empty(),
             model: spec.model.is_some(),
             resume: spec.on_interrupt == OnInterrupt::Resume,
             setup: &spec.setup,
-            format,
+            owner: Owner::of(agent),
+            answers: spec.unattended.as_deref().map_or(Answers::Somebody, Answers::Nobody),
         }
     }
 
@@ -40,7 +43,8 @@ impl<'a> Wishes<'a> {
             model: agent.model.is_some(),
             resume: agent.on_interrupt == OnInterrupt::Resume,
             setup: &agent.setup,
-            format: agent.source.format,
+            owner: Owner::of(agent),
+            answers: Answers::NotKnown,
         }
     }
 }
@@ -200,7 +204,7 @@ pub(super) fn unhonoured(wishes: &Wishes<'_>, spec: &BackendSpec) -> Vec<String>
     sentences.extend(
         ungranted.into_iter().map(|rule| format!("{rule} grants nothing: {name} has no words for it")),
     );
-    sentences.extend(unasked::denied(wishes.setup, wishes.format, backend, spec));
+    sentences.extend(unasked::denied(wishes.setup, wishes.owner, wishes.answers, backend, spec));
     if wishes.setup.unenforceable == Unenforceable::Warn {
         let gaps = unenforceable(&wishes.setup.permission, spec);
         sentences.extend(gaps.into_iter().map(|gap| format!("{gap} is not enforced by {name}")));
@@ -336,6 +340,7 @@ fn useless(server: &McpServer, permission: &Permission) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use domain::agent::{Layer, Source};
     use domain::permission::Level;
 
     use super::*;
@@ -348,14 +353,11 @@ mod tests {
     #[test]
     fn a_default_level_that_is_not_enforced_is_told() {
         let told = |name: &str, permission: Permission| {
+            let source = Source { file: String::new(), format: Format::Volery, layer: Layer::Project };
+            let agent = Agent::new("a".parse().unwrap(), name.parse().unwrap(), source);
             let setup = Setup { permission, ..Setup::default() };
-            let wishes = Wishes {
-                system_prompt: false,
-                model: false,
-                resume: false,
-                setup: &setup,
-                format: Format::Volery,
-            };
+            let agent = Agent { setup, ..agent };
+            let wishes = Wishes::of_agent(&agent);
             let sentences = unhonoured(&wishes, &backend(name));
             sentences.iter().any(|sentence| sentence.contains("safe-edit is not enforced"))
         };

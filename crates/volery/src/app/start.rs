@@ -135,7 +135,7 @@ impl Engine {
             spec.containment = catalogue.config.containment.value;
         }
         check_honoured(&spec, agent.source.format)?;
-        spec.warnings = honour::unhonoured(&Wishes::of_run(&spec, agent.source.format), &spec.backend);
+        spec.warnings = honour::unhonoured(&Wishes::of_run(&spec, agent), &spec.backend);
         let said_of_agent = said_of_agent.into_iter().chain(broken_file(&catalogue, agent));
         spec.warnings.extend(said_of_agent.chain(said_of_fallbacks));
         own_folders::protect(self.home.path(), &mut spec)?;

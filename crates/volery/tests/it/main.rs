@@ -50,6 +50,7 @@ mod repeats_no_request;
 mod resumes_after_kill;
 mod runs_an_agent;
 mod runs_without_a_file;
+mod says_what_is_denied;
 mod serves_over_http;
 mod sets_up_clients;
 mod shares_a_session;

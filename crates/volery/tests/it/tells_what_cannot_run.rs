@@ -254,8 +254,8 @@ fn tools_that_are_denied_unasked_and_rules_that_want_a_question_are_told_with_th
         checked.contains("a.agent.md:4:1: warning: tools: execute is denied: without a level"),
         "{checked}"
     );
-    assert!(checked.contains("nobody can be asked with copilot; in Volery's own format"), "{checked}");
-    let asks = "warning: permission: the rule ask Edit denies, since nobody can be asked with gemini";
+    assert!(checked.contains("copilot cannot ask anybody; to allow that, write [agents.a] permission = { allow = [\"execute\"] }"), "{checked}");
+    let asks = "warning: permission: the rule ask Edit denies, since gemini cannot ask anybody";
     assert!(
         checked.lines().any(|line| line.contains("asking.md:4:1: ") && line.ends_with(asks)),
         "{checked}"
