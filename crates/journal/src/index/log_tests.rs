@@ -86,14 +86,14 @@ fn an_index_that_was_kept_open_notices_what_others_did_to_it() {
     let home = tempfile::tempdir().unwrap();
     let (mut index, runs) = filled(home.path());
     done(index.mark_complete());
-    let opened = open(home.path()).again().unwrap();
+    let opened = open(home.path()).reopen().unwrap();
     assert_eq!(opened.state, State::Existing);
     done(index.clear());
-    let opened = opened.index.again().unwrap();
+    let opened = opened.index.reopen().unwrap();
     assert_eq!(opened.state, State::Incomplete, "another process has begun a rebuild");
     std::fs::remove_file(home.path().join("index-v2.db")).unwrap();
-    assert!(opened.index.again().is_none(), "the file is gone");
+    assert!(opened.index.reopen().is_none(), "the file is gone");
     let mut index = open(home.path());
     done(index.insert(&runs));
-    assert_eq!(index.again().unwrap().index.list(&everything(1000)).unwrap(), runs);
+    assert_eq!(index.reopen().unwrap().index.list(&everything(1000)).unwrap(), runs);
 }

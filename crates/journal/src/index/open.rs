@@ -163,9 +163,9 @@ impl Index {
         Self { connection, path, file, patience: PATIENCE, log_bytes_max: LOG_BYTES_MAX }
     }
 
-    /// Returns an index that was kept open as if it had just been opened; nothing when its file was replaced or does
+    /// Returns an index that stayed open as if it had just been opened; nothing when its file was replaced or does
     /// not answer, so that it has to be opened again.
-    pub fn again(self) -> Option<Opened> {
+    pub fn reopen(self) -> Option<Opened> {
         let complete = probe(self.current().ok()?).ok()??;
         Some(Opened { index: self, state: State::of(complete) })
     }

@@ -8,7 +8,7 @@ use domain::agent::Layer;
 use domain::run::{Caller, Door, OnDisconnect, RunSpec};
 use journal::{Home, HomeError, Unwritable};
 
-use super::kept_index::KeptIndex;
+use super::index_connection::IndexConnection;
 use super::leashes::Leashes;
 use super::{AppError, Progress, Request};
 use crate::env;
@@ -40,7 +40,7 @@ pub struct Engine {
     pub(super) directory: PathBuf,
     pub(super) scope: Scope,
     pub(super) leashes: Arc<Leashes>,
-    pub(super) kept_index: Arc<KeptIndex>,
+    pub(super) index_connection: Arc<IndexConnection>,
 }
 
 impl Engine {
@@ -61,8 +61,16 @@ impl Engine {
         let AppContext { door, caller, directory } = context;
         let scope = Scope::Everything;
         let leashes = Arc::default();
-        let kept_index = Arc::default();
-        Ok(Arc::new(Self { home, door, caller: Mutex::new(caller), directory, scope, leashes, kept_index }))
+        let index_connection = Arc::default();
+        Ok(Arc::new(Self {
+            home,
+            door,
+            caller: Mutex::new(caller),
+            directory,
+            scope,
+            leashes,
+            index_connection,
+        }))
     }
 
     /// Returns the engine that a worker uses for the requests of its own agent.
@@ -74,7 +82,7 @@ impl Engine {
             directory: PathBuf::from(&spec.directory),
             scope: Scope::Within(Box::new(spec.clone())),
             leashes: Arc::default(),
-            kept_index: Arc::default(),
+            index_connection: Arc::default(),
         })
     }
 
@@ -87,7 +95,7 @@ impl Engine {
             directory: self.directory.clone(),
             scope: Scope::Token(name.to_owned()),
             leashes: Arc::clone(&self.leashes),
-            kept_index: Arc::clone(&self.kept_index),
+            index_connection: Arc::clone(&self.index_connection),
         })
     }
 

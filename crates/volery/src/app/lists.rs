@@ -230,13 +230,13 @@ impl Engine {
     }
 
     fn on_disk<T>(&self, ask: &impl Fn(&mut Index) -> Result<T, IndexError>) -> Result<T, IndexTrouble> {
-        let (answer, index) = match self.filled(self.kept_index.open(self.home.path()), ask) {
+        let (answer, index) = match self.filled(self.index_connection.open(self.home.path()), ask) {
             Err(IndexTrouble::Index(IndexError::Corrupt { .. } | IndexError::Replaced { .. })) => {
                 self.filled(Index::recover(self.home.path()), ask)?
             }
             answer => answer?,
         };
-        self.kept_index.keep(index);
+        self.index_connection.put_back(index);
         Ok(answer)
     }
 

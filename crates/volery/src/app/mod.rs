@@ -14,7 +14,7 @@ mod grants;
 mod honour;
 mod housekeeping;
 mod iac_entries;
-mod kept_index;
+mod index_connection;
 mod leashes;
 mod lists;
 mod look;

@@ -18,11 +18,11 @@ use domain::permission::Level;
 use super::beside::{read_jarvis, read_kiro};
 use super::config_agents::read_config_file;
 use super::duplicates::{Duplicates, Shadowed};
+use super::file_cache::FileCache;
 use super::folders::{Folder, Source, sources};
 use super::listing::{LEAVES_PROJECT, files};
 use super::places::place_of_key;
 use super::plugins::read_plugins;
-use super::shelf::Shelf;
 use super::text::{LEAVES, beginning, leaves_folder, read_text, read_text_lossy};
 use crate::env;
 
@@ -60,7 +60,7 @@ pub(super) fn read(project: &Path, diagnostics: &mut Vec<Diagnostic>) -> Agents 
     agents
 }
 
-static FOLDERS: Shelf<Folder, FolderAgents> = Shelf::new();
+static FOLDERS: FileCache<Folder, FolderAgents> = FileCache::new();
 
 /// The agents of one folder, and what there is to say about its files.
 pub type FolderAgents = (BTreeMap<AgentName, Agent>, Vec<Diagnostic>);

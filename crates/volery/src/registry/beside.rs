@@ -7,8 +7,8 @@ use domain::agent::Agent;
 use domain::diagnostic::Diagnostic;
 use domain::id::AgentName;
 
+use super::file_state::observe;
 use super::folders::Prompts;
-use super::seen::note;
 use super::text::{LEAVES, leaves_folder, read_text};
 
 /// The most skills of one agent.
@@ -35,7 +35,7 @@ fn skill_files(folder: &Path, diagnostics: &mut Vec<Diagnostic>) -> Vec<PathBuf>
         diagnostics.push(Diagnostic::error(&skills.display().to_string(), LEAVES));
         return Vec::new();
     }
-    note(&skills);
+    observe(&skills);
     let Ok(entries) = std::fs::read_dir(&skills) else { return Vec::new() };
     let mut paths: Vec<PathBuf> = entries.filter_map(Result::ok).map(|entry| entry.path()).collect();
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "md"));

@@ -7,8 +7,8 @@ use definition::agent::{AgentFile, codex, opencode};
 use domain::agent::Agent;
 use domain::diagnostic::Diagnostic;
 
+use super::file_state::observe;
 use super::folders::{ConfigFile, ConfigKind};
-use super::seen::note;
 use super::text::{LEAVES, leaves_folder, read_text};
 
 /// The most files that the prompt of one agent may name.
@@ -17,7 +17,7 @@ const PROMPT_FILES_MAX: usize = 20;
 /// Reads the agents of one file; a file that does not exist has none.
 pub(super) fn read_config_file(config: &ConfigFile, diagnostics: &mut Vec<Diagnostic>) -> Vec<Agent> {
     let shown = config.path.display().to_string();
-    note(&config.path);
+    observe(&config.path);
     if !config.path.exists() {
         return Vec::new();
     }
@@ -78,7 +78,7 @@ fn read_named(
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<String> {
     let file = config.path.display().to_string();
-    note(path);
+    observe(path);
     if !path.exists() {
         let message = format!("{key}: there is no file {}", path.display());
         diagnostics.push(Diagnostic::error(&file, message));

@@ -14,15 +14,15 @@ use domain::id::AgentName;
 
 use super::agents::{self, Agents};
 use super::duplicates::split_format;
+use super::file_cache::FileCache;
 use super::programs_of_projects;
-use super::shelf::Shelf;
 use super::text::read_text;
 use crate::env;
 
 /// Where the machine's administrator puts a configuration.
 const SYSTEM_CONFIG: &str = "/etc/volery/config.toml";
 
-static DEFINITIONS: Shelf<String, Definitions> = Shelf::new();
+static DEFINITIONS: FileCache<String, Definitions> = FileCache::new();
 
 /// Everything that is defined for a project, and what its files would execute.
 #[derive(Debug)]

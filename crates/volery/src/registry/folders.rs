@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use domain::agent::{Format, Layer};
 use domain::diagnostic::Diagnostic;
 
-use super::seen::note_way;
+use super::file_state::observe_link_target;
 use crate::env;
 
 /// A folder that may hold agents.
@@ -176,7 +176,7 @@ pub(super) fn folders_at(project: &Path) -> impl Iterator<Item = Folder> {
 /// Returns a folder of the user's as it is called where the home is no symbolic link, as a project never is.
 fn really(folder: &Path, home: Option<&Path>) -> PathBuf {
     if let Some(home) = home {
-        note_way(home);
+        observe_link_target(home);
     }
     let below = home.and_then(|home| Some((home.canonicalize().ok()?, folder.strip_prefix(home).ok()?)));
     below.map_or_else(|| folder.to_owned(), |(home, below)| home.join(below))

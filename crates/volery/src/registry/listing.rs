@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use domain::agent::{Format, Layer};
 use domain::diagnostic::Diagnostic;
 
+use super::file_state::observe;
 use super::folders::Folder;
-use super::seen::note;
 use super::text::{LEAVES, NOWHERE, beginning, leaves_folder};
 
 /// The most agent files that are read from one folder.
@@ -75,7 +75,7 @@ pub(super) fn files(folder: &Folder, diagnostics: &mut Vec<Diagnostic>) -> Vec<P
 fn can_be_read(folder: &Folder, diagnostics: &mut Vec<Diagnostic>) -> bool {
     use std::io::ErrorKind::{NotADirectory, NotFound};
     let path = &folder.path;
-    note(path);
+    observe(path);
     let warning = |message: String| Diagnostic::warning(&path.display().to_string(), message);
     let named = folder.layer == Layer::Environment;
     let problem = match std::fs::metadata(path) {
@@ -132,7 +132,7 @@ impl Search<'_> {
     /// Returns what a folder holds, unless there has been too much already.
     fn entries(&mut self, folder: &Path) -> Vec<PathBuf> {
         let shown = |path: &Path| path.display().to_string();
-        note(folder);
+        observe(folder);
         let entries = match std::fs::read_dir(folder) {
             Ok(entries) => entries,
             Err(error) => {
@@ -173,7 +173,7 @@ impl Search<'_> {
         }
         for path in self.entries(folder) {
             if path.is_symlink() {
-                note(&path);
+                observe(&path);
             }
             match path.is_dir() {
                 true if depth > 0 && path.is_symlink() => match leaves_folder(&path, self.top) {
@@ -192,7 +192,7 @@ impl Search<'_> {
         if self.too_deep.len() >= NAMED_MAX || folder.is_symlink() {
             return;
         }
-        note(&folder);
+        observe(&folder);
         let Ok(entries) = std::fs::read_dir(&folder) else { return };
         let mut files = entries.filter_map(Result::ok).take(FILES_MAX).map(|entry| entry.path());
         if files.any(|path| is_definition(self.format, &path) && is_written_like_one(self.format, &path)) {
@@ -233,7 +233,7 @@ impl Search<'_> {
         let folders = self.entries(self.top).into_iter().filter(|path| !path.ends_with(JARVIS_MAIN));
         let files = folders.map(|path| path.join("agent.md"));
         self.found =
-            files.inspect(|path| note(path)).filter(|path| path.symlink_metadata().is_ok()).collect();
+            files.inspect(|path| observe(path)).filter(|path| path.symlink_metadata().is_ok()).collect();
     }
 }
 

@@ -6,6 +6,8 @@ mod beside;
 mod built_in;
 mod config_agents;
 mod duplicates;
+mod file_cache;
+mod file_state;
 mod files;
 mod folders;
 mod listing;
@@ -14,8 +16,6 @@ mod places;
 mod plugins;
 pub mod programs_of_projects;
 mod project;
-mod seen;
-mod shelf;
 mod text;
 mod trust;
 

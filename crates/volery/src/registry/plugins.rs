@@ -9,9 +9,9 @@ use domain::agent::{Agent, Format, Layer};
 use domain::diagnostic::Diagnostic;
 use serde_json::Value;
 
+use super::file_state::observe;
 use super::folders::{Folder, Prompts};
 use super::listing::files;
-use super::seen::note;
 use super::text::{LEAVES, leaves_folder, read_text};
 
 /// A plug-in that is installed and enabled.
@@ -70,7 +70,7 @@ fn installed_plugin(id: &str, installs: &Value, project: &Path) -> Option<Plugin
 fn read_plugin(plugin: &Plugin, diagnostics: &mut Vec<Diagnostic>) -> Vec<Agent> {
     let mut agents = Vec::new();
     for place in agent_places(&plugin.root) {
-        note(&place);
+        observe(&place);
         if leaves_folder(&place, &plugin.root) {
             diagnostics.push(Diagnostic::error(&place.display().to_string(), LEAVES));
             continue;

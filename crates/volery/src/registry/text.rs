@@ -6,7 +6,7 @@ use std::path::Path;
 use backend::plain_file;
 use domain::diagnostic::Diagnostic;
 
-use super::seen::{note, note_way};
+use super::file_state::{observe, observe_link_target};
 
 /// What is said of a link that leads out of its folder.
 pub(super) const LEAVES: &str = "the symbolic link leaves its folder, so it is not read";
@@ -16,8 +16,8 @@ pub(super) const NOWHERE: &str = "the symbolic link leads nowhere";
 
 /// Tells whether a path leads out of a folder once its links are followed.
 pub(super) fn leaves_folder(path: &Path, folder: &Path) -> bool {
-    note_way(path);
-    note_way(folder);
+    observe_link_target(path);
+    observe_link_target(folder);
     match (path.canonicalize(), folder.canonicalize()) {
         (Ok(path), Ok(folder)) => !path.starts_with(folder),
         // What cannot be resolved cannot be read either, and reading says why.
@@ -33,7 +33,7 @@ pub fn would_leave(folder: &Path, within: &Path) -> bool {
 
 /// Returns the beginning of a file that may be no text as a whole, or too large for one.
 pub(super) fn beginning(path: &Path, bytes_max: u64) -> String {
-    note(path);
+    observe(path);
     let mut bytes = Vec::new();
     // What can be read of it counts.
     let _ = plain_file::open(path).and_then(|file| file.take(bytes_max).read_to_end(&mut bytes));
@@ -66,7 +66,7 @@ pub(super) fn read_text_lossy(path: &Path, diagnostics: &mut Vec<Diagnostic>) ->
 }
 
 fn read_bytes(path: &Path, diagnostics: &mut Vec<Diagnostic>) -> Option<Vec<u8>> {
-    note(path);
+    observe(path);
     let shown = path.display().to_string();
     match plain_file::bytes(path, definition::FILE_BYTES_MAX as u64) {
         Ok(bytes) => Some(bytes),

@@ -3,22 +3,22 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::seen::{Seen, are_unchanged, watched};
+use super::file_state::{FileState, are_unchanged, read_observed};
 use crate::clock;
 
 /// How many results are held at once: a server rarely works for more projects.
 const HELD_MAX: usize = 8;
 
 /// Results by what was asked for.
-pub(super) struct Shelf<K, T>(Mutex<Vec<Arc<Held<K, T>>>>);
+pub(super) struct FileCache<K, T>(Mutex<Vec<Arc<Held<K, T>>>>);
 
 struct Held<K, T> {
     key: K,
     value: Arc<T>,
-    seen: Vec<Seen>,
+    seen: Vec<FileState>,
 }
 
-impl<K: PartialEq + Clone, T> Shelf<K, T> {
+impl<K: PartialEq + Clone, T> FileCache<K, T> {
     pub(super) const fn new() -> Self {
         Self(Mutex::new(Vec::new()))
     }
@@ -33,7 +33,7 @@ impl<K: PartialEq + Clone, T> Shelf<K, T> {
         if let Some(held) = known.filter(|held| are_unchanged(&held.seen)) {
             return Arc::clone(&held.value);
         }
-        let (value, seen) = watched(read);
+        let (value, seen) = read_observed(read);
         let value = Arc::new(value);
         let mut all = self.lock();
         all.retain(|held| held.key != *key);
@@ -57,7 +57,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::registry::seen::{note, note_way};
+    use crate::registry::file_state::{observe, observe_link_target};
 
     /// So late that every file has settled.
     const LATE_MS: i64 = i64::MAX / 4;
@@ -65,13 +65,13 @@ mod tests {
     /// A folder of texts, and how often they were read.
     struct Texts<'a> {
         folder: &'a Path,
-        shelf: Shelf<u8, Vec<String>>,
+        shelf: FileCache<u8, Vec<String>>,
         reads: Cell<usize>,
     }
 
     impl<'a> Texts<'a> {
         fn new(folder: &'a Path) -> Self {
-            Self { folder, shelf: Shelf::new(), reads: Cell::new(0) }
+            Self { folder, shelf: FileCache::new(), reads: Cell::new(0) }
         }
 
         fn get(&self, now_ms: i64) -> Vec<String> {
@@ -80,12 +80,12 @@ mod tests {
 
         fn read(&self) -> Vec<String> {
             self.reads.set(self.reads.get() + 1);
-            note_way(self.folder);
-            note(self.folder);
+            observe_link_target(self.folder);
+            observe(self.folder);
             let mut paths: Vec<_> =
                 std::fs::read_dir(self.folder).unwrap().map(|entry| entry.unwrap().path()).collect();
             paths.sort();
-            paths.iter().for_each(|path| note(path));
+            paths.iter().for_each(|path| observe(path));
             paths.iter().filter_map(|path| std::fs::read_to_string(path).ok()).collect()
         }
     }
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn only_a_few_results_are_held() {
-        let shelf: Shelf<usize, usize> = Shelf::new();
+        let shelf: FileCache<usize, usize> = FileCache::new();
         for number in 0..3 * HELD_MAX {
             assert_eq!(*shelf.get(&number, || number), number);
         }

@@ -10,13 +10,13 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat};
 const SETTLED_AFTER_MS: i64 = 2_000;
 
 thread_local! {
-    /// What the reader on this thread has looked at; nothing while no reader is watched.
-    static LOOKS: RefCell<Option<Vec<Seen>>> = const { RefCell::new(None) };
+    /// What the reader on this thread has looked at; nothing while no reader is read_observed.
+    static OBSERVED: RefCell<Option<Vec<FileState>>> = const { RefCell::new(None) };
 }
 
 /// One look at the disk, and what was there.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Seen {
+pub(super) enum FileState {
     /// A file, a folder or nothing, as its inode describes it.
     Entry { path: PathBuf, stamp: Option<Stamp> },
     /// Where a path leads.
@@ -56,7 +56,7 @@ impl From<&Stat> for Stamp {
     }
 }
 
-impl Seen {
+impl FileState {
     /// Tells whether what was seen is still so. `folder` is the folder that the path is in, where it is open.
     fn is_unchanged(&self, folder: Option<&OwnedFd>) -> bool {
         match (self, folder) {
@@ -89,14 +89,14 @@ impl Seen {
     }
 }
 
-/// Tells whether everything is as it was. Expects the looks in the order of [`watched`], where entries of one folder are
+/// Tells whether everything is as it was. Expects the looks in the order of [`read_observed`], where entries of one folder are
 /// next to each other.
-pub(super) fn are_unchanged(looks: &[Seen]) -> bool {
+pub(super) fn are_unchanged(looks: &[FileState]) -> bool {
     /// From so many entries on it is worth opening their folder.
     const OPENED_FROM: usize = 8;
     let mut groups = looks.chunk_by(|one, two| one.folder() == two.folder());
     groups.all(|group| {
-        let folder = group.first().and_then(Seen::folder).filter(|_| group.len() >= OPENED_FROM);
+        let folder = group.first().and_then(FileState::folder).filter(|_| group.len() >= OPENED_FROM);
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let open = |folder| rustix::fs::openat(CWD, folder, flags, Mode::empty()).ok();
         // A folder that cannot be opened has entries that cannot be looked at, which then are looked at by their paths.
@@ -106,17 +106,17 @@ pub(super) fn are_unchanged(looks: &[Seen]) -> bool {
 }
 
 /// Notes that a file or a folder is about to be read, or is not there.
-pub(super) fn note(path: &Path) {
-    note_with(|| Seen::Entry { path: path.to_owned(), stamp: Stamp::of(path) });
+pub(super) fn observe(path: &Path) {
+    observe_with(|| FileState::Entry { path: path.to_owned(), stamp: Stamp::of(path) });
 }
 
 /// Notes that the links of a path are about to be followed.
-pub(super) fn note_way(path: &Path) {
-    note_with(|| Seen::Way { path: path.to_owned(), leads_to: path.canonicalize().ok() });
+pub(super) fn observe_link_target(path: &Path) {
+    observe_with(|| FileState::Way { path: path.to_owned(), leads_to: path.canonicalize().ok() });
 }
 
-fn note_with(look: impl FnOnce() -> Seen) {
-    LOOKS.with_borrow_mut(|looks| {
+fn observe_with(look: impl FnOnce() -> FileState) {
+    OBSERVED.with_borrow_mut(|looks| {
         if let Some(looks) = looks {
             looks.push(look());
         }
@@ -125,10 +125,10 @@ fn note_with(look: impl FnOnce() -> Seen) {
 
 /// Reads something, and returns with it what was looked at. Each look is noted before what it finds is read, so that a
 /// change in between shows as one.
-pub(super) fn watched<T>(read: impl FnOnce() -> T) -> (T, Vec<Seen>) {
-    LOOKS.set(Some(Vec::new()));
+pub(super) fn read_observed<T>(read: impl FnOnce() -> T) -> (T, Vec<FileState>) {
+    OBSERVED.set(Some(Vec::new()));
     let value = read();
-    let mut seen = LOOKS.take().unwrap_or_default();
+    let mut seen = OBSERVED.take().unwrap_or_default();
     seen.sort();
     seen.dedup();
     (value, seen)
