@@ -7,6 +7,8 @@ use domain::permission::Level;
 use domain::run::RunSpec;
 use domain::setup::Setup;
 
+use super::project;
+use crate::contract::{Place, ProjectPrograms};
 use crate::{project_settings, user};
 
 /// The setting that names servers of a project's files that are not started.
@@ -25,21 +27,34 @@ pub(super) fn permission_mode(setup: &Setup) -> &'static str {
     }
 }
 
-/// Returns the servers that files of the project name, and the file of each: they are not the user's own.
-pub(super) fn projects_servers(spec: &RunSpec) -> Vec<(PathBuf, String)> {
-    let files =
-        project_settings::ancestors(&spec.directory).into_iter().map(|folder| folder.join(PROJECTS_SERVERS));
-    let named = files.flat_map(|file| {
-        let names = user::settings(&file).map(|settings| user::names(&settings, "mcpServers"));
-        names.into_iter().flatten().map(move |name| (file.clone(), name))
-    });
-    named.collect()
+/// Returns the servers that files of the project name, and the file of each: they are not the user's own. A file that cannot be
+/// read is an error: Claude Code may read it all the same, and would start servers that nobody can name to leave them out.
+pub(super) fn projects_servers(spec: &RunSpec) -> Result<Vec<(PathBuf, String)>, String> {
+    let mut named = Vec::new();
+    for folder in project_settings::ancestors(&spec.directory) {
+        let file = folder.join(PROJECTS_SERVERS);
+        let settings = user::look(&file).map_err(|reason| {
+            format!(
+                "the MCP servers of {} cannot be left out, because the file cannot be read: {reason}",
+                file.display()
+            )
+        })?;
+        let names = settings.map(|settings| user::names(&settings, "mcpServers")).unwrap_or_default();
+        named.extend(names.into_iter().map(|name| (file.clone(), name)));
+    }
+    Ok(named)
+}
+
+/// Tells whether the project's own settings are left out. Where the user's rules count, no question stands above what settings
+/// allow, and a project's settings are not the user's own.
+pub(super) fn leaves_project_out(setup: &Setup, place: &Place<'_>) -> bool {
+    place.project_programs == ProjectPrograms::Off || setup.inherits(Inherited::Settings)
 }
 
 /// Returns a sentence for each file whose servers are left out.
-pub(super) fn withheld(spec: &RunSpec) -> Vec<String> {
+pub(super) fn withheld_servers(spec: &RunSpec) -> Result<Vec<String>, String> {
     let mut sentences: Vec<String> = Vec::new();
-    let found = projects_servers(spec);
+    let found = projects_servers(spec)?;
     let mut files: Vec<&PathBuf> = found.iter().map(|(file, _)| file).collect();
     files.dedup();
     for file in files {
@@ -52,5 +67,17 @@ pub(super) fn withheld(spec: &RunSpec) -> Vec<String> {
             file.display()
         ));
     }
-    sentences
+    Ok(sentences)
+}
+
+/// Returns a sentence for each file of settings of the project that is left out.
+pub(super) fn withheld_settings(spec: &RunSpec) -> Vec<String> {
+    let files = project::settings_files(spec).into_iter().filter(|file| file.exists());
+    let sentence = |file: PathBuf| {
+        format!(
+            "withheld: the settings of {}, except what they deny: a project's settings are not the user's own",
+            file.display()
+        )
+    };
+    files.map(sentence).collect()
 }

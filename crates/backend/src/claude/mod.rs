@@ -18,7 +18,7 @@ pub(crate) use self::project::programs as project_programs;
 use self::reader::Told;
 use crate::contract::{
     Backend, Capabilities, Drive, Feed, Place, PrepareError, PriceList, ProcessDrive, ProjectProgram,
-    ProjectPrograms, Setting, WorkFile, permitted_args,
+    Setting, WorkFile, permitted_args,
 };
 use crate::mcp_config;
 use crate::plain_words::{no_command, plain_words};
@@ -176,7 +176,7 @@ impl Backend for Claude {
         if !spec.alternatives.is_empty() && (user.value)(retries).is_none() {
             drive.set.push((retries.to_owned(), Setting::Plain(some.to_owned())));
         }
-        if place.project_programs == ProjectPrograms::Off {
+        if inherited::leaves_project_out(&spec.setup, place) {
             deny_more(&mut drive.argv, &project::denials(spec));
         }
         let mut service = self.service;
@@ -193,8 +193,9 @@ impl Backend for Claude {
         };
         let mut ours = settings::of(spec, service).unwrap_or_default();
         if spec.setup.inherits(Inherited::McpServers) {
-            let names = inherited::projects_servers(spec).into_iter().map(|(_, name)| name);
-            ours[inherited::LEFT_OUT] = names.collect();
+            let named = inherited::projects_servers(spec)
+                .map_err(|reason| PrepareError { kind: self.name, reason })?;
+            ours[inherited::LEFT_OUT] = named.into_iter().map(|(_, name)| name).collect();
         }
         let Some(path) = &spec.setup.vendor_settings else {
             file.content = ours.to_string().into_bytes();
@@ -209,10 +210,15 @@ impl Backend for Claude {
     }
 
     fn look_through(&self, spec: &RunSpec, _drive: &mut ProcessDrive) -> Result<Vec<String>, PrepareError> {
-        Ok(match spec.setup.inherits(Inherited::McpServers) {
-            true => inherited::withheld(spec),
-            false => Vec::new(),
-        })
+        let mut withheld = Vec::new();
+        if spec.setup.inherits(Inherited::McpServers) {
+            let servers = inherited::withheld_servers(spec);
+            withheld.extend(servers.map_err(|reason| PrepareError { kind: self.name, reason })?);
+        }
+        if spec.setup.inherits(Inherited::Settings) {
+            withheld.extend(inherited::withheld_settings(spec));
+        }
+        Ok(withheld)
     }
 
     fn prepare(&self, spec: &RunSpec, place: &Place<'_>) -> Result<Drive, PrepareError> {
@@ -251,7 +257,7 @@ impl Backend for Claude {
         let settings = own_settings.as_ref().map(|file| place.file(&file.name));
         files.extend(own_settings);
         option("--settings", settings.or_else(|| setup.vendor_settings.clone()));
-        let without_project = place.project_programs == ProjectPrograms::Off;
+        let without_project = inherited::leaves_project_out(setup, place);
         let sources = match setup.context {
             Context::None => Some(String::new()),
             Context::Load => without_project.then(|| "user".to_owned()),

@@ -104,11 +104,15 @@ pub(crate) fn programs(folders: &[&Path]) -> Vec<ProjectProgram> {
     found
 }
 
+/// Returns where a project may have settings for the directory of a run.
+pub(super) fn settings_files(spec: &RunSpec) -> Vec<PathBuf> {
+    let folders = user::upward(&spec.directory, &spec.project);
+    folders.iter().flat_map(|folder| SETTINGS.files.iter().map(|file| folder.join(file))).collect()
+}
+
 /// Returns what the settings of a project deny. They hold also where all else of them is left out.
 pub(super) fn denials(spec: &RunSpec) -> Vec<String> {
-    let folders = user::upward(&spec.directory, &spec.project);
-    let files = folders.iter().flat_map(|folder| SETTINGS.files.iter().map(|file| folder.join(file)));
-    let settings = files.filter_map(|file| user::settings(&file));
+    let settings = settings_files(spec).into_iter().filter_map(|file| user::settings(&file));
     let denials = settings.flat_map(|settings| {
         let rules = settings["permissions"]["deny"].as_array().cloned().unwrap_or_default();
         rules.into_iter().filter_map(|rule| rule.as_str().map(ToOwned::to_owned))

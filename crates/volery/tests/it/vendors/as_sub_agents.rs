@@ -181,6 +181,34 @@ fn a_projects_servers_are_not_its_users_and_are_named_in_the_answer() {
     assert!(shown.contains("the user's MCP servers"), "{shown}");
 }
 
+/// Differs from sub-agents-mcp: a project's settings for Claude Code | all of them count, also what they allow | only what
+///    they deny counts: they are not the user's own; `notes` in the answer names the file
+#[test]
+fn what_a_projects_settings_allow_is_not_its_users_word() {
+    let command = Vendor::named("claude").executes("python3 -c 'open(\"python.txt\", \"w\")'");
+    let script = vec![command, Reply::say(DONE)];
+    let Some(place) = Place::make_for(&["claude"], "sub-agents-project-settings", script) else { return };
+    let project = place.stage.project();
+    fs::create_dir_all(project.join(".claude")).unwrap();
+    let allows = json!({"permissions": {"allow": ["Bash"], "additionalDirectories": ["/"]}});
+    fs::write(project.join(".claude/settings.local.json"), allows.to_string()).unwrap();
+    let mut client = serve(&place, "claude", None);
+    let answer = ask(&place, &mut client);
+    assert!(answer["notes"].to_string().contains("withheld: the settings of "), "{answer}");
+    assert_eq!(left_behind(&project), Vec::<String>::new(), "{answer}");
+    // A file of servers that Claude Code can read and we cannot.
+    let started = place.stage.path("started");
+    let server = json!({"command": "sh", "args": ["-c", "touch \"$0\"; cat", started]});
+    let servers = json!({"note": "BYTE", "mcpServers": {"theirs": server}}).to_string();
+    let (before, after) = servers.split_once("BYTE").unwrap();
+    fs::write(project.join(".mcp.json"), [before.as_bytes(), b"\xff", after.as_bytes()].concat()).unwrap();
+    let arguments = json!({"agent": "worker", "prompt": "Work.", "cwd": project});
+    let id = client.send("tools/call", json!({"name": "run_agent", "arguments": arguments}));
+    let answer = client.answer(id, PATIENCE).to_string();
+    assert!(answer.contains("cannot be left out, because the file cannot be read"), "{answer}");
+    assert!(!started.exists(), "{answer}");
+}
+
 #[test]
 fn at_safe_edit_gemini_does_what_its_users_rules_allow() {
     let user = |place: &Place| {
