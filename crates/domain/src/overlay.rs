@@ -21,7 +21,8 @@ impl Overlay {
     pub fn may_widen(&self) -> bool {
         let level = self.permission.level.is_some_and(|level| level > crate::permission::Level::ReadOnly);
         let rules = !self.permission.allow.is_empty() || !self.permission.ask.is_empty();
-        level || rules || self.backend.is_some()
+        let limits = self.limits != AskedLimits::default() || self.max_turns.is_some();
+        level || rules || limits || self.backend.is_some() || self.model.is_some()
     }
 }
 
@@ -55,7 +56,7 @@ pub fn settle<'a>(
     let mut settled = Settled::unchanged(agent);
     named.iter().for_each(|section| settled.change_backend(section));
     let defaults = defaults(&settled.agent.backend);
-    for Section { overlay, .. } in defaults.iter().rev() {
+    for Section { overlay, .. } in defaults.iter().rev().filter(|section| section.is_trusted()) {
         let agent = &mut settled.agent;
         agent.model = agent.model.take().or_else(|| overlay.model.clone());
         agent.limits = limits_over(&agent.limits, &overlay.limits);
@@ -66,14 +67,16 @@ pub fn settle<'a>(
         defaults.iter().for_each(|section| settled.lay(section));
     }
     for section in named {
-        let Overlay { backend: _, model, permission: _, limits, max_turns } = section.overlay;
-        let agent = &mut settled.agent;
-        agent.model = model.clone().or(agent.model.take());
-        agent.limits = limits_over(limits, &agent.limits);
-        agent.setup.max_turns = max_turns.or(agent.setup.max_turns);
+        settled.change_limits(section);
         settled.lay(section);
     }
     settled
+}
+
+impl Section<'_> {
+    fn is_trusted(&self) -> bool {
+        self.authority == Authority::Widen
+    }
 }
 
 impl Settled {
@@ -107,6 +110,21 @@ impl Settled {
         self.agent.backend = backend.clone();
     }
 
+    /// Limits and models cost money and time, so those of a project that nobody has trusted are not applied.
+    fn change_limits(&mut self, section: &Section<'_>) {
+        let Overlay { backend: _, model, permission: _, limits, max_turns } = section.overlay;
+        let says_something = model.is_some() || max_turns.is_some() || *limits != AskedLimits::default();
+        if !section.is_trusted() {
+            let message =
+                || format!("{}: model and limits are not applied: the project is not trusted", section.name);
+            return self.warnings.extend(says_something.then(message));
+        }
+        let agent = &mut self.agent;
+        agent.model = model.clone().or(agent.model.take());
+        agent.limits = limits_over(limits, &agent.limits);
+        agent.setup.max_turns = max_turns.or(agent.setup.max_turns);
+    }
+
     fn lay(&mut self, section: &Section<'_>) {
         let Section { overlay: Overlay { permission: asked, .. }, name, authority } = section;
         if asked.is_empty() {
@@ -130,6 +148,8 @@ impl Settled {
                     wide.wanted.join(", ")
                 );
                 self.warnings.push(message);
+                // What it denies counts all the same.
+                own.deny.extend(asked.deny.iter().cloned());
             }
         }
     }
@@ -231,6 +251,23 @@ mod tests {
                 "[agents.reviewer] of c.toml: permission is not applied: the level yolo, and the project is not trusted"
             ]
         );
+        // What it denies counts; what costs time and money does not.
+        let rule = |text: &str| text.parse().unwrap();
+        let mixed = Overlay {
+            permission: Permission { deny: vec![rule("Bash")], ..level(Level::Yolo) },
+            model: Some("opus-max".to_owned()),
+            limits: AskedLimits { timeout_ms: Some(u64::MAX), ..AskedLimits::default() },
+            max_turns: Some(100_000),
+            ..Overlay::default()
+        };
+        let settled = settle(agent(), &[section(&mixed, Authority::Narrow)], |_| Vec::new());
+        let mut expected = agent();
+        expected.setup.permission.deny.push(rule("Bash"));
+        assert_eq!((settled.agent, settled.warnings.len()), (expected, 2));
+        let defaults = |_: &BackendName| {
+            vec![Section { overlay: &mixed, name: "d".to_owned(), authority: Authority::Narrow }]
+        };
+        assert_eq!(settle(agent(), &[], defaults).agent.limits, AskedLimits::default());
         let narrow = Overlay { permission: level(Level::ReadOnly), ..Overlay::default() };
         let settled = settle(agent(), &[section(&narrow, Authority::Narrow)], |_| Vec::new());
         assert_eq!(settled.agent.setup.permission, level(Level::ReadOnly));

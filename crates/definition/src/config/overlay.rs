@@ -102,7 +102,7 @@ pub(super) fn in_words(overlay: &Overlay) -> String {
         backend.as_ref().map(|backend| format!("backend {backend}")),
         model.as_ref().map(|model| format!("model {model}")),
         (!permission.is_empty()).then(|| format!("permission {}", permission.as_asked())),
-        (*limits != AskedLimits::default()).then(|| "limits".to_owned()),
+        (*limits != AskedLimits::default()).then(|| format!("limits {}", serde_json::json!(limits))),
         max_turns.map(|turns| format!("max_turns {turns}")),
     ];
     words.into_iter().flatten().collect::<Vec<_>>().join(", ")

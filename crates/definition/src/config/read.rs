@@ -65,7 +65,7 @@ fn read_document(
     let serve = fields.take("serve").and_then(|node| read_serve(node, layer, findings));
     let clients = fields.take("clients").map(|node| read_clients(node, findings));
     let dialects = fields.take("dialects").map(|node| dialects::read(node, findings));
-    let run = fields.take("run").and_then(|node| read_run(node, findings));
+    let run = fields.take("run").and_then(|node| read_run(node, layer, findings));
     let agents = fields.take("agents").map(|node| overlay::read_agents(node, findings));
     let defaults = fields.take("defaults").map(|node| overlay::read_defaults(node, findings));
     let prices = take_for_machine(&mut fields, "prices", layer, findings);
@@ -232,13 +232,13 @@ fn read_clients(node: &Node, findings: &mut Findings<'_>) -> BTreeMap<String, Cl
     clients
 }
 
-fn read_run(node: &Node, findings: &mut Findings<'_>) -> Option<Run> {
+fn read_run(node: &Node, layer: Layer, findings: &mut Findings<'_>) -> Option<Run> {
     let mut fields = Fields::open(node, "run", findings)?;
     let containment =
         fields.take("containment").and_then(|node| choice(node, "run.containment", &CONTAINMENT, findings));
     let choices = [("deny", UnattendedChoice::Deny), ("wait", UnattendedChoice::Wait)];
-    let unattended =
-        fields.take("unattended").and_then(|node| choice(node, "run.unattended", &choices, findings));
+    let unattended = take_for_machine(&mut fields, "unattended", layer, findings);
+    let unattended = unattended.and_then(|node| choice(node, "run.unattended", &choices, findings));
     fields.close(findings);
     Some(Run { containment, unattended })
 }

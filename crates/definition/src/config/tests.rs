@@ -425,7 +425,7 @@ fn what_goes_too_deep_is_told_once() {
 
 #[test]
 fn a_project_cannot_set_what_concerns_the_whole_machine() {
-    let text = "[retention]\nrecord = 0\n[slots]\ncount = 9\n[run]\ncontainment = \"strict\"\n";
+    let text = "[retention]\nrecord = 0\n[slots]\ncount = 9\n[run]\ncontainment = \"strict\"\nunattended = \"wait\"\n";
     let (layer, found) = read(ConfigFile { layer: Layer::Project, ..file(text) });
     let found: Vec<String> = found.iter().map(ToString::to_string).collect();
     let ignored = "concerns the whole machine and is ignored in a project's file (hint: put it into your own \
@@ -433,6 +433,7 @@ fn a_project_cannot_set_what_concerns_the_whole_machine() {
     let expected = [
         format!("c.toml:1:1: warning: retention {ignored}"),
         format!("c.toml:3:1: warning: slots {ignored}"),
+        format!("c.toml:7:14: warning: unattended {ignored}"),
     ];
     assert_eq!(found, expected);
     let run = Run { containment: Some(ContainmentDemand::Strict), unattended: None };

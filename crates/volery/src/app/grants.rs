@@ -7,12 +7,12 @@ use definition::config::Setting;
 use domain::agent::{Agent, Layer};
 use domain::overlay::{Overlay, Section, Settled, settle};
 use domain::permission::{Authority, Grant, GrantSource, Permission};
-use domain::run::Door;
+use domain::run::{Door, RunSpec};
 
-use super::engine::Engine;
+use super::engine::{Engine, store_error};
 use super::start::find_agent;
 use super::{AppError, Start};
-use crate::registry::Catalogue;
+use crate::registry::{self, Catalogue};
 
 /// Whether the run that is planned is a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,24 +34,33 @@ impl Engine {
             Some(agent) => Settled::unchanged(*agent),
             None => self.settled(catalogue, find_agent(catalogue, directory, &ask.agent)?),
         };
+        let before = ask.resumes.map(|before| self.home.run_dir(before.run).read_spec());
+        let before = before.transpose().map_err(store_error)?;
+        if let Some(before) = before.as_ref().filter(|before| before.source != settled.agent.source.file) {
+            return Err(another_definition(before));
+        }
         if ask.permission.is_empty() {
             return Ok(settled);
         }
-        let authority = self.authority(ask, catalogue, kinship);
+        let authority = self.authority(before.as_ref(), catalogue, kinship);
         self.granted(settled, &ask.permission, authority)
     }
 
     /// Returns an agent with what the configuration says about it.
     pub(super) fn settled(&self, catalogue: &Catalogue, agent: Cow<'_, Agent>) -> Settled {
         let config = &catalogue.config;
-        let named = config.agents.get(&agent.name);
-        if named.is_none() && config.defaults.is_empty() {
+        // An agent that is asked for as FORMAT:NAME is still the agent NAME: what is denied to that, is denied to this.
+        let plain = registry::plain_name(&agent);
+        let names = plain.iter().chain([&agent.name]);
+        let named: Vec<_> = names.filter_map(|name| config.agents.get_key_value(name)).collect();
+        if named.is_empty() && config.defaults.is_empty() {
             return Settled::unchanged(agent.into_owned());
         }
         let trusted = LazyCell::new(|| self.trust().is_trusted(catalogue));
         let is_trusted = || *trusted;
-        let own = format!("agents.{}", agent.name);
-        let own = named.map(|named| sections(named, &own, &is_trusted)).unwrap_or_default();
+        let own =
+            named.iter().flat_map(|(name, named)| sections(named, &format!("agents.{name}"), &is_trusted));
+        let own: Vec<Section<'_>> = own.collect();
         settle(agent.into_owned(), &own, |backend| {
             let name = format!("defaults.{backend}");
             let found = config.defaults.get(backend);
@@ -59,12 +68,15 @@ impl Engine {
         })
     }
 
-    /// Whether the caller may allow an agent more than its own permission: a person at a shell may. A run that goes on with
-    /// another has what that one had.
-    fn authority(&self, ask: &Start, catalogue: &Catalogue, kinship: Kinship) -> Authority {
+    /// Whether the caller may allow an agent more than its own permission: a person at a shell may. A run that continues
+    /// another one may if that one was allowed more.
+    fn authority(&self, before: Option<&RunSpec>, catalogue: &Catalogue, kinship: Kinship) -> Authority {
         let widens = match (kinship, self.caller().door) {
             (Kinship::Child, _) | (Kinship::Root, Door::Run) => false,
-            (Kinship::Root, _) if ask.resumes.is_some() => true,
+            (Kinship::Root, _) if let Some(before) = before => before
+                .grants
+                .iter()
+                .any(|grant| grant.source == GrantSource::Caller && !grant.widens.is_empty()),
             (Kinship::Root, Door::Shell) => true,
             (Kinship::Root, Door::Mcp) => catalogue.config.callers_may_widen.value,
         };
@@ -98,6 +110,15 @@ impl Engine {
         settled.grants.push(Grant { source: GrantSource::Caller, by, asked, widens: overlaid.widens });
         Ok(settled)
     }
+}
+
+/// Refuses to continue a run with an agent that has only its name in common with the one before: the agents of a dialect have
+/// definitions of their own, which may allow less.
+fn another_definition(before: &RunSpec) -> AppError {
+    let (agent, short) = (&before.agent, before.id.short());
+    let message =
+        format!("the run {short} had the agent {agent} of {}, which is not defined here", before.source);
+    AppError::denied(message).hint(format!("volery show {short} has its result so far; start a new run"))
 }
 
 /// Returns the sections of all layers. One of a project that nobody has trusted only narrows.

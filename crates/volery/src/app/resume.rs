@@ -95,6 +95,11 @@ fn resumption_by_itself(spec: &RunSpec, state: &State) -> Option<Result<Start, A
 /// Returns what has to be started to go on with an interrupted run.
 fn resumption(spec: &RunSpec, state: &State, lost: Lost) -> Result<Start, AppError> {
     let short = spec.id.short();
+    if !spec.setup.inherit.is_empty() {
+        let message =
+            format!("the run {short} was started through a dialect, whose agents are defined only there");
+        return Err(AppError::denied(message).hint(format!("volery show {short} tells how far it came")));
+    }
     let surely_nothing = spec.on_interrupt == OnInterrupt::Resume || lost == Lost::BeforeStart;
     let begun = !(state.attempts.is_empty() && surely_nothing);
     let start = Start {

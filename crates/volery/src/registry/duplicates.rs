@@ -86,6 +86,12 @@ pub(super) fn with_format(format: Format, name: &AgentName) -> Option<AgentName>
 }
 
 /// Returns the format and the rest of `FORMAT:NAME`.
+/// Returns the plain name of an agent that carries `FORMAT:NAME` because another file has its name.
+pub fn plain_name(agent: &Agent) -> Option<AgentName> {
+    let (format, plain) = split_format(&agent.name)?;
+    (format == agent.source.format).then_some(plain)
+}
+
 pub(super) fn split_format(name: &AgentName) -> Option<(Format, AgentName)> {
     let (format, rest) = name.as_str().split_once(':')?;
     Some((Format::from_word(format)?, rest.parse().ok()?))

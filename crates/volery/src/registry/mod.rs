@@ -20,6 +20,7 @@ mod text;
 mod trust;
 
 pub use agents::{folder_agents, read_folder};
+pub use duplicates::plain_name;
 pub use files::{Catalogue, config_paths, load, load_config};
 pub use folders::{Folder, Prompts, own_folder};
 pub use nearer::unread_agents;

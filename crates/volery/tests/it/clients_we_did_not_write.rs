@@ -1,6 +1,7 @@
 //! The whole surface from independent clients: `mcp` of PyPI in both generations, and the inspector of npm with its
 //! strict rules. `scripts/setup-clients` installs them; without them these tests are skipped, loudly.
 
+use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -28,6 +29,10 @@ fn installed(test: &str, program: PathBuf) -> Option<PathBuf> {
 fn furnished() -> Stage {
     let stage = Stage::new();
     stage.people_answer();
+    // The inspector hands its server few variables, so that one reads the configuration at its default place.
+    let config = stage.path("home/.config/volery");
+    fs::create_dir_all(&config).unwrap();
+    fs::copy(stage.path("config/config.toml"), config.join("config.toml")).unwrap();
     stage.rehearsal("greeter", "- say: good day, {prompt}", "");
     stage.rehearsal("slow", "- sleep: 60s", "");
     stage.rehearsal("asker", "- ask: which colour?", "");

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::stage::{Client, Said, Stage, said};
+use crate::stage::{Client, Said, Stage, crew, said};
 
 /// A place with a program that is called like Claude Code and only fails.
 fn stage() -> Stage {
@@ -123,7 +123,7 @@ fn a_projects_overlay_widens_only_after_trust() {
     let stage = stage();
     project_config(&stage, "[agents.reviewer]\npermission = \"yolo\"\nmodel = \"haiku\"\n");
     let spec = spec_of(&stage, "reviewer", &[]);
-    assert_eq!((&spec["setup"]["permission"], &spec["model"]), (&json!(null), &json!("haiku")), "{spec}");
+    assert_eq!((&spec["setup"]["permission"], &spec["model"]), (&json!(null), &json!("opus")), "{spec}");
     let warned = spec["warnings"].to_string();
     assert!(
         warned.contains("permission is not applied: the level yolo, and the project is not trusted"),
@@ -133,9 +133,45 @@ fn a_projects_overlay_widens_only_after_trust() {
     assert!(checked.contains("the project is not trusted"), "{checked}");
     volery(&stage, &["trust", "--yes"]).ok();
     let spec = spec_of(&stage, "reviewer", &[]);
-    assert_eq!(spec["setup"]["permission"], json!({"level": "yolo"}), "{spec}");
+    let applied = (&json!({"level": "yolo"}), &json!("haiku"));
+    assert_eq!((&spec["setup"]["permission"], &spec["model"]), applied, "{spec}");
     // What only narrows needs no trust.
     project_config(&stage, "[agents.reviewer]\npermission = \"read-only\"\n");
     let spec = spec_of(&stage, "reviewer", &[]);
     assert_eq!(spec["setup"]["permission"], json!({"level": "read-only"}), "{spec}");
+}
+
+#[test]
+fn a_section_for_a_name_holds_for_every_file_of_that_name() {
+    let stage = stage();
+    // Our own format comes before Claude Code's, so that one has to be asked for by its format.
+    stage.agent("reviewer", "backend: claude");
+    stage.configure("[agents.reviewer]\npermission = { level = \"read-only\", deny = [\"Bash\"] }\n");
+    for name in ["reviewer", "claude:reviewer"] {
+        let spec = spec_of(&stage, name, &[]);
+        let expected = json!({"level": "read-only", "deny": ["Bash"]});
+        assert_eq!((&spec["agent"], &spec["setup"]["permission"]), (&json!(name), &expected), "{spec}");
+    }
+}
+
+#[test]
+fn an_interrupted_run_of_a_dialect_is_not_continued_as_a_built_in_agent() {
+    let stage = stage();
+    std::fs::write(
+        stage.path("bin/claude"),
+        "#!/bin/sh\n[ \"$1\" = --version ] && echo 2.1.325 && exit\nexec sleep 600\n",
+    )
+    .unwrap();
+    stage.configure("[serve]\npowerspawn_permission = \"read-only\"\n");
+    let mut client = Client::start(command(&stage, &["serve", "--dialect", "powerspawn"])).initialize("it");
+    client.request("tools/call", json!({"name": "spawn_claude", "arguments": {"prompt": "go"}}));
+    let id = stage.only_run();
+    stage.event(&id, "agent_started");
+    let crew = crew(&stage.run_dir(&id));
+    crew.keeper.unwrap().kill();
+    crew.worker.unwrap().kill();
+    assert_eq!(stage.ended(&id)["outcome"]["outcome"], json!("interrupted"));
+    let refused = volery(&stage, &["resume", &id]).exits(3);
+    assert!(refused.stderr.contains("was started through a dialect"), "{refused:?}");
+    assert_eq!(stage.runs().len(), 1);
 }

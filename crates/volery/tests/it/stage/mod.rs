@@ -80,8 +80,7 @@ impl Stage {
 
     /// Says that somebody answers the questions of runs, although no command of a test has a terminal.
     pub(crate) fn people_answer(&self) -> &Self {
-        std::fs::write(self.project().join(".volery/config.toml"), "[run]\nunattended = \"wait\"\n").unwrap();
-        self
+        self.configure("[run]\nunattended = \"wait\"\n")
     }
 
     /// Adds to the user's configuration.
