@@ -150,6 +150,10 @@ impl Engine {
             Phase::Waiting(WaitReason::Answer { question, .. }) if self.is_answered(spec, question) => {
                 plain("running", "answered, about to go on")
             }
+            // It is denied as soon as it is on record.
+            Phase::Waiting(WaitReason::Answer { .. }) if spec.unattended.is_some() => {
+                plain("running", "denied a question, since nobody can answer")
+            }
             Phase::Waiting(WaitReason::Answer { question, text, until }) => {
                 let waiting = WaitingView::Answer {
                     question: question.to_string(),
