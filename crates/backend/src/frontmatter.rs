@@ -94,12 +94,15 @@ impl Head<'_> {
     fn strange(&self, listed: &[&str]) -> Vec<Strange> {
         let plain = self.yaml.replace("\r\n", "\n");
         if let Some((place, line)) = plain.lines().enumerate().find(|(_, line)| line.contains(OTHER_BREAKS)) {
-            return if self.is_open { Vec::new() } else { vec![self.at(place, line, line)] };
+            return match self.is_open {
+                true => self.unlisted_keys(&plain, listed),
+                false => vec![self.at(place, line, line)],
+            };
         }
         match head_keys(&plain) {
             Some(keys) => self.unlisted(&plain, &keys, listed),
-            // No reader makes anything of a text that nothing closes and that is no YAML.
-            None if self.is_open => Vec::new(),
+            // A reader that wants no closing line may be less strict about YAML than ours.
+            None if self.is_open => self.unlisted_keys(&plain, listed),
             None => self.unlisted_line(&plain, listed).into_iter().collect(),
         }
     }
@@ -131,6 +134,16 @@ impl Head<'_> {
     }
 
     /// Returns the first line that is plainly none of the list.
+    /// Returns each line of a text that begins with a key that is not listed. The keys of programs begin in lower case, and
+    /// sentences do not.
+    fn unlisted_keys(&self, text: &str, listed: &[&str]) -> Vec<Strange> {
+        let keys = text.lines().enumerate().filter_map(|(place, line)| Some((place, line, key_of(line)?)));
+        let strange = keys.filter(|(_, _, key)| {
+            !listed.contains(key) && !key.starts_with(|first: char| first.is_ascii_uppercase())
+        });
+        strange.map(|(place, line, key)| self.at(place, key, line)).collect()
+    }
+
     fn unlisted_line(&self, yaml: &str, listed: &[&str]) -> Option<Strange> {
         let mut below_key = false;
         for (place, line) in yaml.lines().enumerate() {
@@ -269,6 +282,8 @@ mod tests {
         assert!(!is_plain("---\nname: \"\nhooks:\n  - a --- \"\n---\n"));
         // Nothing closes it, and it is a head to some.
         assert!(!is_plain("---\nhooks: {}\n"));
+        assert!(!is_plain("---\nname: a\n# x\u{2028}\nhooks: {}\n"));
+        assert!(!is_plain("---\nname: *undefined\nhooks: {}\n"));
         for opening in ["--- {hooks: {}}", "---hooks: {}", "---js", "--- # hooks", "---\u{2028}hooks: {}"] {
             assert!(!is_plain(&format!("{opening}\nname: a\n---\n")), "{opening}");
             assert!(!is_plain(opening), "{opening}");
