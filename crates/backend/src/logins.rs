@@ -219,7 +219,7 @@ fn denied(message: &str, logins: &Logins) -> Failure {
     let message = message.trim_end();
     let message = match message.contains(logins.advice) {
         true => message.to_owned(),
-        false => format!("{message}\nwhat to do: {}", logins.advice),
+        false => format!("{message} (to fix it: {})", logins.advice),
     };
     Failure::Model { error: ModelError::Denied, message }
 }
