@@ -102,8 +102,15 @@ pub(super) fn in_words(overlay: &Overlay) -> String {
         backend.as_ref().map(|backend| format!("backend {backend}")),
         model.as_ref().map(|model| format!("model {model}")),
         (!permission.is_empty()).then(|| format!("permission {}", permission.as_asked())),
-        (*limits != AskedLimits::default()).then(|| format!("limits {}", serde_json::json!(limits))),
+        (*limits != AskedLimits::default()).then(|| limits_in_words(limits)),
         max_turns.map(|turns| format!("max_turns {turns}")),
     ];
     words.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// Names each limit with its value: trust is given to these words, so a changed value needs it again.
+fn limits_in_words(limits: &AskedLimits) -> String {
+    let limits = serde_json::json!(limits);
+    let named = limits.as_object().into_iter().flatten().map(|(name, value)| format!(" {name} {value}"));
+    format!("limits{}", named.collect::<String>())
 }

@@ -159,7 +159,7 @@ max_turns = 7
     assert_eq!((claude.model.as_deref(), claude.max_turns), (Some("opus"), Some(7)));
     assert_eq!(
         executables(&layer),
-        "agent reviewer: \"backend codex, permission safe-edit; allow Bash(git:*), limits\"\n\
+        "agent reviewer: \"backend codex, permission safe-edit; allow Bash(git:*), limits timeout_ms 180000 cpu_ms 60000\"\n\
          agents of claude: \"model opus, permission yolo, max_turns 7\"\n"
     );
     let (layer, found) = read(file("[defaults.claude]\nbackend = \"codex\"\n[agents.a]\nbudget = 3\n"));
