@@ -290,7 +290,11 @@ pub static KNOWN: [Known; 9] = [
         arguments: &["acp"],
         variables: &[crate::opencode::VARIABLES],
         // It asks about nothing by itself.
-        set: &[(crate::opencode::CONFIG, crate::opencode::ASKING)],
+        set: &[
+            (crate::opencode::CONFIG, crate::opencode::ASKING),
+            crate::opencode::REGISTRY_RETRIES[0],
+            crate::opencode::REGISTRY_RETRIES[1],
+        ],
         servers_by: None,
         without_others: Some(crate::opencode::without_others),
         loosened_by: None,

@@ -40,6 +40,12 @@ pub(crate) const ASKING: &str =
 pub(crate) const WITHOUT_CONTEXT: [(&str, &str); 2] =
     [("OPENCODE_DISABLE_PROJECT_CONFIG", "1"), ("OPENCODE_DISABLE_CLAUDE_CODE_PROMPT", "1")];
 
+/// Variables that shorten the wait for a package registry that cannot be reached. Before opencode loads a plug-in or a tool
+/// of a project, it installs a package with its built-in npm, which by default tries again after 10 s and after 60 s: without
+/// a network an agent would begin 70 s late. It still tries three times, within 3 s, and goes on without the package.
+pub(crate) const REGISTRY_RETRIES: [(&str, &str); 2] =
+    [("npm_config_fetch_retry_mintimeout", "1000"), ("npm_config_fetch_retry_maxtimeout", "2000")];
+
 /// Variables that opencode needs to know its user's keys, its services and its place.
 pub(crate) const VARIABLES: &[&str] = &[
     "ANTHROPIC_API_KEY",
@@ -160,6 +166,7 @@ impl Backend for Opencode {
         let (config, files) = settings(spec, place);
         let plain = |name: &str, value: &str| (name.to_owned(), Setting::Plain(value.to_owned()));
         let mut set = vec![plain(CONFIG, &config), plain("OPENCODE_DISABLE_AUTOUPDATE", "1")];
+        set.extend(REGISTRY_RETRIES.map(|(name, value)| plain(name, value)));
         if setup.context == Context::None {
             set.extend(WITHOUT_CONTEXT.map(|(name, value)| plain(name, value)));
         }
