@@ -11,7 +11,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
-use crate::app::{AppError, Progress, Request};
+use crate::app::{AppError, Progress, Request, RunView};
 
 /// The longest line; a request holds at most a prompt and a context.
 const LINE_BYTES_MAX: usize = 8 << 20;
@@ -42,7 +42,11 @@ pub enum Tell {
         progress: Progress,
     },
     /// The outcome is on disk.
-    Ended,
+    Ended {
+        /// The run as a door shows it, for the door that started it: that door then need not read the log.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        view: Option<Box<RunView>>,
+    },
     Answer {
         value: serde_json::Value,
     },
@@ -119,10 +123,15 @@ pub struct Saying {
 impl Saying {
     /// Says something and waits until the peer's buffer has it.
     pub async fn say(&mut self, message: &impl Serialize) -> io::Result<()> {
+        self.say_line(&line(message)).await
+    }
+
+    /// Says a message that is a line already.
+    pub async fn say_line(&mut self, line: &[u8]) -> io::Result<()> {
         if std::mem::replace(&mut self.dangling, false) {
             self.stream.write_all(b"\n").await?;
         }
-        self.stream.write_all(&line(message)).await
+        self.stream.write_all(line).await
     }
 
     /// Says something if the peer has room for it. Losing a sign of life is no loss.

@@ -12,7 +12,7 @@ use domain::id::RunId;
 use domain::run::{OnDisconnect, RunSpec};
 use tokio::sync::watch;
 
-use super::Progress;
+use super::{Progress, RunView};
 use crate::wire::{self, Inbound, Tell, Word};
 
 /// What is known of a run through its leash.
@@ -20,7 +20,8 @@ use crate::wire::{self, Inbound, Tell, Word};
 pub(super) enum Heard {
     Nothing,
     Progress(Progress),
-    Ended,
+    /// The end is on disk. With the view that the worker sent, if it sent one.
+    Ended(Option<Arc<RunView>>),
     /// The other side is gone; the journal tells the rest.
     Closed,
 }
@@ -128,9 +129,9 @@ pub(super) async fn listen(stream: tokio::net::UnixStream, told: watch::Sender<H
     while let Some(tell) = hearing.hear::<Tell>().await {
         let heard = match tell {
             Tell::Progress { progress } => Heard::Progress(progress),
-            Tell::Ended => {
+            Tell::Ended { view } => {
                 ended = true;
-                Heard::Ended
+                Heard::Ended(view.map(Arc::from))
             }
             Tell::Answer { .. } | Tell::Refused { .. } => continue,
         };

@@ -3,7 +3,7 @@
 
 use backend::process;
 use domain::id::{RunId, RunRef};
-use domain::run::{CancelOrder, Lost, Outcome, RunSpec};
+use domain::run::{CancelOrder, Ending, Lost, Outcome, RunSpec};
 use journal::find::FindError;
 use journal::{Home, RunDir, inbox};
 
@@ -65,18 +65,34 @@ impl Engine {
     /// Ends a run whose keeper and worker are both gone. Returns its spec.
     pub(super) fn look(&self, dir: &RunDir) -> Result<RunSpec, AppError> {
         let spec = dir.read_spec().map_err(store_error)?;
-        if dir.ending().map_err(store_error)?.is_some() {
-            return Ok(spec);
+        self.end_if_lost(dir, || Ok(spec.clone()))?;
+        Ok(spec)
+    }
+
+    /// Ends a run whose keeper and worker are both gone. Returns how it ended, or nothing while it goes on.
+    pub(super) fn look_for_end(&self, dir: &RunDir) -> Result<Option<Ending>, AppError> {
+        self.end_if_lost(dir, || dir.read_spec().map_err(store_error))
+    }
+
+    fn end_if_lost(
+        &self,
+        dir: &RunDir,
+        spec: impl FnOnce() -> Result<RunSpec, AppError>,
+    ) -> Result<Option<Ending>, AppError> {
+        let ending = || dir.ending().map_err(store_error);
+        if let Some(ending) = ending()? {
+            return Ok(Some(ending));
         }
         let mut lock = dir.try_lock().map_err(store_error)?;
         if lock.is_none() && end_stopped(dir) {
             lock = dir.try_lock().map_err(store_error)?;
         }
-        let Some(lock) = lock else { return Ok(spec) };
+        let Some(lock) = lock else { return Ok(None) };
         // It may have ended between the two looks.
-        if dir.ending().map_err(store_error)?.is_some() {
-            return Ok(spec);
+        if let Some(ending) = ending()? {
+            return Ok(Some(ending));
         }
+        let spec = spec()?;
         let swept = process::kill_tree(spec.tag, &[]).map_err(|error| {
             AppError::internal(format!("could not look for leftovers of a dead run: {error}"))
         })?;
@@ -86,7 +102,7 @@ impl Engine {
             .map_err(store_error)?;
         // A stale address helps nobody; a failure to remove it harms nobody.
         let _ = std::fs::remove_file(sockets::path(&self.home, spec.tag));
-        Ok(spec)
+        ending()
     }
 }
 

@@ -52,6 +52,7 @@ pub use honour::chooses_sessions;
 pub use look::order_cancel;
 pub use machine::*;
 pub use request::*;
+pub use runs::ended_view;
 pub use start::{StartedChild, check_installed};
 pub use sums::{AgentSums, Sums};
 pub use tokens::*;

@@ -50,7 +50,7 @@ impl Relay {
                     return answer
                         .map_err(|error| AppError::internal(format!("could not read the answer: {error}")));
                 }
-                Tell::Ended => {}
+                Tell::Ended { .. } => {}
             }
         }
         Err(unreachable_worker("it closed the connection; the run is ending"))

@@ -10,6 +10,7 @@ use journal::{RunDir, SpoolReader};
 
 use super::engine::{Engine, Scope, store_error};
 use super::honour;
+use super::wait::RESULT_INLINE_BYTES;
 use super::{
     AcceptanceView, Answer, Answered, AppError, Cancel, CancelTarget, Cancelled, CancelledRun, ChildView,
     GetRun, OutputPage, ReadOutput, RunDetail, RunView, WaitingView,
@@ -53,13 +54,21 @@ impl Engine {
         (offset, max): (u64, u64),
     ) -> Result<RunView, AppError> {
         let (state, damaged) = journal::read_state(dir).map_err(store_error)?;
-        let mut view = self.outline(spec, &state);
-        view.damaged_lines = damaged;
+        let view = self.view_in(dir, spec, &state, (offset, max))?;
+        Ok(RunView { damaged_lines: damaged, ..view })
+    }
+
+    /// Returns the same of a run whose state is known too.
+    pub(super) fn view_in(
+        &self,
+        dir: &RunDir,
+        spec: &RunSpec,
+        state: &State,
+        page: (u64, u64),
+    ) -> Result<RunView, AppError> {
+        let mut view = outline(spec, state, self.status(spec, state));
         match &state.phase {
-            Phase::Ended(ending) => {
-                add_ending(&mut view, dir, ending, (offset, max))?;
-                view.warnings.extend(super::resume::obstacle(spec, &state));
-            }
+            Phase::Ended(ending) => add_end(&mut view, dir, spec, (state, ending), page)?,
             Phase::Accepted | Phase::Running | Phase::Waiting(_) | Phase::Stopping => {
                 let said = match state.said.is_empty() {
                     true => {
@@ -68,67 +77,11 @@ impl Engine {
                     false => Ok(domain::size::tail(&state.said, PARTIAL_BYTES).to_owned()),
                 };
                 view.partial = said.ok().filter(|text| !text.is_empty());
-                let last = last_sign(dir, &state);
+                let last = last_sign(dir, state);
                 view.stalled = last.is_some_and(|at| clock::now().as_millisecond() - at > STALLED_MS);
             }
         }
         Ok(view)
-    }
-
-    /// Returns what spec and state say, without the result.
-    fn outline(&self, spec: &RunSpec, state: &State) -> RunView {
-        let (status, explanation, waiting) = self.status(spec, state);
-        let since = state.started_at.unwrap_or(spec.created_at);
-        let so_far = clock::now().as_millisecond() - since.as_millisecond();
-        let last = state.last_event_at.map(|at| at.to_string());
-        let child = |(id, child): (&domain::id::RunId, &domain::run::ChildRun)| ChildView {
-            run_id: *id,
-            agent: child.agent.to_string(),
-            status: child.outcome.map_or("running", |outcome| outcome.as_str()).to_owned(),
-        };
-        RunView {
-            run_id: spec.id,
-            short_id: spec.id.short(),
-            agent: spec.agent.to_string(),
-            backend: backend_of(spec, state),
-            status,
-            ended: state.ending().is_some(),
-            outcome: state.ending().map(|ending| ending.outcome.clone()),
-            explanation,
-            waiting,
-            result: None,
-            result_bytes: 0,
-            result_next_offset: None,
-            partial: None,
-            stalled: false,
-            created_at: spec.created_at.to_string(),
-            started_at: state.started_at.map(|at| at.to_string()),
-            ended_at: state.ending().and(last),
-            duration_ms: u64::try_from(so_far).unwrap_or(0),
-            usage: state.usage,
-            exit_code: None,
-            stderr_tail: String::new(),
-            directory: spec.directory.clone(),
-            project: spec.project.clone(),
-            caller: spec.caller.name.clone(),
-            grants: spec.grants.clone(),
-            unattended: spec.unattended.clone(),
-            model: state.model.clone(),
-            structured: state.ending().and_then(|ending| ending.structured.clone()),
-            repaired: state.ending().is_some_and(|ending| ending.repaired),
-            verification: state.verification(&spec.setup.accept),
-            acceptance: state.acceptance.iter().map(|command| acceptance(command, state)).collect(),
-            session: session_of(spec, state),
-            attempts: attempts_of(state),
-            parent: spec.parent,
-            children: state.children.iter().map(child).collect(),
-            warnings: spec.warnings.iter().chain(&state.warnings).cloned().collect(),
-            inherit: spec.setup.inherit.clone(),
-            changes: state.changes.clone(),
-            branch: state.branch.clone(),
-            containment: state.containment.clone(),
-            damaged_lines: 0,
-        }
     }
 
     /// Returns status, explanation, and what is waited for.
@@ -162,7 +115,7 @@ impl Engine {
                 };
                 ("waiting".to_owned(), format!("waiting for an answer: {text}"), Some(waiting))
             }
-            Phase::Ended(ending) => (ending.outcome.kind().to_string(), ending.explanation(), None),
+            Phase::Ended(ending) => ended_status(ending),
         }
     }
 
@@ -258,6 +211,80 @@ impl Engine {
     }
 }
 
+/// Returns a run that has ended, as a door shows it. For its worker, which holds the state of the whole log.
+pub fn ended_view(dir: &RunDir, spec: &RunSpec, state: &State, damaged: u64) -> Result<RunView, AppError> {
+    let Some(ending) = state.ending() else {
+        return Err(AppError::internal(format!("the run {} has not ended", spec.id.short())));
+    };
+    let mut view = outline(spec, state, ended_status(ending));
+    view.damaged_lines = damaged;
+    add_end(&mut view, dir, spec, (state, ending), (0, RESULT_INLINE_BYTES))?;
+    Ok(view)
+}
+
+fn ended_status(ending: &Ending) -> (String, String, Option<WaitingView>) {
+    (ending.outcome.kind().to_string(), ending.explanation(), None)
+}
+
+/// Returns what spec and state say, without the result.
+fn outline(
+    spec: &RunSpec,
+    state: &State,
+    (status, explanation, waiting): (String, String, Option<WaitingView>),
+) -> RunView {
+    let since = state.started_at.unwrap_or(spec.created_at);
+    let so_far = clock::now().as_millisecond() - since.as_millisecond();
+    let last = state.last_event_at.map(|at| at.to_string());
+    let child = |(id, child): (&domain::id::RunId, &domain::run::ChildRun)| ChildView {
+        run_id: *id,
+        agent: child.agent.to_string(),
+        status: child.outcome.map_or("running", |outcome| outcome.as_str()).to_owned(),
+    };
+    RunView {
+        run_id: spec.id,
+        short_id: spec.id.short(),
+        agent: spec.agent.to_string(),
+        backend: backend_of(spec, state),
+        status,
+        ended: state.ending().is_some(),
+        outcome: state.ending().map(|ending| ending.outcome.clone()),
+        explanation,
+        waiting,
+        result: None,
+        result_bytes: 0,
+        result_next_offset: None,
+        partial: None,
+        stalled: false,
+        created_at: spec.created_at.to_string(),
+        started_at: state.started_at.map(|at| at.to_string()),
+        ended_at: state.ending().and(last),
+        duration_ms: u64::try_from(so_far).unwrap_or(0),
+        usage: state.usage,
+        exit_code: None,
+        stderr_tail: String::new(),
+        directory: spec.directory.clone(),
+        project: spec.project.clone(),
+        caller: spec.caller.name.clone(),
+        grants: spec.grants.clone(),
+        unattended: spec.unattended.clone(),
+        model: state.model.clone(),
+        structured: state.ending().and_then(|ending| ending.structured.clone()),
+        repaired: state.ending().is_some_and(|ending| ending.repaired),
+        verification: state.verification(&spec.setup.accept),
+        acceptance: state.acceptance.iter().map(|command| acceptance(command, state)).collect(),
+        session: session_of(spec, state),
+        attempts: attempts_of(state),
+        parent: spec.parent,
+        children: state.children.iter().map(child).collect(),
+        warnings: spec.warnings.iter().chain(&state.warnings).cloned().collect(),
+        inherit: spec.setup.inherit.clone(),
+        changes: state.changes.clone(),
+        branch: state.branch.clone(),
+        containment: state.containment.clone(),
+        damaged_lines: 0,
+    }
+}
+
 /// Returns the backend that carries out the run, or did so last.
 fn backend_of(spec: &RunSpec, state: &State) -> String {
     state.attempts.last().map_or_else(|| spec.backend.name.to_string(), |attempt| attempt.backend.clone())
@@ -274,8 +301,15 @@ fn attempts_of(state: &State) -> u64 {
     state.attempts.iter().filter(|attempt| attempt.asked != Asked::Summary).count() as u64
 }
 
-fn add_ending(view: &mut RunView, dir: &RunDir, ending: &Ending, page: (u64, u64)) -> Result<(), AppError> {
-    let (offset, max) = page;
+/// Adds how the run ended, and a page of its result.
+fn add_end(
+    view: &mut RunView,
+    dir: &RunDir,
+    spec: &RunSpec,
+    (state, ending): (&State, &Ending),
+    (offset, max): (u64, u64),
+) -> Result<(), AppError> {
+    view.warnings.extend(super::resume::obstacle(spec, state));
     view.duration_ms = ending.duration_ms;
     view.usage = ending.usage;
     view.exit_code = ending.exit_code;

@@ -1,6 +1,7 @@
 //! Waits for runs to end: by the leash where this door started them, by their sockets otherwise, and by looking
 //! at the journal now and then in any case.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::engine::{Engine, store_error};
 use super::leashes::{self, Heard};
-use super::{AppError, Progress, Wait, WaitUntil, Waited};
+use super::{AppError, Progress, RunView, Wait, WaitUntil, Waited};
 use crate::sockets;
 use crate::wire::{self, Word};
 
@@ -42,14 +43,14 @@ impl Engine {
         let deadline = ask.timeout_ms.map(|ms| tokio::time::Instant::now() + Duration::from_millis(ms));
         let (signs, mut heard) = mpsc::channel::<Progress>(64);
         let mut waits: FuturesUnordered<_> =
-            dirs.iter().map(|dir| self.until_ended(dir.clone(), signs.clone())).collect();
-        drop(signs);
+            dirs.iter().map(|dir| async { (dir.id(), self.until_ended(dir, signs.clone()).await) }).collect();
+        let mut final_views: HashMap<RunId, Arc<RunView>> = HashMap::new();
         let mut timed_out = false;
         while !waits.is_empty() {
             tokio::select! {
                 biased;
-                Some(result) = waits.next() => {
-                    result?;
+                Some((run, result)) = waits.next() => {
+                    final_views.extend(result?.map(|view| (run, view)));
                     if ask.until == WaitUntil::Any {
                         break;
                     }
@@ -62,9 +63,11 @@ impl Engine {
             }
         }
         drop(waits);
-        let view = |(dir, spec): (&RunDir, &Option<Arc<RunSpec>>)| match spec {
-            Some(spec) => self.view_of(dir, spec, (0, RESULT_INLINE_BYTES)),
-            None => self.view(dir, 0, RESULT_INLINE_BYTES),
+        let view = |(dir, spec): (&RunDir, &Option<Arc<RunSpec>>)| match (final_views.get(&dir.id()), spec) {
+            // The worker sends it after the record is durable.
+            (Some(view), _) => Ok(RunView::clone(view)),
+            (None, Some(spec)) => self.view_of(dir, spec, (0, RESULT_INLINE_BYTES)),
+            (None, None) => self.view(dir, 0, RESULT_INLINE_BYTES),
         };
         let runs = dirs.iter().zip(&specs).map(view).collect::<Result<_, _>>()?;
         Ok(Waited { runs, timed_out })
@@ -74,8 +77,8 @@ impl Engine {
     pub async fn result_of(self: &Arc<Self>, run: RunId) -> (OutcomeKind, String) {
         let dir = self.home.run_dir(run);
         let (signs, _heard) = mpsc::channel(1);
-        let ended = self.until_ended(dir.clone(), signs).await;
-        let view = ended.and_then(|()| self.view(&dir, 0, 256 << 10));
+        let ended = self.until_ended(&dir, signs).await;
+        let view = ended.and_then(|_| self.view(&dir, 0, 256 << 10));
         match (view, dir.ending()) {
             (Ok(view), Ok(Some(ending))) => (ending.outcome.kind(), view.result.unwrap_or(view.explanation)),
             (Err(error), _) => (OutcomeKind::Failed, error.to_string()),
@@ -83,45 +86,42 @@ impl Engine {
         }
     }
 
+    /// Waits until a run has ended. Returns the view that its worker sent, if it sent one.
     async fn until_ended(
         self: &Arc<Self>,
-        dir: RunDir,
+        dir: &RunDir,
         signs: mpsc::Sender<Progress>,
-    ) -> Result<(), AppError> {
+    ) -> Result<Option<Arc<RunView>>, AppError> {
         // A run that this door has just started need not be looked at before it was heard of.
         let mut following = self.leashes.heard(dir.id());
-        if following.is_some() {
+        let mut sign = match following {
             // Nothing heard in this time means that it is queued, and only the journal tells of that.
-            let heard = tokio::time::timeout(FIRST_LOOK, hear(&mut following, &signs)).await;
-            if heard == Ok(Sign::Ended) {
-                return Ok(());
+            Some(_) => {
+                let heard = tokio::time::timeout(FIRST_LOOK, hear(&mut following, &signs)).await;
+                heard.unwrap_or(Sign::Nothing)
             }
-        }
-        let mut first = true;
+            None => Sign::Nothing,
+        };
+        let mut is_known = false;
         loop {
-            if dir.ending().map_err(store_error)?.is_some() {
-                return Ok(());
-            }
-            self.look(&dir).map_err(|error| not_ended(&dir, error))?;
-            if dir.ending().map_err(store_error)?.is_some() {
-                return Ok(());
-            }
-            if std::mem::take(&mut first) {
-                send(&signs, self.sign_of(&dir)?);
-            }
-            if following.is_none() {
-                following = self.leashes.heard(dir.id()).or_else(|| self.watch(&dir));
-            }
-            let queued = following.is_none();
-            match hear(&mut following, &signs).await {
+            match sign {
                 // The end is on disk before it is told.
-                Sign::Ended => return Ok(()),
-                Sign::Life => continue,
-                Sign::Nothing => {}
+                Sign::Ended(view) => return Ok(view),
+                // Its worker is alive and reports the end, so the journal need not be read.
+                Sign::Life => is_known = true,
+                Sign::Nothing => {
+                    if self.look_for_end(dir).map_err(|error| not_ended(dir, error))?.is_some() {
+                        return Ok(None);
+                    }
+                    if !std::mem::replace(&mut is_known, true) || following.is_none() {
+                        send(&signs, self.sign_of(dir)?);
+                    }
+                    if following.is_none() {
+                        following = self.leashes.heard(dir.id()).or_else(|| self.watch(dir));
+                    }
+                }
             }
-            if queued {
-                send(&signs, self.sign_of(&dir)?);
-            }
+            sign = hear(&mut following, &signs).await;
         }
     }
 
@@ -140,8 +140,9 @@ impl Engine {
 
     /// Returns a sign of life from the journal, for runs that nobody speaks for.
     fn sign_of(&self, dir: &RunDir) -> Result<Progress, AppError> {
-        let view = self.view(dir, 0, 0)?;
+        let spec = dir.read_spec().map_err(store_error)?;
         let (state, _) = journal::read_state(dir).map_err(store_error)?;
+        let view = self.view_in(dir, &spec, &state, (0, 0))?;
         let activity = match &state.phase {
             Phase::Waiting(reason @ WaitReason::Answer { .. }) => reason.activity(),
             Phase::Waiting(_) => view.explanation,
@@ -168,11 +169,11 @@ fn not_ended(dir: &RunDir, error: AppError) -> AppError {
 }
 
 /// What was heard of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 enum Sign {
     Nothing,
     Life,
-    Ended,
+    Ended(Option<Arc<RunView>>),
 }
 
 /// Passes on one thing heard, or comes back when it is time to look.
@@ -193,7 +194,7 @@ async fn hear(following: &mut Option<watch::Receiver<Heard>>, signs: &mpsc::Send
             match news {
                 Heard::Progress(progress) => send(signs, progress),
                 Heard::Nothing => {}
-                Heard::Ended => return Sign::Ended,
+                Heard::Ended(view) => return Sign::Ended(view),
                 Heard::Closed => {
                     *following = None;
                     return Sign::Nothing;

@@ -2,14 +2,16 @@
 
 use domain::run::{Phase, RunSpec, State};
 
-use crate::app::Progress;
+use crate::app::{Progress, RunView};
 use crate::clock;
-use crate::wire::{Saying, Tell};
+use crate::wire::{self, Saying, Tell};
 
 /// Signs of life are at least this far apart.
 const TELL_EVERY_MS: u64 = 200;
 /// The most peers that are told; more are refused.
 const PEERS_MAX: usize = 64;
+/// The longest message with a view; a socket's buffer holds more.
+const VIEW_BYTES_MAX: usize = 64 << 10;
 /// The end of the agent's text that is shown.
 const TAIL_BYTES: usize = 600;
 
@@ -85,10 +87,17 @@ impl Audience {
         self.peers.retain_mut(|peer| peer.say_now(&tell).is_ok());
     }
 
-    /// Tells everybody that the outcome is on disk. A peer that does not listen is not waited for.
-    pub(super) async fn ended(&mut self) {
+    /// Tells everybody that the outcome is on disk, and sends the run's view to the door that started it. A peer that does
+    /// not listen is not waited for.
+    pub(super) async fn ended(&mut self, view: Option<RunView>) {
+        let plain = wire::line(&Tell::Ended { view: None });
+        let with_view = view.map(|view| wire::line(&Tell::Ended { view: Some(Box::new(view)) }));
+        // A longer line could fill the peer's buffer; the door then reads the run from the disk.
+        let mut with_view = with_view.filter(|line| line.len() <= VIEW_BYTES_MAX);
         for peer in &mut self.peers {
-            let said = peer.say(&Tell::Ended);
+            // The first peer is the leash, while the door that holds it is there.
+            let line = with_view.take();
+            let said = peer.say_line(line.as_deref().unwrap_or(&plain));
             let _ = tokio::time::timeout(std::time::Duration::from_millis(100), said).await;
         }
     }

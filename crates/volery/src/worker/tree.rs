@@ -4,6 +4,7 @@ use backend::contract::{Answer, Exit};
 use backend::process;
 use domain::plan::Parent;
 use domain::run::{Event, Input, Outcome, OutcomeKind, RunSpec, StopHow};
+use domain::setup::Isolation;
 use journal::StoreError;
 use journal::inbox::{self, Letter};
 use tokio::sync::{mpsc, oneshot};
@@ -11,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::conclude::{self, Facts};
 use super::desk::{Desk, Driven, Seen};
 use super::{output, peers};
-use crate::app::{AppError, Progress, Request, Start, StartedChild};
+use crate::app::{AppError, Progress, Request, RunView, Start, StartedChild, ended_view};
 use crate::clock;
 use crate::point;
 use crate::wire::Tell;
@@ -234,8 +235,19 @@ impl Desk {
         // Its keeper may be dead, and nobody else would remove the address of a run that has ended.
         let _ = std::fs::remove_file(crate::sockets::path(self.dir.home(), self.spec.tag));
         point::reach("worker_wrote_outcome");
-        self.audience.ended().await;
+        let view = self.final_view();
+        self.audience.ended(view).await;
         Ok(())
+    }
+
+    /// Returns the run as the door that started it shows it, so that the door need not read the log. `None` for a run with
+    /// its own work tree, since this worker's spec then names another directory than `spec.json`.
+    fn final_view(&self) -> Option<RunView> {
+        if self.spec.setup.isolation != Isolation::None {
+            return None;
+        }
+        // After an error here the door reads the run from the disk, and reports what is wrong there.
+        ended_view(&self.dir, &self.spec, self.log.state(), self.log.damaged()).ok()
     }
 
     /// Returns the signal that ended an agent which had answered, as shells count it. One of ours does not count.

@@ -1,5 +1,5 @@
-//! A call looks at the settings of no vendor but its own, and reads no definition again that has not changed. The
-//! kernel reports each file that is opened.
+//! A call looks at the settings of no vendor but its own, reads no definition again that has not changed, and does not read
+//! the log of a run whose worker reported the end. The kernel reports each file that is opened.
 
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
@@ -75,7 +75,7 @@ fn opened_at_the_end(stage: &Stage, client: &mut Client, number: usize) -> Vec<S
 }
 
 #[test]
-fn an_end_that_was_told_is_read_once() {
+fn a_reply_does_not_read_the_log_again() {
     let stage = Stage::new();
     let mut client = stage.serve().initialize("it");
     let mut number = 0;
@@ -86,8 +86,30 @@ fn an_end_that_was_told_is_read_once() {
         let count = |wanted: &str| names.iter().filter(|name| *name == wanted).count();
         let counts = (count("spec.json"), count("outcome.json"), count("events.jsonl"));
         // The keeper makes sure that its worker has written the end.
-        (counts.0 == 0 && counts.1 <= 1 && counts.2 <= 1).then_some(())
+        (counts.0 == 0 && counts.1 <= 1 && counts.2 == 0).then_some(())
     });
+}
+
+#[test]
+fn the_reply_of_a_run_equals_its_record() {
+    let stage = Stage::new();
+    let long = format!("say:{}", "heron ".repeat(20_000));
+    let agents: [(&str, &[&str], &str, &str); 6] = [
+        ("speaks", &["say:hello"], "", "succeeded"),
+        ("says-nothing", &["read-stdin"], "", "succeeded"),
+        ("fails", &["err:no birds here", "exit:7"], "", "failed"),
+        ("takes-too-long", &["say:so far", "hang"], "timeout: 2s\ngrace: 100ms", "partial"),
+        ("says-much", &[&long], "", "succeeded"),
+        ("changes-files", &["write-file:new.txt:bird", "say:done"], "", "succeeded"),
+    ];
+    crate::stage::git(&stage.project(), &["init", "-q"]);
+    for (name, steps, frontmatter, status) in agents {
+        stage.fake(name, steps, frontmatter);
+        let told = stage.json(["run", name, "go"]);
+        assert_eq!(told["status"], json!(status), "{told}");
+        let record = stage.json(["show", told["run_id"].as_str().unwrap()]);
+        assert_eq!(told, record);
+    }
 }
 
 #[test]
