@@ -12,6 +12,7 @@ use std::process::ExitCode;
 
 use backend::contract::Exit;
 use backend::process::{self, ChildStatus, Forked, ProcessHandle, Signal, SignalFd};
+use domain::id::{RunId, SessionId};
 use domain::run::{CancelOrder, Event, Failure, Lost, OnDisconnect, OnInterrupt, Outcome, RunSpec};
 use journal::inbox::{self, Letter};
 use journal::sessions;
@@ -178,7 +179,9 @@ impl Keeper {
         };
         let mut log = None;
         loop {
-            if let Some(lock) = sessions::try_lock(&home, &session, scope)? {
+            if !self.is_ahead_of_first_run(&session, scope)?
+                && let Some(lock) = sessions::try_lock(&home, &session, scope)?
+            {
                 return Ok(ControlFlow::Continue(Some(lock).filter(|_| !self.spec.fork)));
             }
             if log.is_none() {
@@ -198,6 +201,28 @@ impl Keeper {
             );
             while self.listener.accept().is_ok() {}
         }
+    }
+
+    /// Tells whether another run begins this session and has not done so yet. It was accepted before this one, but on a busy
+    /// machine its keeper may come later to the lock; this run would then find an empty conversation. A first run that
+    /// nobody carries out any more is not waited for.
+    fn is_ahead_of_first_run(
+        &self,
+        session: &SessionId,
+        scope: sessions::Scope<'_>,
+    ) -> Result<bool, KeeperError> {
+        let home = self.dir.home();
+        let first = match scope {
+            sessions::Scope::Everywhere => session.as_str().parse::<RunId>().ok(),
+            // The caller chose the id.
+            sessions::Scope::Agent { .. } => None,
+        };
+        let Some(first) = first.filter(|first| *first != self.spec.id) else { return Ok(false) };
+        if sessions::read(home, session)?.is_some() {
+            return Ok(false);
+        }
+        let dir = home.run_dir(first);
+        Ok(dir.exists() && dir.ending()?.is_none() && dir.is_locked()?)
     }
 
     /// Ends a run that waits and shall not go on. Returns whether it did.

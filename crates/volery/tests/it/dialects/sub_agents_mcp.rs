@@ -6,9 +6,10 @@ use std::fs;
 use std::process::Command;
 use std::time::Duration;
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::stage::{Client, PATIENCE, Stage, wait_for};
+use crate::stage::{Client, PATIENCE, Stage, kill, wait_for};
 
 /// A program that does what its prompt says: `fail`, `hang`, or repeats the prompt.
 const PROGRAM: &str = r#"
@@ -322,6 +323,30 @@ fn a_callers_own_id_begins_a_session_and_two_calls_at_once_lose_nothing() {
     let third = client.request("tools/call", call("three"));
     let told = third["structuredContent"]["result"].as_str().unwrap();
     assert!(told.contains("\none\n") && told.contains("\ntwo\n"), "{told}");
+}
+
+/// The keeper of the run that begins the session may come to its lock after the keeper of the next run.
+#[test]
+fn a_call_that_continues_a_session_waits_for_the_one_that_begins_it() {
+    let stage = place();
+    let mut client = serve(&stage, SESSIONS);
+    let call = |prompt: &str| {
+        let arguments =
+            json!({"agent": "reviewer", "prompt": prompt, "session_id": "mine", "cwd": stage.project()});
+        json!({"name": "run_agent", "arguments": arguments})
+    };
+    stage.hold("keeper_started");
+    let first = client.send("tools/call", call("one"));
+    let keeper = stage.held("keeper_started");
+    kill(keeper, Signal::STOP);
+    stage.release("keeper_started");
+    let second = client.send("tools/call", call("two"));
+    stage.event(&stage.newest_of(2), "session_awaited");
+    kill(keeper, Signal::CONT);
+    let said = |answer: Value| answer["result"]["structuredContent"]["result"].as_str().unwrap().to_owned();
+    assert_eq!(said(client.answer(first, PATIENCE)), "one");
+    let second = said(client.answer(second, PATIENCE));
+    assert!(second.contains("\none\n") && second.ends_with("Current request:\ntwo"), "{second}");
 }
 
 /// Differs from sub-agents-mcp: `SESSION_DIR` | sessions are written there | existing sessions are read; new ones
