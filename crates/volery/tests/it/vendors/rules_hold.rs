@@ -31,32 +31,46 @@ fn with_server(vendor: &Vendor, permission: &str) -> Option<(Value, bool)> {
     Some((run, mark.exists()))
 }
 
-#[test]
-fn a_servers_tool_is_used_where_nothing_is_said_and_denied_by_its_rule() {
-    for name in ["acp-codex", "acp-copilot", "acp-goose", "acp-kimi", "claude", "kimi"] {
-        let vendor = Vendor::named(name);
-        let Some((run, used)) = with_server(&vendor, "") else { return };
-        assert_eq!((used, &run["status"]), (true, &json!("succeeded")), "{name}: {run}");
-        // Kimi Code has no words for one tool of a server.
-        let deny = if name == "kimi" { "mcp__aviary" } else { "mcp__aviary__count" };
-        let Some((run, used)) = with_server(&vendor, &format!("permission: {{level: yolo, deny: [{deny}]}}"))
-        else {
-            return;
-        };
-        assert!(!used && run["ended"] == json!(true), "{name}: {run}");
-    }
+/// A server's tool is used where nothing is said about it, and denied by its rule.
+fn follows_the_rule_of_its_tool(name: &'static str) {
+    let vendor = Vendor::named(name);
+    let Some((run, used)) = with_server(&vendor, "") else { return };
+    assert_eq!((used, &run["status"]), (true, &json!("succeeded")), "{name}: {run}");
+    // Kimi Code has no words for one tool of a server.
+    let deny = if name == "kimi" { "mcp__aviary" } else { "mcp__aviary__count" };
+    let permission = format!("permission: {{level: yolo, deny: [{deny}]}}");
+    let Some((run, used)) = with_server(&vendor, &permission) else { return };
+    assert!(!used && run["ended"] == json!(true), "{name}: {run}");
 }
 
-#[test]
-fn a_rule_that_allows_commands_allows_no_servers_tool() {
-    for name in ["acp-codex", "acp-copilot"] {
-        let permission = "permission: {level: safe-edit, allow: [Bash]}";
-        let Some((run, used)) = with_server(&Vendor::named(name), permission) else { return };
-        assert!(!used, "{name}: {run}");
-        let permission = "permission: {level: safe-edit, allow: [mcp__aviary__count]}";
-        let Some((run, used)) = with_server(&Vendor::named(name), permission) else { return };
-        assert!(used, "{name}: {run}");
-    }
+/// A rule that allows commands does not allow the tool of a server.
+fn needs_a_rule_of_its_own(name: &'static str) {
+    let vendor = Vendor::named(name);
+    let with_rule =
+        |rule: &str| with_server(&vendor, &format!("permission: {{level: safe-edit, allow: [{rule}]}}"));
+    let Some((run, used)) = with_rule("Bash") else { return };
+    assert!(!used, "{name}: {run}");
+    let Some((run, used)) = with_rule("mcp__aviary__count") else { return };
+    assert!(used, "{name}: {run}");
+}
+
+macro_rules! tools_of_servers {
+    ($($check:ident: $($name:ident = $vendor:literal),*;)*) => {
+        mod tools_of_servers {
+            $(mod $check {
+                $(#[test]
+                fn $name() {
+                    super::super::$check($vendor);
+                })*
+            })*
+        }
+    };
+}
+
+tools_of_servers! {
+    follows_the_rule_of_its_tool: acp_codex = "acp-codex", acp_copilot = "acp-copilot", acp_goose = "acp-goose",
+        acp_kimi = "acp-kimi", claude = "claude", kimi = "kimi";
+    needs_a_rule_of_its_own: acp_codex = "acp-codex", acp_copilot = "acp-copilot";
 }
 
 /// What it is handed to would use every tool unasked.
