@@ -1,6 +1,7 @@
 //! What an agent may do with its tools, as its file says it: a level, and rules on tools. Translating them for a
 //! vendor is the work of a backend; what one cannot express, it names.
 
+mod command_forms;
 mod decide;
 mod overlay;
 

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::command_forms::command_forms;
 use super::{Level, Permission, Rule, ToolKind};
 
 /// The keys under which tools are given the path of a file.
@@ -112,7 +113,10 @@ impl Usage<'_> {
         self.is_of(rule)
             && match self.kind {
                 ToolKind::Shell => match self.command() {
-                    Some(command) => commands(&command).any(|part| matches_command(pattern, part)),
+                    Some(command) => {
+                        commands(&command).any(|part| matches_command(pattern, part))
+                            || command_forms(&command).iter().any(|form| matches_command(pattern, form))
+                    }
                     None => true,
                 },
                 ToolKind::Read | ToolKind::Edit | ToolKind::Search => {
@@ -327,6 +331,40 @@ mod tests {
     }
 
     #[test]
+    fn a_restricting_rule_matches_a_command_in_every_spelling() {
+        let rules =
+            permission(Some(Level::Yolo), &[], &["Bash(git push:*)"], &["Bash(rm:*)", "Bash(npm publish)"]);
+        for sly in [
+            "rm\tx",
+            "ls; rm\tx",
+            "{ rm x; }",
+            "/bin/rm x",
+            "\"rm\" x",
+            "r''m x",
+            "r\\m x",
+            "A=1 B=2 rm x",
+            "env -i A=1 rm x",
+            "sudo rm x",
+            "timeout 5 rm x",
+            "if rm x; then ls; fi",
+            "find . | xargs rm",
+            "bash -c 'rm x'",
+            "npm   publish",
+            "\\\nrm x",
+        ] {
+            assert_eq!(shell(&rules, sly), "deny", "{sly}");
+        }
+        for sly in ["git  push", "git\tpush origin", "cd x && git push"] {
+            assert_eq!(shell(&rules, sly), "ask", "{sly}");
+        }
+        for harmless in
+            ["ls rm", "git status", "rmdir x", "git commit -m 'rm x'", "npm publish-dry", "echo /bin/rm"]
+        {
+            assert_eq!(shell(&rules, harmless), "allow", "{harmless}");
+        }
+    }
+
+    #[test]
     fn patterns_of_paths_stay_in_their_folders() {
         let rules = permission(Some(Level::ReadOnly), &["Edit(src/**)", "Edit(*.md)"], &[], &[]);
         let edit = |path: &str| word(&rules, "Write", &json!({ "file_path": path }));
@@ -412,6 +450,18 @@ mod tests {
     }
 
     proptest::proptest! {
+        #[test]
+        fn blanks_and_quotes_around_words_do_not_escape_a_denial(
+            blanks in proptest::collection::vec("[ \t]{1,3}", 3),
+            quote in "['\"]?",
+            folder in "(/[a-z]{1,4}){0,2}",
+        ) {
+            let rules = permission(Some(Level::Yolo), &[], &[], &["Bash(rm -r:*)"]);
+            let slash = if folder.is_empty() { "" } else { "/" };
+            let line = format!("{}{quote}{folder}{slash}rm{quote}{}-r{}x", blanks[0], blanks[1], blanks[2]);
+            proptest::prop_assert_eq!(shell(&rules, &line), "deny");
+        }
+
         #[test]
         fn globs_never_panic_and_a_text_matches_itself(pattern in ".{0,20}", text in "[a-z/]{0,20}") {
             let _ = matches_glob(&pattern, &text, true);
