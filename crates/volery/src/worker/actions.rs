@@ -20,9 +20,14 @@ pub(super) fn write_beneath(directory: &str, path: &str, text: &str, how: WriteH
     if path.as_os_str().is_empty() || !path.components().all(|part| matches!(part, Component::Normal(_))) {
         return Err(outside());
     }
+    // Git runs what its settings and hooks name, for whoever calls it next.
+    if path.to_str().is_none_or(domain::permission::is_in_repository) {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the path is in git's own folder"));
+    }
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let mut folder = rustix::fs::openat(CWD, directory, flags, Mode::empty())?;
-    let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    // No symbolic links: one of the repository's could lead to `.git`.
+    let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
     for part in path.parent().into_iter().flat_map(Path::components) {
         match rustix::fs::mkdirat(&folder, part.as_os_str(), Mode::from_raw_mode(0o755)) {
             Ok(()) | Err(rustix::io::Errno::EXIST) => {}
@@ -39,3 +44,6 @@ pub(super) fn write_beneath(directory: &str, path: &str, text: &str, how: WriteH
     let file = rustix::fs::openat2(&folder, name, flags, Mode::from_raw_mode(0o644), beneath)?;
     File::from(file).write_all(text.as_bytes())
 }
+
+#[cfg(test)]
+mod tests;
