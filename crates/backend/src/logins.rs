@@ -59,6 +59,12 @@ const GLM: Logins = Logins {
     keyring: false,
     install: "npm install -g @anthropic-ai/claude-code",
 };
+const CLAUDE_KIMI: Logins = Logins {
+    places: &[Login::Variable("KIMI_API_KEY"), Login::Variable("CLI_API_KEY")],
+    advice: "set KIMI_API_KEY",
+    keyring: false,
+    install: "npm install -g @anthropic-ai/claude-code",
+};
 const CODEX: Logins = Logins {
     places: &[Login::Variable("CODEX_API_KEY"), file("CODEX_HOME", ".codex", "auth.json")],
     advice: "codex login, or set CODEX_API_KEY",
@@ -173,6 +179,7 @@ pub fn of(kind: &str) -> Option<Logins> {
     Some(match kind.trim_start_matches("acp-") {
         "claude" => CLAUDE,
         "glm" => GLM,
+        "claude-kimi" => CLAUDE_KIMI,
         "codex" => CODEX,
         "gemini" => GEMINI,
         "copilot" => COPILOT,

@@ -365,8 +365,10 @@ macro_rules! for_each_program {
 
 #[test]
 fn every_backend_of_a_vendors_program_takes_part() {
-    // The reader of `glm` is that of `claude`.
-    let recorded = |kind: &str| kind == "glm" || RECORDED.iter().any(|recorded| recorded.kind == kind);
+    // The reader of these is that of `claude`.
+    let recorded = |kind: &str| {
+        ["glm", "claude-kimi"].contains(&kind) || RECORDED.iter().any(|recorded| recorded.kind == kind)
+    };
     // Those that share a program share the reader of all ACP agents too.
     let own = registry::vendors().filter(|vendor| vendor.shares.is_none());
     let missing: Vec<&str> = own.map(|vendor| vendor.backend).filter(|kind| !recorded(kind)).collect();

@@ -2,7 +2,7 @@
 
 use crate::acp::{self, Acp};
 use crate::api::{self, ANY as ANY_API};
-use crate::claude::Claude;
+use crate::claude::{Claude, Endpoint};
 use crate::codex::Codex;
 use crate::command::Command;
 use crate::contract::{Backend, PriceList};
@@ -18,8 +18,17 @@ use crate::program::Program;
 use crate::qwen::Qwen;
 use crate::rehearsal::Rehearsal;
 
-/// The address of the service that speaks the protocol of Claude Code's, and the variable that holds its key.
-const GLM: (&str, &str) = ("https://api.z.ai/api/anthropic", "ZAI_API_KEY");
+/// Services that speak the protocol of Claude Code's.
+const GLM: Endpoint = Endpoint {
+    address: "https://api.z.ai/api/anthropic",
+    key: "ZAI_API_KEY",
+    key_variable: "ANTHROPIC_AUTH_TOKEN",
+};
+const KIMI: Endpoint = Endpoint {
+    address: "https://api.kimi.com/coding/",
+    key: "KIMI_API_KEY",
+    key_variable: "ANTHROPIC_API_KEY",
+};
 
 static ALL: &[&dyn Backend] = &[
     &Command,
@@ -28,6 +37,7 @@ static ALL: &[&dyn Backend] = &[
     &Rehearsal,
     &Claude { name: "claude", service: None, prices: PriceList::Of("anthropic") },
     &Claude { name: "glm", service: Some(GLM), prices: PriceList::Of("zai") },
+    &Claude { name: "claude-kimi", service: Some(KIMI), prices: PriceList::Of("moonshotai") },
     &Codex,
     &Gemini,
     &Copilot,

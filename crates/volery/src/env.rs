@@ -32,6 +32,9 @@ pub const AGENT_MODEL: &str = "AGENT_MODEL";
 pub const AGENT_EFFORT: &str = "AGENT_EFFORT";
 /// What such an agent may do: `read-only`, `safe-edit` or `yolo`.
 pub const AGENT_PERMISSION: &str = "AGENT_PERMISSION";
+/// The key of a service that is not the program's own. `AGENT_TYPE=kimi` with it means Claude Code with Kimi's service, as in
+/// sub-agents-mcp.
+pub const CLI_API_KEY: &str = "CLI_API_KEY";
 /// The dialect of sub-agents-mcp: how long a run may take, in milliseconds. Default: 300000.
 pub const EXECUTION_TIMEOUT_MS: &str = "EXECUTION_TIMEOUT_MS";
 /// The same: `true` if callers may name sessions and continue them.

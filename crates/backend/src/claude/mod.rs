@@ -82,11 +82,20 @@ const DENIES: &str = "--disallowedTools";
 /// The variable by which it reads the instructions in folders that are named.
 const NAMED_INSTRUCTIONS: &str = "CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD";
 
+/// Another vendor's service that speaks the protocol of Claude Code's.
+#[derive(Debug, Clone, Copy)]
+pub struct Endpoint {
+    pub address: &'static str,
+    /// The user's variable that holds the key.
+    pub key: &'static str,
+    /// The variable by which Claude Code is given the key.
+    pub key_variable: &'static str,
+}
+
 /// Claude Code, or the same program with another vendor's service behind it.
 pub struct Claude {
     pub name: &'static str,
-    /// The service's address and the variables that may hold its key.
-    pub service: Option<(&'static str, &'static str)>,
+    pub service: Option<Endpoint>,
     /// Claude Code tells what it knows the price of.
     pub prices: PriceList,
 }
@@ -103,7 +112,7 @@ impl Claude {
     /// Returns the file of the run's own settings, and whether there is one.
     fn settings_file(&self, spec: &RunSpec) -> Option<WorkFile> {
         let ours = settings::of(spec, self.service)?;
-        let keys = self.service.iter().map(|(_, key)| (*key).to_owned()).collect();
+        let keys = self.service.iter().map(|service| service.key.to_owned()).collect();
         let mut file = WorkFile::with_variables(SETTINGS_FILE, ours.to_string(), keys);
         // It takes one file: somebody's own is mixed in when it can be read, and may hold secrets.
         if spec.setup.vendor_settings.is_some() {
@@ -123,7 +132,7 @@ impl Backend for Claude {
     }
 
     fn variables(&self) -> Vec<&'static str> {
-        VARIABLES.iter().copied().chain(self.service.map(|(_, key)| key)).collect()
+        VARIABLES.iter().copied().chain(self.service.map(|service| service.key)).collect()
     }
 
     fn capabilities(&self, _options: &Value) -> Capabilities {
@@ -180,7 +189,7 @@ impl Backend for Claude {
             deny_more(&mut drive.argv, &project::denials(spec));
         }
         let mut service = self.service;
-        if let Some((_, key)) = &mut service
+        if let Some(Endpoint { key, .. }) = &mut service
             && (user.value)(key).is_none()
             && (user.value)(KEY_OF_SUB_AGENTS).is_some()
         {
@@ -274,10 +283,10 @@ impl Backend for Claude {
         if without_project && setup.context == Context::Load {
             set.push((NAMED_INSTRUCTIONS.to_owned(), Setting::Plain("1".to_owned())));
         }
-        if let Some((address, key)) = self.service {
-            set.extend(settings::OF_OTHER_SERVICES.map(|name| (name.to_owned(), Setting::Unset)));
-            set.push(("ANTHROPIC_BASE_URL".to_owned(), Setting::Plain(address.to_owned())));
-            set.push(("ANTHROPIC_AUTH_TOKEN".to_owned(), Setting::From(key.to_owned())));
+        if let Some(service) = self.service {
+            set.extend(settings::of_other_services(service).map(|name| (name.to_owned(), Setting::Unset)));
+            set.push(("ANTHROPIC_BASE_URL".to_owned(), Setting::Plain(service.address.to_owned())));
+            set.push((service.key_variable.to_owned(), Setting::From(service.key.to_owned())));
         }
         let prompt = as_words(&spec.prompt, &setup.permission);
         let message = json!({"role": "user", "content": [{"type": "text", "text": prompt}]});

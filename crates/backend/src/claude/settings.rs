@@ -6,7 +6,7 @@ use domain::permission::{Level, Permission, Rule, ToolKind};
 use domain::run::RunSpec;
 use serde_json::{Map, Value, json};
 
-use super::inherited;
+use super::{Endpoint, inherited};
 use crate::mcp_config::OWN_SERVER;
 
 /// What Claude Code's tools do that a permission can speak of.
@@ -25,8 +25,9 @@ const BEYOND_LEVELS: [ToolKind<'static>; 4] =
     [ToolKind::Edit, ToolKind::Shell, ToolKind::Fetch, ToolKind::WebSearch];
 
 /// Variables of another service, which must not reach this one, nor lead to that one. Settings can hold them too.
-pub(super) const OF_OTHER_SERVICES: [&str; 8] = [
+const OF_SERVICES: [&str; 9] = [
     "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
     "ANTHROPIC_CUSTOM_HEADERS",
     "ANTHROPIC_FOUNDRY_API_KEY",
     "AWS_BEARER_TOKEN_BEDROCK",
@@ -36,9 +37,14 @@ pub(super) const OF_OTHER_SERVICES: [&str; 8] = [
     "CLAUDE_CODE_USE_VERTEX",
 ];
 
+/// Returns the variables that a service must not be given: all but the one that its own key is in.
+pub(super) fn of_other_services(service: Endpoint) -> impl Iterator<Item = &'static str> {
+    OF_SERVICES.into_iter().filter(move |name| *name != service.key_variable)
+}
+
 /// Returns the settings of a run; nothing where its agent demands nothing of the usual service. A service of its own
 /// gets its own key, a reference to a variable here, and no other.
-pub(super) fn of(spec: &RunSpec, service: Option<(&str, &str)>) -> Option<Value> {
+pub(super) fn of(spec: &RunSpec, service: Option<Endpoint>) -> Option<Value> {
     let mut settings = Map::new();
     if spec.setup.inherits(Inherited::McpServers) {
         // Which they are is known when the run is fitted to its user.
@@ -48,11 +54,11 @@ pub(super) fn of(spec: &RunSpec, service: Option<(&str, &str)>) -> Option<Value>
     if !asked.is_empty() {
         settings.insert("permissions".to_owned(), json!({ "ask": asked }));
     }
-    if let Some((address, key)) = service {
+    if let Some(service) = service {
         let mut env: Map<String, Value> =
-            OF_OTHER_SERVICES.iter().map(|name| ((*name).to_owned(), json!(""))).collect();
-        env.insert("ANTHROPIC_BASE_URL".to_owned(), json!(address));
-        env.insert("ANTHROPIC_AUTH_TOKEN".to_owned(), json!(format!("${{{key}}}")));
+            of_other_services(service).map(|name| (name.to_owned(), json!(""))).collect();
+        env.insert("ANTHROPIC_BASE_URL".to_owned(), json!(service.address));
+        env.insert(service.key_variable.to_owned(), json!(format!("${{{}}}", service.key)));
         settings.insert("env".to_owned(), Value::Object(env));
         // What is not a text makes Claude Code pass over all of these settings.
         settings.insert("apiKeyHelper".to_owned(), json!(""));

@@ -355,9 +355,27 @@ fn settings_that_somebody_names_are_kept_below_those_of_the_run() {
     assert!(claude.adapt(&spec, &mut drive, &found, &user).is_err());
 }
 
+fn service(address: &'static str, key_variable: &'static str) -> Endpoint {
+    Endpoint { address, key: "SERVICE_KEY", key_variable }
+}
+
+#[test]
+fn a_service_is_given_its_key_by_the_variable_that_it_wants() {
+    let service = Some(service("https://service.example", "ANTHROPIC_API_KEY"));
+    let kimi = Claude { name: "claude-kimi", service, prices: PriceList::ByModel };
+    let drive = prepared(&kimi, crate::contract::ProjectPrograms::On, |_| {}).unwrap();
+    let set = |name: &str| drive.set.iter().filter(|(known, _)| known == name).collect::<Vec<_>>();
+    let key = ("ANTHROPIC_API_KEY".to_owned(), Setting::From("SERVICE_KEY".to_owned()));
+    assert_eq!(set("ANTHROPIC_API_KEY"), [&key]);
+    assert_eq!(set("ANTHROPIC_AUTH_TOKEN"), [&("ANTHROPIC_AUTH_TOKEN".to_owned(), Setting::Unset)]);
+    let (_, settings) = settings_of(&kimi, |_| {}).unwrap();
+    assert_eq!(settings["env"]["ANTHROPIC_API_KEY"], json!("${SERVICE_KEY}"), "{settings}");
+    assert_eq!(settings["env"]["ANTHROPIC_AUTH_TOKEN"], json!(""), "{settings}");
+}
+
 #[test]
 fn another_service_gets_its_own_key_and_no_other() {
-    let service = Some(("https://service.example", "SERVICE_KEY"));
+    let service = Some(service("https://service.example", "ANTHROPIC_AUTH_TOKEN"));
     let glm = Claude { name: "glm", service, prices: PriceList::Of("zai") };
     let drive = prepared(&glm, crate::contract::ProjectPrograms::On, |_| {}).unwrap();
     assert_eq!(drive.known_env, OF_NO_SERVICE);
@@ -475,8 +493,11 @@ fn an_agent_that_inherits_goes_by_the_mode_of_its_level_and_by_its_users_rules()
 
 #[test]
 fn keys_of_another_service_never_reach_this_one() {
-    let claude =
-        Claude { name: "glm", service: Some(("https://s", "SERVICE_KEY")), prices: PriceList::ByModel };
+    let claude = Claude {
+        name: "glm",
+        service: Some(service("https://s", "ANTHROPIC_AUTH_TOKEN")),
+        prices: PriceList::ByModel,
+    };
     let drive = prepared(&claude, crate::contract::ProjectPrograms::On, |_| {}).unwrap();
     for name in ["ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CODE_USE_BEDROCK"] {
         assert!(drive.set.contains(&(name.to_owned(), Setting::Unset)), "{name}");

@@ -7,6 +7,7 @@ mod reader;
 
 use std::path::Path;
 
+use domain::inherit::Inherited;
 use domain::permission::{Level, Permission};
 use domain::run::RunSpec;
 use serde_json::Value;
@@ -78,6 +79,8 @@ impl Backend for Cursor {
             process: true,
             output_schema: true,
             vendor_settings: true,
+            // Nothing takes them away: without force it goes by its user's rules, and starts the servers that its user approved.
+            inherits: &[Inherited::McpServers, Inherited::Settings],
             ..Capabilities::default()
         }
     }

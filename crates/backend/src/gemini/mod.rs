@@ -207,6 +207,9 @@ impl Backend for Gemini {
         let users_mode = users_mode(setup);
         let own_mode = if wanted.is_unrestricted() { "yolo" } else { "default" };
         option("--approval-mode", users_mode.unwrap_or(own_mode));
+        if users_mode.is_some() && has_rules(&setup.permission) {
+            option("--admin-policy", &place.file(POLICY_FILE));
+        }
         if users_mode.is_none() {
             // As a policy of the machine it stands above what a project's settings name as one; as one of the user it takes
             // the place of those in the user's folder.
@@ -232,7 +235,8 @@ impl Backend for Gemini {
             ("GEMINI_CLI_NO_RELAUNCH".to_owned(), Setting::Plain("true".to_owned())),
             ("NO_COLOR".to_owned(), Setting::Plain("1".to_owned())),
         ];
-        let mut files = vec![WorkFile::plain(POLICY_FILE, wanted.policy())];
+        let policy = if users_mode.is_some() { wanted.rules() } else { wanted.policy() };
+        let mut files = vec![WorkFile::plain(POLICY_FILE, policy)];
         let system = spec.system_prompt.trim();
         if !system.is_empty() && setup.prompt_mode == PromptMode::Replace {
             files.push(WorkFile::plain(SYSTEM_FILE, system));
@@ -250,12 +254,16 @@ impl Backend for Gemini {
     }
 }
 
-/// Returns the mode that has the meaning of the level, where the rules of the program's user count and the agent has none of
-/// its own: what the mode and those rules do not allow is denied, since nobody can be asked.
+fn has_rules(permission: &Permission) -> bool {
+    let Permission { level: _, allow, ask, deny } = permission;
+    !(allow.is_empty() && ask.is_empty() && deny.is_empty())
+}
+
+/// Returns the mode that has the meaning of the level, where the rules of the program's user count and the agent has no list of
+/// tools: what the mode and the rules of both do not allow is denied, since nobody can be asked.
 fn users_mode(setup: &Setup) -> Option<&'static str> {
-    let Permission { level, allow, ask, deny } = &setup.permission;
-    let has_rules = !(allow.is_empty() && ask.is_empty() && deny.is_empty()) || setup.tools.is_some();
-    match level.filter(|_| setup.inherits(Inherited::Settings) && !has_rules)? {
+    let counts = setup.inherits(Inherited::Settings) && setup.tools.is_none();
+    match setup.permission.level.filter(|_| counts)? {
         Level::ReadOnly => Some("plan"),
         Level::SafeEdit => Some("auto_edit"),
         Level::Yolo => None,

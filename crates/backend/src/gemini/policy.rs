@@ -46,14 +46,24 @@ struct Line {
 }
 
 impl Wanted<'_> {
-    /// Returns the policy file.
-    pub(super) fn policy(&self) -> String {
+    /// Returns a policy with the agent's own rules alone, for a program whose mode and user decide about the rest.
+    pub(super) fn rules(&self) -> String {
+        self.own_rules().iter().map(Line::text).collect()
+    }
+
+    fn own_rules(&self) -> Vec<Line> {
         let mut lines = Vec::new();
         self.restrictions(&self.permission.deny, DENY, "deny", &mut lines);
         self.restrictions(&self.permission.ask, ASK, "ask", &mut lines);
         for rule in &self.permission.allow {
             lines.extend(self.line(rule, "allow", ALLOW, format!("the rule allow {rule}")));
         }
+        lines
+    }
+
+    /// Returns the policy file.
+    pub(super) fn policy(&self) -> String {
+        let mut lines = self.own_rules();
         if self.delegates {
             let mut line =
                 Line::of(vec!["*".to_owned()], "allow", ALLOW, "the agent may delegate".to_owned());

@@ -6,7 +6,7 @@ use domain::permission::{Level, Permission, Rule, ToolKind};
 const CHANGING: [&str; 3] = ["Bash", "Edit", "Write"];
 const EVERYTHING: [&str; 6] = ["Bash", "Edit", "Write", "Read", "Grep", "WebFetch"];
 /// Through these a model finds and uses the tools of MCP servers: the user's and the project's are not for it.
-const SERVER_TOOLS: [&str; 2] = ["search_tool", "use_tool"];
+pub(super) const SERVER_TOOLS: [&str; 2] = ["search_tool", "use_tool"];
 
 /// Returns the sandbox for a level.
 pub(super) fn sandbox(level: Option<Level>) -> &'static str {
@@ -17,25 +17,25 @@ pub(super) fn sandbox(level: Option<Level>) -> &'static str {
     }
 }
 
-/// Returns the rules that deny. What would be asked is denied: nobody can be asked.
-pub(super) fn denied(permission: &Permission) -> Vec<String> {
-    let read_only = permission.level == Some(Level::ReadOnly);
+/// Returns the rules that deny. What would be asked is denied: nobody can be asked. Where the user's settings count, the sandbox
+/// alone is the level, as with sub-agents-mcp.
+pub(super) fn denied(permission: &Permission, by_sandbox: bool) -> Vec<String> {
+    let read_only = permission.level == Some(Level::ReadOnly) && !by_sandbox;
     let level = CHANGING.iter().filter(|_| read_only).map(|word| (*word).to_owned());
     let rules = restricting(permission).flat_map(|(_, rule)| spelled(rule));
     level.chain(rules).collect()
 }
 
-/// Returns the tools that are taken away.
-pub(super) fn removed(permission: &Permission) -> String {
-    let own = restricting(permission).filter_map(|(_, rule)| removable(rule));
-    SERVER_TOOLS.into_iter().chain(own).collect::<Vec<_>>().join(",")
+/// Returns the tools of its own that are taken away.
+pub(super) fn removed(permission: &Permission) -> Vec<&'static str> {
+    restricting(permission).filter_map(|(_, rule)| removable(rule)).collect()
 }
 
 /// Names what has no words: rules that allow more than the level, and rules that a shell would get around.
 pub(super) fn gaps(permission: &Permission) -> Vec<String> {
     let mut gaps: Vec<String> =
         permission.allow.iter().map(|rule| format!("the rule allow {rule}")).collect();
-    let shell_is_free = !denied(permission).iter().any(|rule| rule == "Bash");
+    let shell_is_free = !denied(permission, false).iter().any(|rule| rule == "Bash");
     for (word, rule) in restricting(permission) {
         let about_files = matches!(rule.kind(), ToolKind::Read | ToolKind::Edit | ToolKind::Search);
         let worded = !spelled(rule).is_empty() || removable(rule).is_some() || is_of_a_server(rule);

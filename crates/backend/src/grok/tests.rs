@@ -151,6 +151,18 @@ fn the_prompt_goes_by_a_file_and_the_level_by_sandbox_and_rules() {
 }
 
 #[test]
+fn with_its_users_settings_the_sandbox_alone_is_the_level() {
+    let told = argv(|spec| {
+        spec.setup.permission = serde_json::from_str(r#"{"level": "read-only"}"#).unwrap();
+        spec.setup.inherit = Inherited::ALL.into();
+    });
+    let expected = "/bin/grok --permission-mode bypassPermissions --sandbox read-only --cwd /p";
+    assert!(told.starts_with(expected), "{told}");
+    let told = argv(|spec| spec.setup.inherit = [Inherited::Environment].into());
+    assert!(told.contains("--disallowed-tools search_tool,use_tool"), "{told}");
+}
+
+#[test]
 fn what_it_cannot_limit_is_named() {
     let gaps = |text: &str| Grok.unenforceable(&serde_json::from_str(text).unwrap(), &Value::Null);
     assert_eq!(gaps(r#"{"level": "read-only", "deny": ["Bash(x:*)", "Edit", "mcp__a"]}"#), [""; 0]);

@@ -1,6 +1,7 @@
 //! opencode, with its lines of JSON. It has no way to ask: what is not allowed before it starts is refused. All that
 //! it must know goes by the layer of configuration that a project cannot overrule.
 
+mod inherited;
 mod outward;
 mod permission;
 mod project;
@@ -10,6 +11,7 @@ pub(crate) mod versions;
 use std::path::{Path, PathBuf};
 
 use domain::agent::Delegates;
+use domain::inherit::Inherited;
 use domain::mcp_server::VariableText;
 use domain::permission::Permission;
 use domain::run::RunSpec;
@@ -24,7 +26,7 @@ use crate::mcp_config::{self, OWN_SERVER};
 use crate::program::Program;
 use crate::user::{self, User};
 use crate::worded_schema;
-use permission::{Decisions, mcp_key};
+use permission::{Decisions, UsersRule, mcp_key};
 pub(crate) use project::programs_of_project;
 use project::{check_above, folders_of};
 
@@ -113,6 +115,7 @@ impl Backend for Opencode {
             extra_args: EXTRA_ARGS,
             delegates: true,
             forks: true,
+            inherits: &[Inherited::McpServers, Inherited::Settings],
             ..Capabilities::default()
         }
     }
@@ -137,18 +140,35 @@ impl Backend for Opencode {
         user: &User<'_>,
     ) -> Result<(), PrepareError> {
         let wrong = |reason| PrepareError { kind: KIND, reason };
-        without_others(spec, drive, place, user).map_err(wrong)
+        if spec.setup.inherits(Inherited::McpServers) {
+            check_above(spec, user).map_err(wrong)?;
+            turn_off(drive, &inherited::projects_servers(spec, user));
+        } else {
+            without_others(spec, drive, place, user).map_err(wrong)?;
+        }
+        if spec.setup.inherits(Inherited::Settings) {
+            let users = inherited::rules(spec, user).map_err(wrong)?;
+            let (before, after) = (decisions(spec, &[]), decisions(spec, &users));
+            replace_decisions(drive, &before, &after);
+        }
+        Ok(())
     }
 
     fn look_through(&self, spec: &RunSpec, drive: &mut ProcessDrive) -> Result<Vec<String>, PrepareError> {
-        if !permission::may_edit(&spec.setup.permission) {
-            return Ok(Vec::new());
+        let withheld = match spec.setup.inherits(Inherited::McpServers) {
+            true => inherited::withheld_servers(spec),
+            false => Vec::new(),
+        };
+        // Where its user's rules count, commands may change what a link leads to, so nothing is gained by a look at links.
+        if !permission::may_edit(&spec.setup.permission) || spec.setup.inherits(Inherited::Settings) {
+            return Ok(withheld);
         }
         let denied = outward::look(spec, outward::BOUNDS);
         let outward::Denied { patterns, gap } =
             denied.map_err(|reason| PrepareError { kind: KIND, reason })?;
         deny_edits(spec, drive, &patterns);
-        Ok(gap.into_iter().map(|gap| format!("permission: {gap}: what they lead to may be edited")).collect())
+        let gap = gap.map(|gap| format!("permission: {gap}: what they lead to may be edited"));
+        Ok(withheld.into_iter().chain(gap).collect())
     }
 
     fn prepare(&self, spec: &RunSpec, place: &Place<'_>) -> Result<Drive, PrepareError> {
@@ -202,16 +222,21 @@ pub(crate) fn without_others(
     user: &User<'_>,
 ) -> Result<(), String> {
     check_above(spec, user)?;
+    turn_off(drive, &others(spec, user));
+    Ok(())
+}
+
+/// Turns these servers off.
+fn turn_off(drive: &mut ProcessDrive, servers: &[String]) {
     for (name, setting) in &mut drive.set {
         if let (CONFIG, Setting::Plain(config)) = (name.as_str(), setting) {
             // Servers that come with a session are not in there, and one of the same name must not start before.
             let own =
                 serde_json::from_str(config).map_or_else(|_| Vec::new(), |all| user::names(&all, "mcp"));
-            let others = others(spec, user).into_iter().filter(|name| !own.contains(name));
+            let others = servers.iter().filter(|name| !own.contains(name)).cloned();
             *config = with_off(config, &others.collect::<Vec<_>>());
         }
     }
-    Ok(())
 }
 
 /// Returns a configuration in which these servers are turned off.
@@ -224,22 +249,37 @@ fn with_off(config: &str, others: &[String]) -> String {
     format!("{before}{BEGIN}{}{comma}{after}", off.join(","))
 }
 
+/// The names of files of settings, in the order in which the program reads them.
+const FILES: [&str; 3] = ["config.json", "opencode.json", "opencode.jsonc"];
+
 /// Returns the names of the servers in the layers of settings that the program reads.
 fn others(spec: &RunSpec, user: &User<'_>) -> Vec<String> {
-    const FILES: [&str; 3] = ["config.json", "opencode.json", "opencode.jsonc"];
-    let mut folders: Vec<PathBuf> = Vec::new();
-    folders.extend(user.folder("XDG_CONFIG_HOME", ".config").map(|folder| folder.join("opencode")));
-    folders.extend(user.folder("OPENCODE_CONFIG_DIR", ".opencode"));
-    for folder in folders_of(spec, user) {
-        folders.extend([folder.join(".opencode"), folder]);
-    }
-    let files = folders.iter().flat_map(|folder| FILES.map(|file| folder.join(file)));
-    let named = (user.value)("OPENCODE_CONFIG").map(PathBuf::from);
-    let found = files.chain(named).filter_map(|file| user::settings(&file));
+    let files = users_files(user).into_iter().chain(projects_files(&folders_of(spec, user)));
+    server_names(files)
+}
+
+/// Returns the names of the servers in these files of settings.
+fn server_names(files: impl Iterator<Item = PathBuf>) -> Vec<String> {
+    let found = files.filter_map(|file| user::settings(&file));
     let mut names: Vec<String> = found.flat_map(|settings| user::names(&settings, "mcp")).collect();
     names.sort();
     names.dedup();
     names
+}
+
+/// Returns the files of settings that are the user's own, in the order in which they count.
+fn users_files(user: &User<'_>) -> Vec<PathBuf> {
+    let within = |folder: PathBuf| FILES.map(|file| folder.join(file));
+    let config = user.folder("XDG_CONFIG_HOME", ".config").map(|folder| folder.join("opencode"));
+    let named = (user.value)("OPENCODE_CONFIG").map(PathBuf::from);
+    let own = user.folder("OPENCODE_CONFIG_DIR", ".opencode");
+    config.into_iter().flat_map(within).chain(named).chain(own.into_iter().flat_map(within)).collect()
+}
+
+/// Returns the files of settings in folders of a project.
+fn projects_files(folders: &[PathBuf]) -> Vec<PathBuf> {
+    let both = folders.iter().flat_map(|folder| [folder.join(".opencode"), folder.clone()]);
+    both.flat_map(|folder| FILES.map(|file| folder.join(file))).collect()
 }
 
 /// A project cannot have an agent of this name, whose settings would be mixed with ours.
@@ -247,13 +287,16 @@ fn agent_name(spec: &RunSpec) -> String {
     format!("volery-{}", spec.id)
 }
 
-/// Returns what a run may do.
-fn decisions(spec: &RunSpec) -> Decisions {
+/// Returns what a run may do, with the rules of its user where those count.
+fn decisions(spec: &RunSpec, users: &[UsersRule]) -> Decisions {
     let setup = &spec.setup;
     let root = user::upward(&spec.directory, &spec.project).last().copied().unwrap_or(Path::new(""));
     let folder = Path::new(&spec.directory).strip_prefix(root).unwrap_or(Path::new("")).display().to_string();
     let folder = if folder.is_empty() { String::new() } else { format!("{folder}/") };
-    let mut decisions = permission::translate(&setup.permission, &folder, &setup.mcp_servers);
+    let mut decisions = match setup.inherits(Inherited::Settings) {
+        true => permission::translate_with_users(&setup.permission, &folder, &setup.mcp_servers, users),
+        false => permission::translate(&setup.permission, &folder, &setup.mcp_servers),
+    };
     if let Some(tools) = &setup.tools {
         decisions.keep_only(tools);
     }
@@ -265,13 +308,17 @@ fn decisions(spec: &RunSpec) -> Decisions {
 
 /// Denies edits in settings that are made, by putting other decisions in the place of all that stand there.
 fn deny_edits(spec: &RunSpec, drive: &mut ProcessDrive, patterns: &[String]) {
-    let made = decisions(spec);
-    let mut fewer = decisions(spec);
+    let made = decisions(spec, &[]);
+    let mut fewer = decisions(spec, &[]);
     patterns.iter().for_each(|pattern| fewer.make("edit", pattern, "deny"));
+    replace_decisions(drive, &made, &fewer);
+}
+
+fn replace_decisions(drive: &mut ProcessDrive, before: &Decisions, after: &Decisions) {
     let said = |decisions: &Decisions| format!("\"permission\":{}", decisions.to_json());
     for (name, setting) in &mut drive.set {
         if let (CONFIG, Setting::Plain(config)) = (name.as_str(), setting) {
-            *config = config.replace(&said(&made), &said(&fewer));
+            *config = config.replace(&said(before), &said(after));
         }
     }
 }
@@ -283,7 +330,7 @@ fn settings(spec: &RunSpec, place: &Place<'_>) -> (String, Vec<WorkFile>) {
     if !spec.system_prompt.trim().is_empty() {
         files.push(WorkFile::plain(SYSTEM_FILE, spec.system_prompt.as_str()));
     }
-    let decisions = decisions(spec).to_json();
+    let decisions = decisions(spec, &[]).to_json();
     let system = format!("{{file:{}}}", place.file(SYSTEM_FILE));
     let has_system = !spec.system_prompt.trim().is_empty();
     let (prompt, instructions) = match setup.prompt_mode {

@@ -76,6 +76,45 @@ pub(super) fn translate(permission: &Permission, folder: &str, servers: &[McpSer
     decisions
 }
 
+/// A decision of the user's own settings.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct UsersRule {
+    pub(super) key: String,
+    pub(super) pattern: String,
+    pub(super) action: &'static str,
+}
+
+/// What sub-agents-mcp denies below the level that allows everything, whatever the user's settings say: nobody can be asked, and
+/// what other agents do is not held to the level.
+const DENIED_BELOW_YOLO: [&str; 3] = ["task", "external_directory", "question"];
+
+/// Translates the permission of an agent that gets its user's settings: what these say counts, and the level decides about edits
+/// and commands, as with sub-agents-mcp.
+pub(super) fn translate_with_users(
+    permission: &Permission,
+    folder: &str,
+    servers: &[McpServer],
+    users: &[UsersRule],
+) -> Decisions {
+    let mut decisions = Decisions::default();
+    decisions.make("*", "*", "allow");
+    let changes = match permission.level.unwrap_or(Level::SafeEdit) {
+        Level::Yolo => None,
+        Level::SafeEdit => Some("allow"),
+        Level::ReadOnly => Some("deny"),
+    };
+    if let Some(changes) = changes {
+        users.iter().for_each(|rule| decisions.make(&rule.key, &rule.pattern, rule.action));
+        ["edit", "bash"].iter().for_each(|key| decisions.make(key, "*", changes));
+        DENIED_BELOW_YOLO.iter().for_each(|key| decisions.make(key, "*", "deny"));
+    }
+    permission.allow.iter().for_each(|rule| decisions.allow(rule, folder));
+    servers.iter().for_each(|server| decisions.allow_server(server));
+    permission.ask.iter().for_each(|rule| decisions.deny("ask", rule));
+    permission.deny.iter().for_each(|rule| decisions.deny("deny", rule));
+    decisions
+}
+
 /// Tells whether some edits are allowed, and others not.
 pub(super) fn may_edit(permission: &Permission) -> bool {
     let edits = |rule: &Rule| matches!(rule.kind(), ToolKind::Edit | ToolKind::Everything);

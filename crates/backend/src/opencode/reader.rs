@@ -4,7 +4,7 @@
 use domain::run::{AgentEnd, Cost, Failure, ModelError, Usage};
 use serde_json::Value;
 
-use super::versions::{DELEGATION, DENIED, OTHER_AGENT, UNKNOWN_SESSION};
+use super::versions::{DELEGATION, DENIED, INVALID, OTHER_AGENT, UNKNOWN_SESSION};
 use crate::contract::{Answer, Conclusion, Exit, Report};
 use crate::json_lines::Events;
 use crate::kept::{self, Kept, Message};
@@ -122,10 +122,14 @@ impl Events for Stream {
 
 /// A use of a tool is told when it is over.
 fn used(part: &Value) -> Vec<Report> {
-    let (id, name) = (text(&part["callID"]).to_owned(), text(&part["tool"]).to_owned());
     let state = &part["state"];
-    let ok = state["status"] == "completed";
-    let output = text(&state[if ok { "output" } else { "error" }]).to_owned();
+    // A tool that was taken away, or called wrongly, is told as a use of another that has worked.
+    let is_stand_in = part["tool"] == INVALID && state["input"]["tool"].is_string();
+    let name = text(if is_stand_in { &state["input"]["tool"] } else { &part["tool"] }).to_owned();
+    let id = text(&part["callID"]).to_owned();
+    let completed = state["status"] == "completed";
+    let ok = completed && !is_stand_in;
+    let output = text(&state[if completed { "output" } else { "error" }]).to_owned();
     let denied = !ok && DENIED.iter().any(|words| output.contains(words));
     let warning = denied.then(|| Report::Warned(format!("denied: {name}: by the rules of this run")));
     let mut reports = vec![

@@ -526,3 +526,36 @@ fn what_other_agents_used_is_said_not_to_be_counted() {
     };
     assert_eq!((told(&["read"]), told(&["task"]), told(&["task", "read", "task"])), (0, 1, 1));
 }
+
+#[test]
+fn a_tool_that_was_taken_away_is_told_as_denied_by_its_own_name() {
+    let unavailable = "Model tried to call unavailable tool 'bash'. Available tools: read.";
+    let state = json!({"status": "completed", "input": {"tool": "bash", "error": unavailable}, "output": unavailable});
+    let used = event("tool_use", &json!({"tool": "invalid", "callID": "c1", "state": state}));
+    let (reports, _) = read(&[start(), used], Exit::Code(0));
+    assert!(
+        reports.contains(&Report::Warned("denied: bash: by the rules of this run".to_owned())),
+        "{reports:?}"
+    );
+    let returned = |report: &Report| matches!(report, Report::ToolReturned { ok: false, .. });
+    assert!(reports.iter().any(returned), "{reports:?}");
+}
+
+#[test]
+fn the_level_of_an_agent_with_its_users_settings_decides_about_edits_and_commands() {
+    let users = [
+        UsersRule { key: "webfetch".to_owned(), pattern: "*".to_owned(), action: "deny" },
+        UsersRule { key: "bash".to_owned(), pattern: "git *".to_owned(), action: "allow" },
+    ];
+    let said = |rules: &str| {
+        let permission: Permission = serde_json::from_str(rules).unwrap();
+        permission::translate_with_users(&permission, "", &[], &users).to_json()
+    };
+    let rest = r#""task":"deny","external_directory":"deny","question":"deny"}"#;
+    let safe_edit = format!(r#"{{"*":"allow","webfetch":"deny","edit":"allow","bash":"allow",{rest}"#);
+    assert_eq!(said(r#"{"level": "safe-edit"}"#), safe_edit);
+    let read_only = format!(r#"{{"*":"allow","webfetch":"deny","edit":"deny","bash":"deny",{rest}"#);
+    assert_eq!(said(r#"{"level": "read-only"}"#), read_only, "also what the user's rules allow");
+    assert_eq!(said(r#"{"level": "yolo"}"#), r#"{"*":"allow"}"#);
+    assert!(said(r#"{"level": "safe-edit", "deny": ["Bash"]}"#).ends_with(r#""bash":"deny"}"#));
+}

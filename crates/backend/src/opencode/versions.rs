@@ -21,6 +21,8 @@ pub(super) const DELEGATION: &str = "task";
 pub(super) const UNKNOWN_SESSION: &str = "Session not found";
 /// How the program says that it works as another agent than it was told to.
 pub(super) const OTHER_AGENT: &str = "Falling back to default agent";
+/// The tool that takes the place of one that cannot be called.
+pub(super) const INVALID: &str = "invalid";
 /// How a tool says that a rule forbids it, or takes it away altogether.
 pub(super) const DENIED: [&str; 3] = [
     "specified a rule which prevents you",

@@ -257,6 +257,9 @@ fn has_frontmatter(text: &str) -> bool {
     definition::frontmatter::split(&text) != Err(definition::frontmatter::Missing::Begin)
 }
 
+/// The backend that is `kimi` for sub-agents-mcp.
+const KIMI_BY_CLAUDE: &str = "claude-kimi";
+
 /// Returns what sub-agents-mcp is told by its environment about all of its agents.
 fn plain_defaults(
     variable: impl Fn(&str) -> Option<String>,
@@ -269,7 +272,10 @@ fn plain_defaults(
         diagnostics.push(Diagnostic::warning("(environment)", message));
     };
     if let Some(value) = variable(env::AGENT_TYPE) {
-        match value.parse() {
+        // With sub-agents-mcp `kimi` is Claude Code with Kimi's service, which cannot be without this key. Whoever has none means
+        // Kimi's own program.
+        let by_claude = value == "kimi" && variable(env::CLI_API_KEY).is_some();
+        match if by_claude { KIMI_BY_CLAUDE } else { &value }.parse() {
             Ok(backend) => defaults.backend = backend,
             Err(_) => wrong(env::AGENT_TYPE, &value),
         }

@@ -181,6 +181,27 @@ fn text_message(role: &str, text: &str) -> Value {
     json!({"role": role, "content": [{"type": "text", "text": text}]})
 }
 
+/// Tells whether the user's own rules allow a use: `Shell(command)` and `Write(file)`, of which those that deny count more.
+fn rules_allow(kind: Kind, subject: &str) -> bool {
+    let folder =
+        place::variable("CURSOR_CONFIG_DIR").map_or_else(|| place::home().join(".cursor"), PathBuf::from);
+    let text = std::fs::read(folder.join("cli-config.json")).unwrap_or_default();
+    let settings: Value = serde_json::from_slice(&text).unwrap_or_default();
+    let used = match kind {
+        Kind::Shell => format!("Shell({})", subject.split_whitespace().next().unwrap_or_default()),
+        Kind::Write => {
+            let name = Path::new(subject).file_name().unwrap_or_default();
+            format!("Write({})", name.to_string_lossy())
+        }
+        Kind::Read | Kind::Mcp => return false,
+    };
+    let lists = |name: &str| {
+        let rules = settings["permissions"][name].as_array();
+        rules.is_some_and(|rules| rules.iter().any(|rule| *rule == used))
+    };
+    lists("allow") && !lists("deny")
+}
+
 /// The stream of events.
 struct Events<'a> {
     session: String,
@@ -216,9 +237,11 @@ impl Events<'_> {
 }
 
 impl Voice for Events<'_> {
-    /// Without force nothing is changed: edits are proposed and commands wait for somebody who is not there.
-    fn refuses(&self, kind: Kind, _tool: &str, _subject: &str) -> Option<String> {
-        let free = kind == Kind::Read || (self.given.has("--force") && !self.given.has("--mode"));
+    /// Without force nothing is changed that the user's rules do not allow: edits are proposed and commands wait for somebody who
+    /// is not there.
+    fn refuses(&self, kind: Kind, _tool: &str, subject: &str) -> Option<String> {
+        let changes = self.given.has("--force") || rules_allow(kind, subject);
+        let free = kind == Kind::Read || (changes && !self.given.has("--mode"));
         (!free).then(|| "Rejected: it needs an approval".to_owned())
     }
 
