@@ -2,8 +2,9 @@
 
 use domain::agent::{Agent, Format, Layer, Source};
 use domain::id::{RunId, SessionId};
-use domain::run::BackendSpec;
+use domain::launch::Launch;
 use domain::run::replay::Exchange;
+use domain::run::{BackendSpec, RunSpec};
 use journal::RunLock;
 use journal::session_names::{self, Named, SessionName};
 use journal::sessions::{self, Kept, Session};
@@ -27,6 +28,23 @@ pub(super) struct Conversation {
     pub(super) told: Vec<Exchange>,
     /// The caller's name for it, until the run is on record.
     pub(super) held: Option<RunLock>,
+}
+
+/// Returns the agent of a run as the run's record has it, with all that it was allowed.
+pub(super) fn recorded_agent(spec: RunSpec) -> Agent {
+    let source = Source { file: spec.source, format: Format::Volery, layer: Layer::Environment };
+    Agent {
+        model: spec.model,
+        system_prompt: spec.system_prompt,
+        env: spec.env,
+        limits: (&spec.limits).into(),
+        delegates: spec.delegates,
+        on_interrupt: spec.on_interrupt,
+        containment: spec.containment,
+        launch: Launch::of(&spec.backend.options),
+        setup: spec.setup,
+        ..Agent::new(spec.agent, spec.backend.name, source)
+    }
 }
 
 impl Engine {
@@ -98,16 +116,7 @@ impl Engine {
         if spec.agent.as_str() != agent {
             return Err(unknown());
         }
-        let source = Source { file: spec.source, format: Format::Volery, layer: Layer::Environment };
-        let agent = Agent {
-            model: spec.model,
-            system_prompt: spec.system_prompt,
-            env: spec.env,
-            limits: (&spec.limits).into(),
-            setup: spec.setup,
-            ..Agent::new(spec.agent, spec.backend.name, source)
-        };
-        Ok((agent, known.directory))
+        Ok((recorded_agent(spec), known.directory))
     }
 
     /// Returns the session that a caller's name for it stands for. A name that is used for the first time stands for a

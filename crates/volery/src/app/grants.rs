@@ -21,6 +21,15 @@ pub(super) enum Kinship {
     Child,
 }
 
+/// Which sections of the configuration count for an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Counted {
+    /// Those for its name and those for its backend.
+    All,
+    /// Those for its name.
+    Named,
+}
+
 impl Engine {
     /// Returns the agent that is asked for, as it counts for this run.
     pub(super) fn agent_for(
@@ -30,12 +39,19 @@ impl Engine {
         directory: &str,
         kinship: Kinship,
     ) -> Result<Settled, AppError> {
-        let settled = match ask.definition.take() {
-            Some(agent) => Settled::unchanged(*agent),
-            None => self.settled(catalogue, find_agent(catalogue, directory, &ask.agent)?),
-        };
         let before = ask.resumes.map(|before| self.home.run_dir(before.run).read_spec());
         let before = before.transpose().map_err(store_error)?;
+        let settled = match ask.definition.take() {
+            // The record of the run before has the sum already.
+            Some(agent) if ask.as_before || before.is_some() => {
+                let grants = before.as_ref().map(|before| before.grants.clone()).unwrap_or_default();
+                Settled { grants, ..Settled::unchanged(*agent) }
+            }
+            // What holds for all agents of a backend is for the native surface: an agent of a dialect is as its system has it, but for
+            // what its user says about this one.
+            Some(agent) => self.settled_by(catalogue, Cow::Owned(*agent), Counted::Named),
+            None => self.settled(catalogue, find_agent(catalogue, directory, &ask.agent)?),
+        };
         if let Some(before) = before.as_ref().filter(|before| before.source != settled.agent.source.file) {
             return Err(another_definition(before));
         }
@@ -48,12 +64,16 @@ impl Engine {
 
     /// Returns an agent with what the configuration says about it.
     pub(super) fn settled(&self, catalogue: &Catalogue, agent: Cow<'_, Agent>) -> Settled {
+        self.settled_by(catalogue, agent, Counted::All)
+    }
+
+    fn settled_by(&self, catalogue: &Catalogue, agent: Cow<'_, Agent>, counted: Counted) -> Settled {
         let config = &catalogue.config;
         // An agent that is asked for as FORMAT:NAME is still the agent NAME: what is denied to that, is denied to this.
         let plain = registry::plain_name(&agent);
         let names = plain.iter().chain([&agent.name]);
         let named: Vec<_> = names.filter_map(|name| config.agents.get_key_value(name)).collect();
-        if named.is_empty() && config.defaults.is_empty() {
+        if named.is_empty() && (config.defaults.is_empty() || counted == Counted::Named) {
             return Settled::unchanged(agent.into_owned());
         }
         let trusted = LazyCell::new(|| self.trust().is_trusted(catalogue));
@@ -63,7 +83,7 @@ impl Engine {
         let own: Vec<Section<'_>> = own.collect();
         settle(agent.into_owned(), &own, |backend| {
             let name = format!("defaults.{backend}");
-            let found = config.defaults.get(backend);
+            let found = config.defaults.get(backend).filter(|_| counted == Counted::All);
             found.map(|found| sections(found, &name, &is_trusted)).unwrap_or_default()
         })
     }

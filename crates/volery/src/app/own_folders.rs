@@ -3,6 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
+use backend::contract::Backend;
+use domain::id::BackendName;
 use domain::permission::{Level, Permission, Rule, ToolKind};
 use domain::run::{BackendSpec, RunSpec};
 use domain::setup::{Isolation, Setup};
@@ -51,7 +53,15 @@ pub(super) fn check(
             }
             if let Ok(below) = own.strip_prefix(&place) {
                 let rule = denial(&place, below).filter(|_| can_deny);
-                rules.push(rule.ok_or_else(|| refusal(directory, "holds", own))?);
+                let refused = || {
+                    let refused = refusal(directory, "holds", own);
+                    if setup.inherit.is_empty() {
+                        refused
+                    } else {
+                        with_way_out(refused, &backend.name, can_deny)
+                    }
+                };
+                rules.push(rule.ok_or_else(refused)?);
             }
         }
     }
@@ -67,6 +77,25 @@ fn refusal(directory: &str, word: &str, own: &Path) -> AppError {
     );
     let hint = "choose another directory, such as a project's; an agent that may only read works here too";
     AppError::denied(message).hint(hint)
+}
+
+/// Says in a dialect, whose system would run the agent, why it is not run and by which programs it could be.
+fn with_way_out(refusal: AppError, backend: &BackendName, can_deny: bool) -> AppError {
+    let hint = match can_deny {
+        true => "choose another directory, such as a project's: the path of that folder would be read as a pattern".to_owned(),
+        false => format!(
+            "choose another directory, such as a project's; {backend} cannot be held to leave these files alone, and these can: {}; \
+             an agent that may only read works here too",
+            able().join(", ")
+        ),
+    };
+    refusal.hint(hint)
+}
+
+/// Returns the backends that can be held to leave a folder alone.
+fn able() -> Vec<&'static str> {
+    let can = |driver: &&'static dyn Backend| driver.capabilities(&serde_json::Value::Null).denies_folders;
+    backend::registry::all().filter(can).map(Backend::kind).collect()
 }
 
 /// Returns the rule that denies edits in what holds our folder directly below the directory: whoever may move that has our

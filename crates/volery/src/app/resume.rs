@@ -3,13 +3,15 @@
 
 use std::sync::Arc;
 
+use domain::agent::Agent;
 use domain::id::RunId;
+use domain::inherit::Inherited;
 use domain::permission::{GrantSource, Permission};
 use domain::run::{Cause, Lost, OnInterrupt, Outcome, OutcomeKind, Resumes, RunSpec, State, Unattended};
 use journal::index::ListQuery;
 
 use super::engine::{Engine, store_error};
-use super::{AppError, Attachment, Start, honour};
+use super::{AppError, Attachment, Start, conversation, honour};
 use crate::clock;
 
 /// What was interrupted longer ago than this is for people to decide about.
@@ -95,11 +97,7 @@ fn resumption_by_itself(spec: &RunSpec, state: &State) -> Option<Result<Start, A
 /// Returns what has to be started to go on with an interrupted run.
 fn resumption(spec: &RunSpec, state: &State, lost: Lost) -> Result<Start, AppError> {
     let short = spec.id.short();
-    if !spec.setup.inherit.is_empty() {
-        let message =
-            format!("the run {short} was started through a dialect, whose agents are defined only there");
-        return Err(AppError::denied(message).hint(format!("volery show {short} tells how far it came")));
-    }
+    let is_of_dialect = !spec.setup.inherit.is_empty();
     let surely_nothing = spec.on_interrupt == OnInterrupt::Resume || lost == Lost::BeforeStart;
     let begun = !(state.attempts.is_empty() && surely_nothing);
     let start = Start {
@@ -110,7 +108,8 @@ fn resumption(spec: &RunSpec, state: &State, lost: Lost) -> Result<Start, AppErr
         output_schema: spec.setup.output_schema.clone(),
         limits: (&spec.limits).into(),
         on_disconnect: Some(spec.on_disconnect),
-        permission: by_caller(spec),
+        permission: if is_of_dialect { Permission::default() } else { by_caller(spec) },
+        definition: is_of_dialect.then(|| Box::new(agent_of_dialect(spec))),
         unattended: spec.unattended.clone().map(Unattended::AsBefore),
         // Whoever comes first goes on with it; who comes later is told of that run.
         idempotency_key: Some(format!("{KEY}-{}-{}", times_resumed(spec) + 1, spec.id)),
@@ -136,6 +135,14 @@ fn resumption(spec: &RunSpec, state: &State, lost: Lost) -> Result<Start, AppErr
             Err(AppError::usage(message).hint(format!("volery show {short} tells how far it came")))
         }
     }
+}
+
+/// Returns the agent of a run of a dialect: it is defined only there, so it is as the run's record has it, and may do what it might
+/// then. The environment of the server is not on record, and whoever continues the run may have more in theirs.
+fn agent_of_dialect(spec: &RunSpec) -> Agent {
+    let mut agent = conversation::recorded_agent(spec.clone());
+    agent.setup.inherit.remove(&Inherited::Environment);
+    agent
 }
 
 /// Returns what the caller asked the run to be allowed and denied.

@@ -266,6 +266,7 @@ fn outline(
         project: spec.project.clone(),
         caller: spec.caller.name.clone(),
         grants: spec.grants.clone(),
+        level: spec.setup.permission.level,
         unattended: spec.unattended.clone(),
         model: state.model.clone(),
         structured: state.ending().and_then(|ending| ending.structured.clone()),

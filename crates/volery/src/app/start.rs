@@ -1,6 +1,7 @@
 //! Starts a run: find the agent, plan, write the record, start its keeper, make the record durable, say go.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::Write;
 use std::os::fd::AsFd;
@@ -10,12 +11,14 @@ use std::sync::Arc;
 use backend::process::{self, KeeperRequest, ProcessHandle};
 use domain::agent::{Agent, Format, Layer, ScriptSource};
 use domain::id::{AgentName, IdError, IdempotencyKey, RunId};
+use domain::inherit::describe_all;
 use domain::nearest::nearest;
 use domain::plan::{Order, Parent, Place, Refusal, plan};
 use domain::run::{
     BackendSpec, Caller, ContainmentDemand, Idempotency, LimitName, Lost, OnDisconnect, OnInterrupt, Outcome,
     RunSpec, UnattendedChoice,
 };
+use domain::setup::Setup;
 use journal::keys::{self, Claim, KeyScope};
 use journal::{NewRun, RunDir};
 use serde_json::json;
@@ -142,10 +145,11 @@ impl Engine {
         let programs = self.project_programs(&catalogue, &spec.directory);
         spec.warnings.extend(programs.weigh(&spec.backend, &spec.alternatives)?);
         spec.trusted_programs = programs.trusted(&spec.backend, &spec.alternatives);
-        spec.warnings.extend(
-            resumes
-                .map(|before| format!("goes on with the run {}, which was interrupted", before.run.short())),
-        );
+        if let Some(before) = resumes {
+            let short = before.run.short();
+            spec.warnings.push(format!("goes on with the run {short}, which was interrupted"));
+            spec.warnings.extend(self.withheld_on_resume(before.run, &spec.setup)?);
+        }
         if !honour::can_resume(&spec.backend) {
             spec.on_interrupt = OnInterrupt::End;
         }
@@ -153,6 +157,16 @@ impl Engine {
         let launched = self.launch(spec, &catalogue, attachment, herald);
         drop(held);
         launched
+    }
+
+    /// Says what a run that goes on with another does not get, though that one did.
+    fn withheld_on_resume(&self, before: RunId, setup: &Setup) -> Result<Option<String>, AppError> {
+        let before = self.home.run_dir(before).read_spec().map_err(store_error)?;
+        let lost: BTreeSet<_> = before.setup.inherit.difference(&setup.inherit).copied().collect();
+        Ok((!lost.is_empty()).then(|| {
+            let lost = describe_all(&lost);
+            format!("withheld: {lost}: the run goes on outside of the server that it was started by")
+        }))
     }
 
     /// Returns who asks. A run that goes on with another belongs to whom that one belonged to.

@@ -7,7 +7,7 @@ use domain::diagnostic::Diagnostic;
 use domain::harmless::{clean, clean_value};
 use domain::id::RunId;
 use domain::inherit::Inherited;
-use domain::permission::Grant;
+use domain::permission::{Grant, Level};
 use domain::run::{Branch, Changes, Containment, Outcome, Usage, Verification};
 use serde::{Deserialize, Serialize};
 
@@ -173,6 +173,9 @@ pub struct RunView {
     /// The layers of its permission above the agent's file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub grants: Vec<Grant>,
+    /// The level of its permission, for advice.
+    #[serde(skip)]
+    pub level: Option<Level>,
     /// Why no person can answer its questions, which are denied then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unattended: Option<String>,
@@ -256,6 +259,7 @@ impl RunView {
             project: "/project".into(),
             caller: "test".into(),
             grants: Vec::new(),
+            level: None,
             unattended: None,
             session: None,
             parent: None,

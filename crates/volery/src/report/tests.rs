@@ -73,6 +73,7 @@ fn view() -> RunView {
         directory: "/src/api/web".into(),
         project: "/src/api".into(),
         caller: "main".into(),
+        level: None,
         grants: Vec::new(),
         unattended: None,
         session: Some("nightly".into()),

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::stage::{Client, Said, Stage, crew, said};
+use crate::stage::{Client, PATIENCE, Said, Stage, crew, said, wait_for};
 
 /// A place with a program that is called like Claude Code and only fails.
 fn stage() -> Stage {
@@ -154,8 +154,63 @@ fn a_section_for_a_name_holds_for_every_file_of_that_name() {
     }
 }
 
+/// Claude Code for a run that is interrupted after it has named its conversation, and for one that goes on with it.
+const INTERRUPTED: &str = r#"#!/bin/sh
+[ "$1" = --version ] && echo 2.1.325 && exit
+for word in "$@"; do printf '%s\n' "$word"; done >> "$HOME/words"
+printf 'COLOUR=%s\n--\n' "$AVIARY_COLOUR" >> "$HOME/words"
+session='"session_id":"11111111-1111-1111-1111-111111111111"'
+echo '{"type":"system","subtype":"init",'$session',"model":"sonnet","tools":[]}'
+case "$*" in
+  *--resume=*) echo '{"type":"result","subtype":"success","is_error":false,"result":"went on",'$session'}' ;;
+  *) exec sleep 600 ;;
+esac
+"#;
+
 #[test]
-fn an_interrupted_run_of_a_dialect_is_not_continued_as_a_built_in_agent() {
+fn an_interrupted_run_of_a_dialect_goes_on_with_the_rights_that_it_had() {
+    let stage = stage();
+    std::fs::create_dir_all(stage.path("home")).unwrap();
+    std::fs::write(stage.path("bin/claude"), INTERRUPTED).unwrap();
+    std::fs::create_dir(stage.path("agents")).unwrap();
+    std::fs::write(stage.path("agents/reviewer.md"), "# Reviews").unwrap();
+    let mut serve = command(&stage, &["serve", "--dialect", "sub-agents-mcp"]);
+    serve
+        .env("AGENTS_DIR", stage.path("agents"))
+        .env("AGENT_TYPE", "claude")
+        .env("AGENT_PERMISSION", "read-only");
+    serve.env("AVIARY_COLOUR", "blue");
+    let mut client = Client::start(serve).initialize("it");
+    let arguments = json!({"agent": "reviewer", "prompt": "go", "cwd": stage.project()});
+    client.send("tools/call", json!({"name": "run_agent", "arguments": arguments}));
+    let id = wait_for(PATIENCE, "a run", || stage.runs().pop());
+    stage.event(&id, "session_named");
+    let crew = crew(&stage.run_dir(&id));
+    crew.keeper.unwrap().kill();
+    crew.worker.unwrap().kill();
+    assert_eq!(stage.ended(&id)["outcome"]["outcome"], json!("interrupted"));
+    // The native agent of this name, and what is in the shell's environment, are no matter.
+    let mut resume = command(&stage, &["resume", &id, "--json"]);
+    resume.env("AVIARY_COLOUR", "green").env("AGENT_PERMISSION", "yolo");
+    let went_on = said(resume.output().unwrap()).ok().json();
+    assert_eq!(went_on["result"], json!("went on"), "{went_on}");
+    let runs = stage.runs();
+    let (before, after) = (stage.spec(&id), stage.spec(runs.iter().find(|run| **run != id).unwrap()));
+    for key in ["agent", "source", "system_prompt", "directory", "limits"] {
+        assert_eq!(after[key], before[key], "{key}");
+    }
+    assert_eq!(after["setup"]["permission"], json!({"level": "read-only"}), "{after}");
+    assert_eq!(after["setup"]["inherit"], json!(["mcp-servers", "settings"]), "{after}");
+    let warnings = after["warnings"].to_string();
+    assert!(warnings.contains("withheld: the server's environment: the run goes on outside"), "{warnings}");
+    let words = std::fs::read_to_string(stage.path("home/words")).unwrap();
+    let calls: Vec<&str> = words.split("--\n").filter(|call| call.contains("COLOUR=")).collect();
+    assert!(calls[0].contains("COLOUR=blue") && calls[1].ends_with("COLOUR=\n"), "{words}");
+    assert!(calls.iter().all(|call| call.contains("--permission-mode=plan")), "{words}");
+}
+
+#[test]
+fn an_interrupted_run_of_a_dialect_that_named_no_session_is_not_begun_again() {
     let stage = stage();
     std::fs::write(
         stage.path("bin/claude"),
@@ -171,7 +226,8 @@ fn an_interrupted_run_of_a_dialect_is_not_continued_as_a_built_in_agent() {
     crew.keeper.unwrap().kill();
     crew.worker.unwrap().kill();
     assert_eq!(stage.ended(&id)["outcome"]["outcome"], json!("interrupted"));
-    let refused = volery(&stage, &["resume", &id]).exits(3);
-    assert!(refused.stderr.contains("was started through a dialect"), "{refused:?}");
+    let refused = volery(&stage, &["resume", &id]).exits(2);
+    assert!(refused.stderr.contains("had begun and named no session to go on with"), "{refused:?}");
+    assert!(refused.stderr.contains("volery show"), "{refused:?}");
     assert_eq!(stage.runs().len(), 1);
 }

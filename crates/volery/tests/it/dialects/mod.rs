@@ -2,6 +2,7 @@
 
 mod budgie;
 mod every_dialect;
+mod jarvis;
 mod per_agent;
 mod powerspawn;
 mod sub_agents_mcp;

@@ -69,6 +69,8 @@ fn the_tool_names_the_agents_and_what_may_not_be_is_refused() {
 }
 
 /// Differs from jarvis: `permissions.deny` | read and not used | takes away from what is allowed
+/// Differs from jarvis: a use of a tool that is denied | nothing in the answer says so | `notes` in the answer names the tool, why,
+///    and what would allow it
 #[test]
 fn an_agent_may_do_what_its_file_allows_and_nothing_else() {
     let command = |text: &str| Reply::call("Bash", json!({"command": text, "description": "for a test"}));
@@ -87,7 +89,10 @@ fn an_agent_may_do_what_its_file_allows_and_nothing_else() {
     ));
     let keys: Vec<&String> = said.as_object().unwrap().keys().collect();
     assert_eq!(keys, ["agent", "result", "duration_ms", "cost_usd", "notes"]);
-    assert_eq!(said["notes"].as_array().unwrap().len(), 2, "what was denied is named: {said}");
+    let notes: Vec<&str> = said["notes"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    assert_eq!(notes.len(), 3, "what was denied is named: {said}");
+    let way = "to allow more, write [agents.web-search] permission = { level = \"read-only\", allow = [\"Bash\"] } in your configuration";
+    assert_eq!(notes[2], way, "{said}");
     let inherit = &place.stage.spec(&place.stage.only_run())["setup"]["inherit"];
     assert_eq!(inherit, &json!(["environment"]), "Jarvis is strict about servers and settings");
     assert_eq!((&said["agent"], &said["result"]), (&json!("web-search"), &json!("Found three herons.")));
@@ -99,6 +104,8 @@ fn an_agent_may_do_what_its_file_allows_and_nothing_else() {
     assert!(asked.ends_with("Context:\nIt is about birds.\n\nTask:\nHow many?"), "{asked}");
 }
 
+/// Differs from jarvis: `data/subagent-sessions.json` | written after each success | read, and left as it is; new sessions are in the
+///    journal
 #[test]
 fn an_agent_with_a_session_knows_what_was_said_also_by_jarvis_itself() {
     let script = ["Noted.", "It was heron.", "Still heron.", "I remember nothing."].map(Reply::say);
@@ -131,6 +138,9 @@ fn an_agent_with_a_session_knows_what_was_said_also_by_jarvis_itself() {
     let mut client = serve(&place);
     ask(&mut client, "github", "And now?");
     assert!(bodies()[2].contains("The word is heron."), "Claude Code has it still");
+    let left = fs::read_to_string(place.stage.project().join("data/sessions.json")).unwrap();
+    assert_eq!(left, kept.to_string(), "the list of Jarvis is as it was");
+    assert!(!place.stage.project().join("data/subagent-sessions.json").exists());
     ask(&mut client, "search", "What do you know?");
     let last = bodies().pop().unwrap();
     assert!(!last.contains("Ann likes egrets.") && !last.contains("heron"), "{last}");
@@ -144,6 +154,8 @@ fn native_session(run: &Path) -> String {
     named["native"].as_str().unwrap_or_else(|| panic!("{named}")).to_owned()
 }
 
+/// Differs from jarvis: a session that Claude Code no longer has | every call fails until the list is mended | a new one begins, and
+///    a warning says so
 #[test]
 fn a_session_that_claude_code_has_forgotten_begins_anew() {
     let Some(place) = place("jarvis-forgotten", vec![Reply::say("Hello.")]) else { return };
@@ -157,6 +169,7 @@ fn a_session_that_claude_code_has_forgotten_begins_anew() {
     assert!(run["warnings"].to_string().contains("it begins anew"), "{run}");
 }
 
+/// Differs from jarvis: what an agent had said before its time-out | is lost | follows the error
 #[test]
 fn errors_are_told_by_their_kind() {
     let script = vec![Reply::stall("Half of this.").times(1)];
@@ -171,6 +184,7 @@ fn errors_are_told_by_their_kind() {
             format!("Subagent \"slow\" failed (timeout): Subagent \"slow\" timed out after {timeout_ms}ms.");
         assert!(told.starts_with(&expected), "{told}");
         if !place.offline.server().asks().is_empty() {
+            assert!(told.contains("What it said before:\nHalf"), "what it said is kept: {told}");
             break;
         }
     }
@@ -264,6 +278,7 @@ fn holding(folder: &Path, text: &str) -> Vec<std::path::PathBuf> {
     found
 }
 
+/// Differs from jarvis: a sub-agent with a shell that starts agents itself | nothing prevents it | refused
 #[test]
 fn a_sub_agent_calls_nobody() {
     let volery = env!("CARGO_BIN_EXE_volery");

@@ -1,8 +1,12 @@
 //! `--dialect sub-agents-mcp` with real programs, held against the command lines of sub-agents-mcp itself: the same program
 //! of the same user with the same model, started by both, may do the same.
 
+mod follows_advice;
+mod others;
+
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use model_server::Reply;
 use serde_json::{Value, json};
@@ -46,7 +50,11 @@ fn uses_since(place: &Place, before: usize) -> Uses {
     uses
 }
 
-/// Finds the results of tools in a request, in the protocol of Claude, Gemini or Codex.
+/// How programs tell the model in words that a tool was not used.
+const REFUSALS: [&str; 5] =
+    ["Rejected: ", "Permission denied", "no such tool", "rule which prevents", "unavailable tool"];
+
+/// Finds the results of tools in a request, in the protocol of Claude, Gemini, Codex or of OpenAI's chats.
 fn collect(value: &Value, uses: &mut Uses) {
     match value {
         Value::Object(fields) if fields.get("type") == Some(&json!("tool_result")) => {
@@ -57,6 +65,10 @@ fn collect(value: &Value, uses: &mut Uses) {
         }
         Value::Object(fields) if fields.get("type") == Some(&json!("function_call_output")) => {
             uses.push(fields["output"].to_string().contains("exited with code 0"));
+        }
+        Value::Object(fields) if fields.get("role") == Some(&json!("tool")) => {
+            let content = fields["content"].to_string();
+            uses.push(!REFUSALS.iter().any(|words| content.contains(words)));
         }
         Value::Object(fields) => fields.values().for_each(|value| collect(value, uses)),
         Value::Array(items) => items.iter().for_each(|item| collect(item, uses)),
@@ -105,22 +117,45 @@ struct Case<'a> {
     name: &'a str,
     program: &'static str,
     level: Option<&'a str>,
-    /// The words by which sub-agents-mcp holds the program to the level.
+    /// The words by which sub-agents-mcp holds the program to the level, and the variables.
     theirs: &'a [&'a str],
+    variables: &'a [(&'a str, &'a str)],
     /// The user's own settings.
     user: fn(&Place),
     script: fn(&Path) -> Vec<Reply>,
 }
 
+/// Returns the program as sub-agents-mcp starts it.
+fn theirs(case: &Case<'_>, place: &Place) -> Command {
+    let url = place.offline.server().url();
+    match case.program {
+        // The stand-ins speak only the format that Volery asks for.
+        "cursor" => {
+            place.stand_in("cursor-agent", case.theirs, &["--output-format", "stream-json", "-p", "Work."])
+        }
+        "grok" => {
+            place.stand_in("grok", case.theirs, &["--output-format", "json", "--verbatim", "-p", "Work."])
+        }
+        // sub-agents-mcp points Claude Code at another service by variables.
+        "glm" | "kimi" => {
+            let mut command = place.client("claude", "Work.", case.theirs);
+            command.env("ANTHROPIC_BASE_URL", url).env("ANTHROPIC_API_KEY", "dummy");
+            command
+        }
+        program => place.client(program, "Work.", case.theirs),
+    }
+}
+
 /// Has both start the program, and compares what its agent could do. Returns that and the answer.
 fn compare(case: &Case<'_>) -> Option<(Uses, Vec<String>, Value)> {
     // The script names the place, so it comes when that is there.
-    let place = Place::make_for(&[case.program], case.name, Vec::new())?;
+    let backend = if case.program == "kimi" { "claude-kimi" } else { case.program };
+    let place = Place::make_for(&[backend], case.name, Vec::new())?;
     let project = place.stage.project();
     fs::write(project.join("Makefile"), "all:\n\t@env > made.txt\n").unwrap();
     (case.user)(&place);
     place.offline.server().add([(case.script)(&project), (case.script)(&project)].concat());
-    let done = place.client(case.program, "Work.", case.theirs).output().unwrap();
+    let done = theirs(case, &place).envs(case.variables.iter().copied()).output().unwrap();
     assert!(done.status.success(), "{done:?}");
     let theirs = (uses_since(&place, 0), left_behind(&project));
     let before = place.offline.server().seen().len();
@@ -136,7 +171,7 @@ fn compare(case: &Case<'_>) -> Option<(Uses, Vec<String>, Value)> {
 }
 
 fn claude<'a>(name: &'a str, level: Option<&'a str>, theirs: &'a [&'a str]) -> Case<'a> {
-    Case { name, program: "claude", level, theirs, user: user_of_claude, script }
+    Case { name, program: "claude", level, theirs, variables: &[], user: user_of_claude, script }
 }
 
 /// Differs from sub-agents-mcp: a use of a tool that is denied | nothing in the answer says so | `notes` in the answer names
@@ -148,8 +183,9 @@ fn at_safe_edit_claude_does_what_its_users_rules_allow_and_denials_are_in_the_an
     assert_eq!(uses, [true, true, false, true, true, true]);
     assert_eq!(left, ["made.txt", "touched.txt", "written.txt"]);
     let notes = answer["notes"].as_array().unwrap();
-    assert_eq!(notes.len(), 1, "{answer}");
+    assert_eq!(notes.len(), 2, "{answer}");
     assert!(notes[0].as_str().unwrap().starts_with("denied: Bash: "), "{answer}");
+    assert!(notes[1].as_str().unwrap().starts_with("to allow more, write [agents.worker] "), "{answer}");
 }
 
 #[test]
@@ -231,7 +267,15 @@ fn at_safe_edit_gemini_does_what_its_users_rules_allow() {
     };
     let theirs = ["--approval-mode", "auto_edit", "--skip-trust"];
     let name = "sub-agents-gemini";
-    let case = Case { name, program: "gemini", level: Some("safe-edit"), theirs: &theirs, user, script };
+    let case = Case {
+        name,
+        program: "gemini",
+        level: Some("safe-edit"),
+        theirs: &theirs,
+        variables: &[],
+        user,
+        script,
+    };
     let Some((uses, left, answer)) = compare(&case) else { return };
     assert_eq!(uses, [false, true, true, true]);
     assert_eq!(left, ["made.txt", "written.txt"]);
@@ -260,7 +304,15 @@ fn at_safe_edit_codex_has_its_users_servers_and_the_sandbox_of_the_level() {
     };
     let theirs = ["-s", "workspace-write", "-c", "approval_policy=never"];
     let name = "sub-agents-codex";
-    let case = Case { name, program: "codex", level: Some("safe-edit"), theirs: &theirs, user, script };
+    let case = Case {
+        name,
+        program: "codex",
+        level: Some("safe-edit"),
+        theirs: &theirs,
+        variables: &[],
+        user,
+        script,
+    };
     let Some((uses, left, answer)) = compare(&case) else { return };
     assert_eq!((uses.len(), uses[0]), (2, true), "{answer}");
     assert_eq!(left, ["touched.txt"]);

@@ -17,8 +17,12 @@ use crate::stage::{Said, Stage, said, skip, tagged};
 /// Vendors' programs take their time on a machine that does other things.
 pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Where `glm` finds its model.
-const GLM_SERVICE: &str = "https://api.z.ai/api/anthropic";
+/// Services that Claude Code is pointed at: the backend or `AGENT_TYPE`, the address, the user's key and the variable by which Claude
+/// Code is given it.
+const SERVICES: [(&str, &str, &str, &str); 2] = [
+    ("glm", "https://api.z.ai/api/anthropic", "ZAI_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
+    ("claude-kimi", "https://api.kimi.com/coding/", "CLI_API_KEY", "ANTHROPIC_API_KEY"),
+];
 
 /// Beside its state Claude Code writes what it then renames, and leaves it there when it is killed meanwhile.
 const CLAUDES_DRAFT: &str = ".claude.json.tmp.";
@@ -60,7 +64,7 @@ impl Vendor {
     /// Returns the program that is driven, whichever way.
     pub(super) fn drives(&self) -> &'static str {
         match self.name {
-            "glm" => "claude",
+            "glm" | "claude-kimi" => "claude",
             name => name.strip_prefix("acp-").unwrap_or(name),
         }
     }
@@ -233,8 +237,8 @@ impl Place {
         let real = Path::new(program.argv.last().unwrap());
         // A package manager makes what it links executable.
         fs::set_permissions(real, PermissionsExt::from_mode(0o755)).unwrap();
-        if backend == "glm" {
-            return self.furnish_glm(real, recipe.env);
+        if let Some(service) = SERVICES.iter().find(|service| service.0 == backend) {
+            return self.furnish_service(real, recipe.env, *service);
         }
         symlink(real, self.stage.path("bin").join(vendor)).unwrap();
         if program.argv.len() > 1 {
@@ -245,13 +249,18 @@ impl Place {
 
     /// Puts Claude Code in place with the scripted model where it is told to ask the other vendor's service, and only
     /// there.
-    fn furnish_glm(&self, real: &Path, env: Vec<(String, String)>) -> Vec<(String, String)> {
+    fn furnish_service(
+        &self,
+        real: &Path,
+        env: Vec<(String, String)>,
+        (_, address, key, given_as): (&str, &str, &str, &str),
+    ) -> Vec<(String, String)> {
         // Its settings name the service too, so that those of its user cannot lead elsewhere.
         let script = format!(
-            "#!/bin/sh\n[ \"$ANTHROPIC_BASE_URL\" = {GLM_SERVICE} ] || exit 97\n[ \"$ANTHROPIC_AUTH_TOKEN\" = dummy ] || exit 98\n\
+            "#!/bin/sh\n[ \"$ANTHROPIC_BASE_URL\" = {address} ] || exit 97\n[ \"${given_as}\" = dummy ] || exit 98\n\
              for word in \"$@\"; do case \"$word\" in --settings=*)\n\
-             grep -q {GLM_SERVICE} \"${{word#--settings=}}\" || exit 96\n\
-             sed -i 's|{GLM_SERVICE}|{url}|' \"${{word#--settings=}}\" ;;\nesac; done\n\
+             grep -q {address} \"${{word#--settings=}}\" || exit 96\n\
+             sed -i 's|{address}|{url}|' \"${{word#--settings=}}\" ;;\nesac; done\n\
              ANTHROPIC_BASE_URL={url} exec '{}' \"$@\"\n",
             real.display(),
             url = self.offline.server().url(),
@@ -260,7 +269,7 @@ impl Place {
         fs::write(&program, script).unwrap();
         fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
         let own = env.into_iter().filter(|(name, _)| !name.starts_with("ANTHROPIC_"));
-        own.chain([("ZAI_API_KEY".to_owned(), "dummy".to_owned())]).collect()
+        own.chain([(key.to_owned(), "dummy".to_owned())]).collect()
     }
 
     /// Puts an MCP server in place that has one tool, does not say that it changes nothing, and leaves a mark when it is called.
@@ -330,6 +339,15 @@ impl Place {
         let input = self.stage.path("prompt");
         fs::write(&input, &recipe.stdin).unwrap();
         command.stdin(fs::File::open(input).unwrap());
+        command
+    }
+
+    /// Returns a program that is stood in for, as its user starts it.
+    pub(super) fn stand_in(&self, program: &str, arguments: &[&str], more: &[&str]) -> Command {
+        let path = self.stage.path("bin").join(program).display().to_string();
+        let words = arguments.iter().chain(more).map(|word| (*word).to_owned());
+        let mut command = self.own(&std::iter::once(path).chain(words).collect::<Vec<_>>());
+        command.stdin(Stdio::null());
         command
     }
 
@@ -414,7 +432,7 @@ impl Place {
 /// Returns where a vendor's program keeps its own state below the user's home.
 fn state_folders(vendor: &str) -> &'static [&'static str] {
     match vendor.strip_prefix("acp-").unwrap_or(vendor) {
-        "claude" | "glm" => &[".claude", ".claude.json", ".cache/claude-cli-nodejs"],
+        "claude" | "glm" | "claude-kimi" => &[".claude", ".claude.json", ".cache/claude-cli-nodejs"],
         "codex" => &[".codex"],
         "gemini" => &[".gemini"],
         "qwen" => &[".qwen"],
@@ -478,7 +496,7 @@ fn program(backend: &str) -> &str {
     match backend {
         "acp-claude" => "claude-agent-acp",
         "acp-codex" => "codex-acp",
-        "glm" => "claude",
+        "glm" | "claude-kimi" => "claude",
         other => other.strip_prefix("acp-").unwrap_or(other),
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use definition::config::Config;
 use domain::dialect::DialectName;
 use domain::inherit::{Inherited, describe_all};
+use domain::permission::{Level, Permission, Rule, ToolKind};
 use domain::setup::Setup;
 
 use crate::app::RunView;
@@ -13,7 +14,10 @@ use crate::app::RunView;
 const NOTES_MAX: usize = 20;
 const NOTE_BYTES_MAX: usize = 500;
 /// How warnings of a run begin that an answer must repeat.
-const NAMED: [&str; 2] = ["denied: ", "withheld: "];
+const DENIED: &str = "denied: ";
+/// How a denial by a rule is worded.
+const BY_RULE: &str = "the rule deny ";
+const NAMED: [&str; 2] = [DENIED, "withheld: "];
 
 /// What a dialect gives its agents.
 #[derive(Debug, Clone, Default)]
@@ -51,8 +55,67 @@ impl Inheritance {
             notes.truncate(NOTES_MAX);
             notes.push(format!("{more} more: volery show {}", run.short_id));
         }
+        notes.extend(way_to_allow(run));
         notes
     }
+}
+
+/// Says what to write so that the agent may do what it was denied. The user's section for its name counts in dialects too.
+fn way_to_allow(run: &RunView) -> Option<String> {
+    let denied = run.warnings.iter().filter_map(|warning| warning.strip_prefix(DENIED));
+    // What a rule denies, no other rule allows.
+    let denied = denied.filter(|rest| !rest.contains(BY_RULE));
+    let mut tools: Vec<&str> = denied.filter_map(|rest| rest.split(": ").next()).collect();
+    tools.sort_unstable();
+    tools.dedup();
+    if tools.is_empty() || tools.len() > NOTES_MAX {
+        return None;
+    }
+    // Where the user's settings count, the program keeps to the mode that has the meaning of `read-only`, whatever the rules are.
+    let by_mode = run.level == Some(Level::ReadOnly) && run.inherit.contains(&Inherited::Settings);
+    let (level, rules): (_, Vec<&str>) = match run.level {
+        Some(Level::Yolo) => return None,
+        Some(Level::ReadOnly) if by_mode => {
+            let is_beyond = |tool: &&str| ToolKind::named(tool) != ToolKind::Edit;
+            (Some(Level::SafeEdit), tools.into_iter().filter(is_beyond).collect())
+        }
+        level @ (Some(Level::ReadOnly | Level::SafeEdit) | None) => (level, tools),
+    };
+    // The level stands there too: the section may have one already, which this line takes the place of.
+    let quoted = |level: Level| format!("{:?}", level.as_str());
+    let words = match (level, rules.is_empty()) {
+        (Some(level), true) => quoted(level),
+        _ if !rules.iter().all(|tool| is_allowed_by_rule(run, level, tool)) => quoted(Level::Yolo),
+        (level, _) => {
+            let level = level.map(|level| format!("level = {}, ", quoted(level))).unwrap_or_default();
+            let rules: Vec<String> = rules.iter().map(|tool| format!("{tool:?}")).collect();
+            format!("{{ {level}allow = [{}] }}", rules.join(", "))
+        }
+    };
+    Some(format!("to allow more, write [agents.{}] permission = {words} in your configuration", run.agent))
+}
+
+/// Tells whether a rule that allows a tool would let the agent use it: its program has words for such a rule, and the level does
+/// not allow the tool already, in which case something else was in the way.
+fn is_allowed_by_rule(run: &RunView, level: Option<Level>, tool: &str) -> bool {
+    let Ok(rule) = tool.parse::<Rule>() else { return false };
+    let is_beyond_level = match rule.kind() {
+        ToolKind::Shell | ToolKind::Fetch | ToolKind::WebSearch | ToolKind::Mcp { .. } => true,
+        ToolKind::Edit => level == Some(Level::ReadOnly),
+        ToolKind::Read
+        | ToolKind::Search
+        | ToolKind::Delegate
+        | ToolKind::Everything
+        | ToolKind::Other(_) => false,
+    };
+    let Some(driver) = backend::registry::by_kind(&run.backend).filter(|_| is_beyond_level) else {
+        return false;
+    };
+    let options = serde_json::Value::Null;
+    let allows = Permission { level, allow: vec![rule], ..Permission::default() };
+    let plain = Permission { allow: Vec::new(), ..allows.clone() };
+    driver.unenforceable(&allows, &options).len() == driver.unenforceable(&plain, &options).len()
+        && driver.ungranted(&allows, &options).is_empty()
 }
 
 /// Returns the line by which a server announces what the agents of a dialect get.
@@ -91,7 +154,8 @@ mod tests {
     fn what_was_denied_or_withheld_is_named_once_and_nothing_else_is() {
         let whole = Inheritance::of(&config(""), DialectName::SubAgentsMcp);
         let run = run(&["the model is not passed on", "denied: Bash: x", "denied: Bash: x", "withheld: y"]);
-        assert_eq!(whole.notes(&run), ["denied: Bash: x", "withheld: y"]);
+        let way = "to allow more, write [agents.scout] permission = \"yolo\" in your configuration";
+        assert_eq!(whole.notes(&run), ["denied: Bash: x", "withheld: y", way]);
         let narrowed = config("[dialects.sub-agents-mcp]\ninherit = [\"settings\"]\n");
         let narrowed = Inheritance::of(&narrowed, DialectName::SubAgentsMcp);
         assert_eq!(
@@ -101,11 +165,41 @@ mod tests {
     }
 
     #[test]
+    fn what_would_allow_a_denied_tool_depends_on_level_and_program() {
+        let way = |backend: &str, level: Level, warnings: &[&str]| {
+            let mut run = run(warnings);
+            (run.backend, run.level) = (backend.to_owned(), Some(level));
+            run.inherit = DialectName::SubAgentsMcp.inherits();
+            way_to_allow(&run)
+        };
+        let wanted = |words: &str| {
+            Some(format!("to allow more, write [agents.scout] permission = {words} in your configuration"))
+        };
+        let shell = ["denied: Bash: x", "denied: mcp__aviary__count: y", "withheld: z"];
+        let both = wanted("{ level = \"safe-edit\", allow = [\"Bash\", \"mcp__aviary__count\"] }");
+        assert_eq!(way("claude", Level::SafeEdit, &shell), both);
+        assert_eq!(way("claude", Level::ReadOnly, &shell), both);
+        assert_eq!(way("claude", Level::ReadOnly, &["denied: Write: x"]), wanted("\"safe-edit\""));
+        assert_eq!(way("claude", Level::Yolo, &shell), None);
+        assert_eq!(way("claude", Level::SafeEdit, &["denied: Edit: outside"]), wanted("\"yolo\""));
+        for without_words in ["cursor", "grok"] {
+            assert_eq!(way(without_words, Level::SafeEdit, &["denied: shell: x"]), wanted("\"yolo\""));
+        }
+        assert_eq!(way("claude", Level::SafeEdit, &["withheld: z"]), None);
+        assert_eq!(way("claude", Level::SafeEdit, &["denied: Bash: the rule deny Bash(rm:*)"]), None);
+        // An agent of Jarvis is held by its own rules.
+        let mut run = run(&["denied: Bash: x"]);
+        (run.backend, run.level) = ("claude".to_owned(), Some(Level::ReadOnly));
+        run.inherit = DialectName::Jarvis.inherits();
+        assert_eq!(way_to_allow(&run), wanted("{ level = \"read-only\", allow = [\"Bash\"] }"));
+    }
+
+    #[test]
     fn many_denials_are_counted() {
         let warnings: Vec<String> = (0..30).map(|number| format!("denied: Bash: {number}")).collect();
         let warnings: Vec<&str> = warnings.iter().map(String::as_str).collect();
         let notes = Inheritance::default().notes(&run(&warnings));
-        assert_eq!(notes.len(), NOTES_MAX + 1);
+        assert_eq!(notes.len(), NOTES_MAX + 2);
         assert!(notes[NOTES_MAX].starts_with("10 more: volery show "), "{notes:?}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
@@ -254,22 +254,85 @@ fn a_server_announces_what_its_agents_get() {
     assert!(said.lines().any(|line| line == wanted), "{said}");
 }
 
-/// Differs from sub-agents-mcp: the user's home or `/` as `cwd` | agents edit everywhere there | Claude's agents may not edit in the
-///    folders there that hold Volery's own files, which the answer names; other programs that may edit are refused
+/// Differs from sub-agents-mcp: the user's home or `/` as `cwd` | agents edit everywhere there | agents of claude, glm and kimi (by
+///    Claude Code) may not edit in the folders there that hold Volery's own files, which the answer names
 #[test]
 fn an_agent_works_in_its_users_home_and_cannot_edit_volerys_own_folders() {
     let scene = Scene::new();
     let home = scene.stage.path("state").parent().unwrap().to_owned();
-    let result = run(&mut scene.serve(&[]), json!({"agent": "reviewer", "prompt": "x", "cwd": home}));
-    assert_eq!(result["structuredContent"]["status"], json!("success"), "{result}");
-    let denied = scene.words().into_iter().find(|word| word.starts_with("--disallowedTools=")).unwrap();
-    assert!(denied.contains("Edit(//"), "{denied}");
-    let note = result["structuredContent"]["notes"][0].as_str().unwrap();
-    assert!(note.starts_with("withheld: edits in //"), "{result}");
-    let cursor = run(
-        &mut scene.serve(&[("AGENT_TYPE", "cursor")]),
-        json!({"agent": "reviewer", "prompt": "x", "cwd": scene.stage.path("state").parent().unwrap()}),
-    );
-    let error = cursor["structuredContent"]["error"].as_str().unwrap();
-    assert!(error.contains("where Volery keeps its own files"), "{error}");
+    let key = ("CLI_API_KEY", "cli-key-0123456789");
+    for (kind, place) in
+        [("claude", home.as_path()), ("glm", &home), ("kimi", &home), ("claude", Path::new("/"))]
+    {
+        let mut client = scene.serve(&[("AGENT_TYPE", kind), key]);
+        let result = run(&mut client, json!({"agent": "reviewer", "prompt": "x", "cwd": place}));
+        assert_eq!(result["structuredContent"]["status"], json!("success"), "{kind}: {result}");
+        let denied = scene.words().into_iter().find(|word| word.starts_with("--disallowedTools=")).unwrap();
+        assert!(denied.contains("Edit(//"), "{kind}: {denied}");
+        let note = result["structuredContent"]["notes"][0].as_str().unwrap();
+        assert!(note.starts_with("withheld: edits in //"), "{kind}: {result}");
+    }
+}
+
+/// Differs from sub-agents-mcp: the user's home or `/` as `cwd` with cursor, codex, gemini, grok, opencode or Kimi's own program |
+///    agents edit everywhere there | an agent that may edit is refused: these programs cannot be held to leave Volery's own files
+///    alone; one that may only read works there, and so does `yolo`
+#[test]
+fn who_cannot_be_held_to_leave_volerys_own_folders_alone_is_refused_there_with_the_reason() {
+    let scene = Scene::new();
+    for name in ["codex", "gemini", "grok", "opencode", "kimi"] {
+        fs::copy(scene.stage.path("bin/claude"), scene.stage.path("bin").join(name)).unwrap();
+    }
+    let home = scene.stage.path("state").parent().unwrap().to_owned();
+    for kind in ["cursor", "codex", "gemini", "grok", "opencode", "kimi"] {
+        let mut client = scene.serve(&[("AGENT_TYPE", kind)]);
+        for place in [home.as_path(), Path::new("/")] {
+            let refused = run(&mut client, json!({"agent": "reviewer", "prompt": "x", "cwd": place}));
+            let error =
+                refused["structuredContent"]["error"].as_str().unwrap_or_else(|| panic!("{kind}: {refused}"));
+            assert!(error.contains("where Volery keeps its own files"), "{kind}: {error}");
+            let reason = format!(
+                "{kind} cannot be held to leave these files alone, and these can: claude, glm, claude-kimi"
+            );
+            assert!(error.contains(&reason), "{kind}: {error}");
+        }
+    }
+    assert_eq!(scene.stage.runs(), Vec::<String>::new());
+    let mut client = scene.serve(&[("AGENT_TYPE", "cursor"), ("AGENT_PERMISSION", "read-only")]);
+    let read_only = run(&mut client, json!({"agent": "reviewer", "prompt": "x", "cwd": home}));
+    assert_eq!(read_only["structuredContent"]["status"], json!("success"), "{read_only}");
+}
+
+/// Differs from sub-agents-mcp: the agent's file with glm and kimi | takes the place of Claude Code's system prompt | is added to it
+#[test]
+fn the_agents_file_is_added_to_the_system_prompt_of_claude_code() {
+    let scene = Scene::new();
+    for kind in ["claude", "glm", "kimi"] {
+        let mut client = scene.serve(&[("AGENT_TYPE", kind), ("CLI_API_KEY", "cli-key-0123456789")]);
+        let result = run(&mut client, ask(&scene.stage, "reviewer", "x"));
+        assert_eq!(result["isError"], json!(false), "{kind}: {result}");
+        let words = scene.words();
+        assert!(
+            words.iter().any(|word| word.starts_with("--append-system-prompt-file=")),
+            "{kind}: {words:?}"
+        );
+    }
+}
+
+/// Differs from sub-agents-mcp: `AGENT_TYPE=kimi` | Claude Code with Kimi's service; an error without `CLI_API_KEY` | the same with
+///    `CLI_API_KEY`, and Kimi's own program without it
+#[test]
+fn kimi_is_claude_code_with_kimis_service_where_its_key_is_set() {
+    let scene = Scene::new();
+    let mut client = scene.serve(&[("AGENT_TYPE", "kimi"), ("CLI_API_KEY", "cli-key-0123456789")]);
+    let result = run(&mut client, ask(&scene.stage, "reviewer", "x"));
+    assert_eq!(result["isError"], json!(false), "{result}");
+    let variables = scene.variables();
+    let has = |line: &str| variables.lines().any(|known| known == line);
+    assert!(has("ANTHROPIC_API_KEY=cli-key-0123456789"), "{variables}");
+    assert!(has("ANTHROPIC_BASE_URL=https://api.kimi.com/coding/"), "{variables}");
+    let mut client = scene.serve(&[("AGENT_TYPE", "kimi")]);
+    let result = run(&mut client, ask(&scene.stage, "reviewer", "x"));
+    let said = result["structuredContent"]["result"].as_str().unwrap_or_else(|| panic!("{result}"));
+    assert!(said.contains("needs kimi, which is not on the PATH"), "{result}");
 }

@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 
 use super::super::call::Call;
 use super::delegate::Words;
+use super::ignored::{ignored, with_notes};
 use super::{Delegated, Dialect, Inheritance, Unanswered, delegate};
 use crate::app::{App, AppError, Before, Folder, FoundAgent, NamedSession, Prompts, Start};
 use crate::env;
@@ -25,6 +26,8 @@ use crate::env;
 pub(crate) use kept::session as kept_session;
 
 const TOOL: &str = "run_subagent";
+/// The parameters of the tool.
+const KNOWN: [&str; 3] = ["agent_name", "prompt", "context"];
 const DESCRIPTION: &str = include_str!("run_subagent.md");
 /// The constant name of a caller without a token.
 const CALLER: &str = "main";
@@ -196,6 +199,10 @@ impl Dialect for Jarvis {
         _tool: &'a str,
         arguments: JsonObject,
     ) -> BoxFuture<'a, Result<CallToolResponse, ErrorData>> {
-        async move { Ok(self.run_subagent(&call, arguments).await) }.boxed()
+        async move {
+            let notes = ignored(TOOL, &arguments, &KNOWN);
+            Ok(with_notes(self.run_subagent(&call, arguments).await, &notes))
+        }
+        .boxed()
     }
 }
