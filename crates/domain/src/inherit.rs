@@ -56,10 +56,9 @@ impl DialectName {
     pub fn inherits(self) -> BTreeSet<Inherited> {
         let all: &[Inherited] = match self {
             Self::Volery => &[],
-            // The document of Jarvis starts agents with `--strict-mcp-config` and without the user's settings. Codex reads its
-            // user's settings by itself, and Volery holds it to the sandbox that the call names.
-            Self::Jarvis | Self::Codex => &[Inherited::Environment],
-            Self::SubAgentsMcp | Self::Budgie | Self::Powerspawn => &Inherited::ALL,
+            // The document of Jarvis starts agents with `--strict-mcp-config` and without the user's settings.
+            Self::Jarvis => &[Inherited::Environment],
+            Self::SubAgentsMcp | Self::Budgie | Self::Powerspawn | Self::Codex => &Inherited::ALL,
         };
         all.iter().copied().collect()
     }

@@ -95,3 +95,37 @@ fn an_agent_that_answers_nothing_is_asked_for_a_summary_in_its_session() {
     let seen = place.offline.server().seen();
     assert!(seen.last().unwrap().body.to_string().contains("Count the herons."));
 }
+
+/// The names of the tools that the model was offered in the last request.
+fn offered(place: &Place) -> Vec<String> {
+    let seen = place.offline.server().seen();
+    let tools = seen.last().unwrap().body["tools"].as_array().cloned().unwrap_or_default();
+    tools.iter().filter_map(|tool| tool["function"]["name"].as_str()).map(ToOwned::to_owned).collect()
+}
+
+#[test]
+fn the_users_servers_reach_an_agent_that_includes_them_and_no_other() {
+    let place = place("budgie-servers", Vec::new(), &[("_system.md", SYSTEM)]);
+    let (server, _) = place.marking_server("count", "seven");
+    let kiro = place.stage.path("home/.kiro");
+    fs::create_dir_all(kiro.join("settings")).unwrap();
+    let servers = json!({"mcpServers": {"aviary": {"command": server}}});
+    fs::write(kiro.join("settings/mcp.json"), servers.to_string()).unwrap();
+    let file = kiro.join("agents/test-agent.json");
+    let agent: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    // One that writes its answer is started by its own name; one that may not is started as a copy that can submit it.
+    for (allowed, included) in
+        [("fs_write", true), ("fs_write", false), ("fs_read", true), ("fs_read", false)]
+    {
+        let mut agent = agent.clone();
+        agent["allowedTools"] = json!(["fs_read", allowed]);
+        agent["includeMcpJson"] = json!(included);
+        fs::write(&file, agent.to_string()).unwrap();
+        place.offline.server().add(vec![Reply::say("Done.")]);
+        let said = ask(&place, &mut serve(&place), "Count.", None);
+        assert_eq!(said["response"], json!("Done."), "{allowed} {included}: {said}");
+        let offered = offered(&place);
+        let has = offered.iter().any(|tool| tool == "aviary___count");
+        assert_eq!(has, included, "{allowed}: {offered:?}");
+    }
+}

@@ -29,6 +29,9 @@ fn call(client: &mut Client, tool: &str, arguments: Value) -> Value {
 }
 
 /// Differs from codex-mcp-server: `profile` | a profile of `config.toml` | refused
+/// Differs from codex-mcp-server: `include-plan-tool` | ignored or honoured, by version | refused
+/// Differs from codex-mcp-server: a wrong parameter | an error of the protocol that names the type | an error of the tool that names
+///    what can be given
 /// Differs from codex-mcp-server: `config` | any setting of Codex | settings that grant nothing; others are refused by name
 #[test]
 fn the_tools_are_the_ones_that_were_reviewed_and_wrong_calls_are_told() {
@@ -52,11 +55,18 @@ fn the_tools_are_the_ones_that_were_reviewed_and_wrong_calls_are_told() {
         json!({"prompt": "x", "config": {"mcp_servers": {}}}),
         "config.mcp_servers cannot be set",
     );
+    refused(
+        "codex",
+        json!({"prompt": "x", "include-plan-tool": true}),
+        "include-plan-tool is not honoured here",
+    );
     refused("codex-reply", json!({"prompt": "x"}), "threadId is required");
     refused("codex-reply", json!({"prompt": "x", "threadId": "nobody"}), "there is no session nobody");
     assert_eq!(place.stage.runs(), Vec::<String>::new());
 }
 
+/// Differs from codex-mcp-server: `codex-reply` with a thread of another server | unknown: a server knows the threads that it began |
+///    the conversation goes on
 #[test]
 fn a_conversation_goes_on_where_it_was_and_as_it_was() {
     let script = vec![Reply::say("Noted."), Reply::say("It was heron.")];
@@ -119,6 +129,7 @@ fn what_needs_an_approval_is_put_to_the_clients_user() {
     assert_eq!((there("approved.txt"), there("denied.txt")), (true, false), "{events}");
 }
 
+/// Differs from codex-mcp-server: `sandbox` left out | `sandbox_mode` of `config.toml` counts | `read-only`
 #[test]
 fn with_nobody_to_ask_what_needs_an_approval_is_denied() {
     let script = vec![
@@ -126,6 +137,9 @@ fn with_nobody_to_ask_what_needs_an_approval_is_denied() {
         Reply::say("It was not allowed."),
     ];
     let Some(place) = place("codex-unasked", script) else { return };
+    let file = place.stage.path("home/.codex/config.toml");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, format!("sandbox_mode = \"workspace-write\"\n{text}")).unwrap();
     let mut client = serve(&place, json!({}));
     let arguments = json!({"prompt": "Write.", "cwd": place.stage.project()});
     let answer = call(&mut client, "codex", arguments);
@@ -212,4 +226,23 @@ fn the_same_call_again_waits_for_the_same_conversation() {
         client.next_where(PATIENCE, |message| message["params"]["msg"]["type"] == json!("task_complete"));
     assert_eq!(complete["params"]["msg"]["last_agent_message"], json!("At last."));
     place.stage.only_run();
+}
+
+#[test]
+fn the_users_own_servers_reach_codex() {
+    let script =
+        vec![Reply::say("I count.").and_call_in("mcp__aviary", "count", json!({})), Reply::say("Done.")];
+    let Some(place) = place("codex-servers", script) else { return };
+    let (server, mark) = place.marking_server("count", "seven");
+    let file = place.stage.path("home/.codex/config.toml");
+    let text = fs::read_to_string(&file).unwrap();
+    let server = format!(
+        "[mcp_servers.aviary]\ncommand = \"{}\"\ndefault_tools_approval_mode = \"approve\"\n",
+        server.display()
+    );
+    fs::write(&file, format!("{text}{server}")).unwrap();
+    let arguments = json!({"prompt": "Count.", "cwd": place.stage.project(), "approval-policy": "never"});
+    let answer = call(&mut serve(&place, json!({})), "codex", arguments);
+    assert_eq!(answer["structuredContent"]["content"], json!("Done."), "{answer}");
+    assert!(mark.exists(), "its user's server was used: {answer}");
 }

@@ -301,3 +301,20 @@ fn a_client_without_patience_gets_answer_and_session_by_asking_again() {
     answered(&mut client, place.in_session("and now?", second["sessionId"].as_str().unwrap()));
     assert!(place.calls()[1].contains("arg=--resume"), "that session goes on: {:?}", place.calls());
 }
+
+/// Differs from budgie: the user's home or `/` as `directory` | agents edit there | an agent that may edit is refused: Kiro cannot be held to
+///    leave Volery's own files alone
+#[test]
+fn an_agent_that_may_edit_is_not_let_loose_around_volerys_own_folders() {
+    let place = Place::new();
+    let home = place.stage.path("state").parent().unwrap().to_owned();
+    let mut client = place.serve(&[]);
+    for directory in [home.as_path(), std::path::Path::new("/")] {
+        let result =
+            call(&mut client, "kiro-subagents.test-agent", json!({"prompt": "x", "directory": directory}));
+        let told = refused(&result);
+        assert!(told.contains("where Volery keeps its own files"), "{told}");
+        assert!(told.contains("kiro cannot be held to leave these files alone"), "{told}");
+    }
+    assert_eq!(place.calls(), Vec::<String>::new());
+}
