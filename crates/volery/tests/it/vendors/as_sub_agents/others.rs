@@ -193,8 +193,15 @@ fn user_of_grok(place: &Place) {
 fn grok_has_the_sandbox_of_its_level_and_its_users_servers() {
     let at = |name, level: Option<&'static str>, sandbox: &str| {
         let theirs = ["--permission-mode", "bypassPermissions", "--sandbox", sandbox];
-        let (user, script): (fn(&Place), fn(&Path) -> Vec<Reply>) = (user_of_grok, script_for_grok);
-        compare(&Case { name, program: "grok", level, theirs: &theirs, variables: &[], user, script })
+        compare(&Case {
+            name,
+            program: "grok",
+            level,
+            theirs: &theirs,
+            variables: &[],
+            user: user_of_grok,
+            script: script_for_grok,
+        })
     };
     let Some((uses, left, answer)) = at("sub-agents-grok", None, "workspace") else { return };
     assert_eq!(uses, [true, true, true, false], "{answer}");
