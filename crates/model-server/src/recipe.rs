@@ -187,7 +187,7 @@ fn copilot(url: &str, folders: &Folders) -> Surroundings {
 
 fn opencode(url: &str) -> Surroundings {
     let model = json!({
-        "tool_call": true, "limit": { "context": 128_000, "output": 8192 }, "cost": { "input": 1, "output": 2 },
+        "tool_call": true, "temperature": true, "limit": { "context": 128_000, "output": 8192 }, "cost": { "input": 1, "output": 2 },
     });
     let config = json!({
         "autoupdate": false, "share": "disabled", "model": "script/scripted-model",

@@ -175,9 +175,10 @@ fn changed(
         user::section(&mut settings, "model").insert("maxSessionTurns".to_owned(), json!(turns));
     }
     if let Some(temperature) = spec.setup.temperature {
-        // An entry that matches nothing in particular holds for every model; of several the last counts.
+        // An entry that names no condition matches nothing. This one holds for the main agent with every model; of several
+        // the last counts.
         let entry = json!({
-            "match": {},
+            "match": {"overrideScope": "core"},
             "modelConfig": {"generateContentConfig": {"temperature": temperature.degrees()}},
         });
         let overrides = user::section(&mut settings, "modelConfigs").entry("customOverrides");

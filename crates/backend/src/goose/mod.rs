@@ -132,9 +132,6 @@ impl Backend for Goose {
         argv.extend(permitted_args(&setup.extra_args, EXTRA_ARGS).map_err(wrong)?);
         // Its other modes ask, and end a run that nobody can answer.
         let mut set = vec![("GOOSE_MODE".to_owned(), Setting::Plain("auto".to_owned()))];
-        set.extend(setup.temperature.map(|temperature| {
-            ("GOOSE_TEMPERATURE".to_owned(), Setting::Plain(temperature.degrees().to_string()))
-        }));
         set.extend(extensions.set);
         if setup.context == Context::None {
             let (name, value) = WITHOUT_CONTEXT;
@@ -300,6 +297,10 @@ fn recipe(spec: &RunSpec, extensions: &[Value]) -> String {
     }
     if let Some(schema) = &spec.setup.output_schema {
         recipe["response"] = json!({ "json_schema": schema });
+    }
+    if let Some(temperature) = spec.setup.temperature {
+        // With a recipe, goose does not look at GOOSE_TEMPERATURE.
+        recipe["settings"] = json!({ "temperature": temperature.degrees() });
     }
     without_braces(&recipe.to_string())
 }

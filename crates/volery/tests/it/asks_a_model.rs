@@ -44,6 +44,27 @@ fn record(stage: &Stage) -> String {
 }
 
 #[test]
+fn a_temperature_reaches_every_service() {
+    for (backend, address, key) in [
+        ("api-anthropic", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"),
+        ("api-openai", "OPENAI_BASE_URL", "OPENAI_API_KEY"),
+        ("api-grok", "XAI_BASE_URL", "XAI_API_KEY"),
+        ("api-gemini", "GOOGLE_GEMINI_BASE_URL", "GEMINI_API_KEY"),
+        ("api-mistral", "MISTRAL_BASE_URL", "MISTRAL_API_KEY"),
+    ] {
+        let server = Server::start(vec![Reply::say("Thirty herons.")]).unwrap();
+        let stage = Stage::new();
+        stage.agent("counter", &format!("backend: {backend}\nmodel: some-model\ntemperature: 0.35"));
+        let mut command = stage.command(["run", "counter", "Count them."]);
+        command.env(address, server.url()).env(key, KEY).stdin(Stdio::null());
+        said(command.output().unwrap()).ok();
+        let body = &server.seen()[0].body;
+        let told = [&body["temperature"], &body["generationConfig"]["temperature"]];
+        assert!(told.contains(&&json!(0.35)), "{backend}: {body}");
+    }
+}
+
+#[test]
 fn an_agent_file_names_a_service_and_the_key_is_nowhere_in_the_record() {
     let echo = format!("Thirty herons. Your key is {KEY}.");
     let server = Server::start(vec![Reply::say(&echo)]).unwrap();
