@@ -5,6 +5,7 @@ use crate::agent::Agent;
 use crate::budget::AskedLimits;
 use crate::id::BackendName;
 use crate::permission::{Authority, Grant, GrantSource, Permission};
+use crate::setup::{FallbackSettings, Setup};
 
 /// The settings of one section.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -53,22 +54,16 @@ pub fn settle<'a>(
     named: &[Section<'_>],
     defaults: impl Fn(&BackendName) -> Vec<Section<'a>>,
 ) -> Settled {
+    let file = (!agent.setup.fallback.is_empty()).then(|| agent.clone());
     let mut settled = Settled::unchanged(agent);
     named.iter().for_each(|section| settled.change_backend(section));
-    let defaults = defaults(&settled.agent.backend);
-    for Section { overlay, .. } in defaults.iter().rev().filter(|section| section.is_trusted()) {
-        let agent = &mut settled.agent;
-        agent.model = agent.model.take().or_else(|| overlay.model.clone());
-        agent.limits = limits_over(&agent.limits, &overlay.limits);
-        agent.setup.max_turns = agent.setup.max_turns.or(overlay.max_turns);
-    }
-    if settled.agent.setup.permission.is_empty() {
-        // All layers: what one denies, a nearer one does not allow.
-        defaults.iter().for_each(|section| settled.lay(section));
-    }
+    settled.fill_in(&defaults(&settled.agent.backend));
     for section in named {
         settled.change_limits(section);
         settled.lay(section);
+    }
+    if let Some(file) = file {
+        settled.settle_fallbacks(&file, named, defaults);
     }
     settled
 }
@@ -83,6 +78,69 @@ impl Settled {
     /// Returns an agent of which no configuration says anything.
     pub fn unchanged(agent: Agent) -> Self {
         Self { agent, grants: Vec::new(), warnings: Vec::new() }
+    }
+
+    /// Fills in what is left open with the sections for the agent's backend.
+    fn fill_in(&mut self, defaults: &[Section<'_>]) {
+        for Section { overlay, .. } in defaults.iter().rev().filter(|section| section.is_trusted()) {
+            let agent = &mut self.agent;
+            agent.model = agent.model.take().or_else(|| overlay.model.clone());
+            agent.limits = limits_over(&agent.limits, &overlay.limits);
+            agent.setup.max_turns = agent.setup.max_turns.or(overlay.max_turns);
+        }
+        if self.agent.setup.permission.is_empty() {
+            // All layers: what one denies, a nearer one does not allow.
+            defaults.iter().for_each(|section| self.lay(section));
+        }
+    }
+
+    /// Settles what holds where the agent falls back to another backend: the sections for that one count, and not those for
+    /// its own. Limits are the run's, which has one time-out for all attempts.
+    fn settle_fallbacks<'a>(
+        &mut self,
+        file: &Agent,
+        named: &[Section<'_>],
+        defaults: impl Fn(&BackendName) -> Vec<Section<'a>>,
+    ) {
+        let own = self.agent.backend.clone();
+        let mut fallbacks = std::mem::take(&mut self.agent.setup.fallback);
+        for fallback in &mut fallbacks {
+            let Some(backend) = fallback.backend.clone().filter(|backend| *backend != own) else { continue };
+            let model = fallback.model.take();
+            let mut other = Self::unchanged(Agent { backend: backend.clone(), model, ..file.clone() });
+            other.fill_in(&defaults(&backend));
+            for section in named {
+                other.lay(section);
+                let turns = section.overlay.max_turns.filter(|_| section.is_trusted());
+                other.agent.setup.max_turns = turns.or(other.agent.setup.max_turns);
+            }
+            let new = other.grants.iter().filter(|grant| !self.grants.contains(grant));
+            let told = new.map(|grant| format!("{} by {}", grant.asked.as_asked(), grant.by));
+            let told = told.map(|told| format!("on the fallback {backend}: {told}"));
+            let told: Vec<String> = told.filter(|told| !self.warnings.contains(told)).collect();
+            self.warnings.extend(told);
+            let warned: Vec<String> =
+                other.warnings.into_iter().filter(|said| !self.warnings.contains(said)).collect();
+            self.warnings.extend(warned);
+            fallback.model = other.agent.model;
+            let Setup { permission, max_turns, .. } = other.agent.setup;
+            let differs =
+                permission != self.agent.setup.permission || max_turns != self.agent.setup.max_turns;
+            fallback.settings = differs.then_some(FallbackSettings { permission, max_turns });
+        }
+        self.agent.setup.fallback = fallbacks;
+    }
+
+    /// Narrows the agent on every backend that it may run on, and records by whom. Returns what is lost, in words.
+    pub fn narrow(&mut self, source: GrantSource, by: String, ceiling: &Permission) -> Vec<String> {
+        let mut lost = Vec::new();
+        for permission in self.agent.setup.permissions_mut() {
+            let narrowed = permission.narrowed_to(ceiling);
+            *permission = narrowed.permission;
+            lost.extend(narrowed.lost.into_iter().filter(|new| !lost.contains(new)).collect::<Vec<_>>());
+        }
+        self.grants.push(Grant { source, by, asked: ceiling.clone(), widens: Vec::new() });
+        lost
     }
 
     fn change_backend(&mut self, section: &Section<'_>) {
@@ -179,6 +237,7 @@ mod tests {
     use super::*;
     use crate::agent::{Format, Layer, Source};
     use crate::permission::Level;
+    use crate::setup::Fallback;
 
     fn agent() -> Agent {
         let source = Source { file: "a.md".to_owned(), format: Format::Claude, layer: Layer::Project };
@@ -238,6 +297,64 @@ mod tests {
         let untrusted = settle(own.clone(), &[section(&codex, Authority::Narrow)], |_| Vec::new());
         assert_eq!(untrusted.agent, own);
         assert!(untrusted.warnings[0].contains("not trusted"), "{:?}", untrusted.warnings);
+    }
+
+    #[test]
+    fn a_fallback_gets_the_defaults_of_its_own_backend() {
+        let mut own = agent();
+        let fallback = |backend: &str, model: Option<&str>| Fallback {
+            backend: Some(backend.parse().unwrap()),
+            model: model.map(ToOwned::to_owned),
+            settings: None,
+        };
+        let weaker = Fallback { backend: None, model: Some("haiku".to_owned()), settings: None };
+        own.setup.fallback = vec![weaker.clone(), fallback("codex", None), fallback("codex", Some("gpt"))];
+        let claude = Overlay { permission: level(Level::Yolo), max_turns: Some(3), ..Overlay::default() };
+        let codex = Overlay {
+            permission: level(Level::ReadOnly),
+            model: Some("small".to_owned()),
+            limits: AskedLimits { timeout_ms: Some(9), ..AskedLimits::default() },
+            ..Overlay::default()
+        };
+        let defaults = |backend: &BackendName| {
+            let overlay = if backend.as_str() == "codex" { &codex } else { &claude };
+            let name = format!("[defaults.{backend}] of c.toml");
+            vec![Section { overlay, name, authority: Authority::Widen }]
+        };
+        let denies = Permission { deny: vec!["WebFetch".parse().unwrap()], ..Permission::default() };
+        let named = Overlay { permission: denies.clone(), ..Overlay::default() };
+        let settled = settle(own.clone(), &[section(&named, Authority::Widen)], defaults);
+        let permission = |level| Permission { level: Some(level), ..denies.clone() };
+        assert_eq!(settled.agent.setup.permission, permission(Level::Yolo));
+        let read_only = FallbackSettings { permission: permission(Level::ReadOnly), max_turns: None };
+        let expected =
+            |model: &str| Fallback { settings: Some(read_only.clone()), ..fallback("codex", Some(model)) };
+        assert_eq!(settled.agent.setup.fallback, [weaker, expected("small"), expected("gpt")]);
+        assert_eq!(settled.agent.limits, AskedLimits::default());
+        assert!(
+            settled.warnings[0].contains("on the fallback codex: read-only by [defaults.codex]"),
+            "{:?}",
+            settled.warnings
+        );
+        // A permission of the file holds on every backend.
+        own.setup.permission = level(Level::SafeEdit);
+        own.setup.max_turns = Some(2);
+        let settled = settle(own, &[], defaults);
+        assert!(settled.agent.setup.fallback.iter().all(|fallback| fallback.settings.is_none()));
+    }
+
+    #[test]
+    fn who_is_narrowed_is_narrowed_on_every_backend() {
+        let mut own = agent();
+        let settings = FallbackSettings { permission: level(Level::Yolo), max_turns: None };
+        let backend = Some("codex".parse().unwrap());
+        own.setup.fallback = vec![Fallback { backend, model: None, settings: Some(settings) }];
+        let mut settled = Settled::unchanged(own);
+        let lost = settled.narrow(GrantSource::Parent, "its parent run".to_owned(), &level(Level::ReadOnly));
+        assert_eq!(settled.agent.setup.permission, level(Level::ReadOnly));
+        let other = settled.agent.setup.fallback[0].settings.as_ref().unwrap();
+        assert_eq!(other.permission, level(Level::ReadOnly));
+        assert_eq!((settled.grants.len(), lost.len()), (1, 2), "{lost:?}");
     }
 
     #[test]

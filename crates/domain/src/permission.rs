@@ -3,6 +3,7 @@
 
 mod command_forms;
 mod decide;
+mod narrow;
 mod overlay;
 
 use std::fmt;
@@ -11,6 +12,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 pub use decide::{Ground, Ruling, is_in_repository, named_path};
+pub use narrow::Narrowed;
 pub use overlay::{Authority, Grant, GrantSource, Overlaid, TooWide};
 
 /// The longest rule that is read.
@@ -276,5 +278,7 @@ fn mcp_tool(name: &str) -> Option<ToolKind<'_>> {
     Some(ToolKind::Mcp { server, tool: tool.filter(|tool| *tool != "*") })
 }
 
+#[cfg(test)]
+mod sample;
 #[cfg(test)]
 mod tests;

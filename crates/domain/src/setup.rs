@@ -88,6 +88,12 @@ impl Setup {
         self.output_format == OutputFormat::Json || self.output_schema.is_some()
     }
 
+    /// Returns the permission, and those of fallbacks that have one of their own.
+    pub fn permissions_mut(&mut self) -> impl Iterator<Item = &mut Permission> {
+        let others = self.fallback.iter_mut().filter_map(|fallback| fallback.settings.as_mut());
+        std::iter::once(&mut self.permission).chain(others.map(|settings| &mut settings.permission))
+    }
+
     /// Tells whether the agent gets this from its user.
     pub fn inherits(&self, item: Inherited) -> bool {
         self.inherit.contains(&item)
@@ -182,6 +188,20 @@ pub struct Fallback {
     /// `None`: that backend's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// What configurations say about that backend, where it differs from what holds for the agent's own. No agent's file can
+    /// set it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settings: Option<FallbackSettings>,
+}
+
+/// What holds for an agent on another backend than its own.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FallbackSettings {
+    #[serde(skip_serializing_if = "Permission::is_empty")]
+    pub permission: Permission,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_turns: Option<u32>,
 }
 
 /// The protocol of an agent that writes its answer into a file.

@@ -212,7 +212,8 @@ fn a_service_that_has_no_room_is_asked_again_when_it_says_so() {
     assert_eq!((failure(&conclusion), server.seen().len()), (ModelError::RateLimit, 1));
     let server = Server::start(vec![Reply::error(503, "busy").always()]).unwrap();
     let mut spec = spec("api-grok");
-    spec.alternatives = vec![domain::run::Alternative { backend: spec.backend.clone(), model: None }];
+    spec.alternatives =
+        vec![domain::run::Alternative { backend: spec.backend.clone(), model: None, settings: None }];
     let (_, _, conclusion) = ask(&spec, &server.url(), Some(KEY));
     assert_eq!((failure(&conclusion), server.seen().len()), (ModelError::Overloaded, 1));
 }

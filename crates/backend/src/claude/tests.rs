@@ -452,7 +452,8 @@ fn a_tool_that_the_agent_does_not_have_is_told_as_denied() {
 fn where_there_are_fallbacks_a_service_is_soon_given_up() {
     let claude = Claude { name: "claude", service: None, prices: PriceList::Of("anthropic") };
     let mut spec = sample::spec("claude");
-    spec.alternatives = vec![domain::run::Alternative { backend: spec.backend.clone(), model: None }];
+    spec.alternatives =
+        vec![domain::run::Alternative { backend: spec.backend.clone(), model: None, settings: None }];
     let found = sample::found(&["claude"]);
     let place = sample::place(Some(&found));
     let retries = |users: Option<&str>| {

@@ -307,7 +307,8 @@ fn where_there_are_fallbacks_a_service_is_soon_given_up() {
     let home = tempfile::tempdir().unwrap();
     let attempts = |settings: &str| {
         let mut spec = sample::spec("gemini");
-        spec.alternatives = vec![domain::run::Alternative { backend: spec.backend.clone(), model: None }];
+        spec.alternatives =
+            vec![domain::run::Alternative { backend: spec.backend.clone(), model: None, settings: None }];
         std::fs::create_dir_all(home.path().join(".gemini")).unwrap();
         std::fs::write(home.path().join(".gemini/settings.json"), settings).unwrap();
         let found = sample::found(&["gemini"]);

@@ -376,7 +376,8 @@ fn variables_of_a_project_are_left_out_except_for_keys_and_models() {
 #[test]
 fn where_there_are_fallbacks_a_service_is_soon_given_up() {
     let mut spec = sample::spec("qwen");
-    spec.alternatives = vec![domain::run::Alternative { backend: spec.backend.clone(), model: None }];
+    spec.alternatives =
+        vec![domain::run::Alternative { backend: spec.backend.clone(), model: None, settings: None }];
     let found = sample::found(&["qwen"]);
     let place = sample::place(Some(&found));
     let mut drive = sample::drive_in(&Qwen, &place, &spec).unwrap();

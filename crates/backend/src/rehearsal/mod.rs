@@ -6,10 +6,13 @@
 use std::collections::BTreeMap;
 
 use domain::agent::{Script, Step};
+use domain::permission::{Level, Permission, Rule, ToolKind};
 use domain::run::{AgentEnd, Call, CallClass, CallKind, Cost, CostBasis, Failure, RunSpec, Usage};
 use serde_json::json;
 
-use crate::contract::{Action, Backend, Capabilities, Drive, Loop, Place, PlannedCall, PrepareError, Turn};
+use crate::contract::{
+    Action, Backend, Capabilities, Drive, Loop, Place, PlannedCall, PrepareError, Turn, inexpressible,
+};
 
 pub struct Rehearsal;
 
@@ -34,6 +37,25 @@ impl Backend for Rehearsal {
             output_schema: true,
             ..Capabilities::default()
         }
+    }
+
+    /// A script has no tools but writing files in its directory, so everything else is denied anyway.
+    fn unenforceable(&self, permission: &Permission, options: &serde_json::Value) -> Vec<String> {
+        let writes = |step: &Step| matches!(step, Step::Write { .. } | Step::Append { .. });
+        let script = serde_json::from_value::<Script>(options.clone());
+        if script.is_ok_and(|script| !script.steps.iter().any(writes)) {
+            return Vec::new();
+        }
+        let edits = |rules: &[Rule]| -> Vec<Rule> {
+            let edits = |rule: &&Rule| matches!(rule.kind(), ToolKind::Edit | ToolKind::Everything);
+            rules.iter().filter(edits).cloned().collect()
+        };
+        inexpressible(&Permission {
+            level: permission.level.filter(|level| *level == Level::ReadOnly),
+            allow: Vec::new(),
+            ask: edits(&permission.ask),
+            deny: edits(&permission.deny),
+        })
     }
 
     fn prepare(&self, spec: &RunSpec, _place: &Place<'_>) -> Result<Drive, PrepareError> {

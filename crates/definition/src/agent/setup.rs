@@ -275,7 +275,7 @@ fn read_fallback(node: &Node, findings: &mut Findings<'_>) -> Vec<Fallback> {
 
 fn read_one_fallback(node: &Node, findings: &mut Findings<'_>) -> Option<Fallback> {
     if let Shape::Text(_) = &node.shape {
-        return Some(Fallback { backend: None, model: Some(read_model(node, findings)?) });
+        return Some(Fallback { backend: None, model: Some(read_model(node, findings)?), settings: None });
     }
     let mut fields = Fields::open(node, "fallback", findings)?;
     let backend = fields.take("backend").map(|node| read_backend(node, "fallback.backend", findings));
@@ -286,7 +286,7 @@ fn read_one_fallback(node: &Node, findings: &mut Findings<'_>) -> Option<Fallbac
         findings.error_with_hint(node.place, "fallback: neither a backend nor a model is named", hint);
         return None;
     }
-    Some(Fallback { backend: backend.flatten(), model: model.flatten() })
+    Some(Fallback { backend: backend.flatten(), model: model.flatten(), settings: None })
 }
 
 fn read_response_file(node: &Node, findings: &mut Findings<'_>) -> Option<ResponseFile> {

@@ -173,6 +173,7 @@ fn full_setup() -> Setup {
     let fallback = |backend: Option<&str>, model: Option<&str>| Fallback {
         backend: backend.map(|name| name.parse().unwrap()),
         model: model.map(ToOwned::to_owned),
+        settings: None,
     };
     Setup {
         effort: Some("high".to_owned()),

@@ -137,7 +137,12 @@ impl Usage<'_> {
                 ToolKind::Shell => self.command().is_some_and(|command| {
                     !command.contains(COMPOUND) && matches_command(pattern, command.trim())
                 }),
-                ToolKind::Read | ToolKind::Edit | ToolKind::Search => {
+                // A pattern such as `src/**` does not mean the hooks of a repository below it.
+                ToolKind::Edit => self.stays().is_some_and(|path| {
+                    matches_path(pattern, &path, self.ground)
+                        && (is_in_repository(pattern) || !is_in_repository(&path))
+                }),
+                ToolKind::Read | ToolKind::Search => {
                     self.stays().is_some_and(|path| matches_path(pattern, &path, self.ground))
                 }
                 // Claude writes the agents that may be called behind the tool, with commas.
@@ -191,7 +196,7 @@ pub fn is_in_repository(path: &str) -> bool {
 }
 
 /// Returns the rest of an absolute path in a directory.
-fn below<'a>(path: &'a str, directory: &str) -> Option<&'a str> {
+pub(super) fn below<'a>(path: &'a str, directory: &str) -> Option<&'a str> {
     path.strip_prefix(directory.trim_end_matches('/'))?.strip_prefix('/')
 }
 
@@ -417,6 +422,8 @@ mod tests {
         assert_eq!(edit(&usual, ".git", "/work/.git"), "ask");
         let allowed = permission(Some(Level::SafeEdit), &["Edit(.git/**)"], &[], &[]);
         assert_eq!(edit(&allowed, ".git/info/exclude", "/work/.git/info/exclude"), "allow");
+        let below = permission(Some(Level::SafeEdit), &["Edit(part/**)"], &[], &[]);
+        assert_eq!(edit(&below, "part/.git/config", "/work/part/.git/config"), "deny");
     }
 
     #[test]

@@ -19,6 +19,10 @@ pub enum Authority {
 pub enum GrantSource {
     Configuration,
     Caller,
+    /// The run that started this one: its permission is the most that this run may have.
+    Parent,
+    /// A project that nobody has trusted, whose file takes the name of a built-in agent.
+    Untrusted,
 }
 
 /// A layer of a run's permission, as it is recorded: who asked for what, and what it allows beyond the layers below.
@@ -112,7 +116,7 @@ impl Permission {
     }
 
     /// Tells whether nothing that a rule speaks of is denied by the level.
-    fn surely_asks(&self, rule: &Rule) -> bool {
+    pub(super) fn surely_asks(&self, rule: &Rule) -> bool {
         let by_level = matches!(self.level, None | Some(Level::Yolo));
         let by_kind = matches!(rule.kind(), ToolKind::Read | ToolKind::Search);
         // With a pattern, a rule that asks speaks of more uses than one that allows: also of compound commands.
@@ -153,7 +157,7 @@ impl Permission {
 }
 
 /// Orders levels by how much they allow. Without one, what safe-edit denies is asked about.
-fn rank(level: Option<Level>) -> u8 {
+pub(super) fn rank(level: Option<Level>) -> u8 {
     match level {
         Some(Level::ReadOnly) => 0,
         Some(Level::SafeEdit) => 1,
@@ -163,7 +167,7 @@ fn rank(level: Option<Level>) -> u8 {
 }
 
 /// Tells whether a level denies every use of a tool.
-fn is_beyond(level: Level, kind: ToolKind<'_>) -> bool {
+pub(super) fn is_beyond(level: Level, kind: ToolKind<'_>) -> bool {
     match (level, kind) {
         (Level::Yolo, _) | (_, ToolKind::Read | ToolKind::Search | ToolKind::Everything) => false,
         (Level::SafeEdit, ToolKind::Edit) => false,
@@ -171,7 +175,7 @@ fn is_beyond(level: Level, kind: ToolKind<'_>) -> bool {
     }
 }
 
-fn add(rules: &mut Vec<Rule>, more: &[Rule]) {
+pub(super) fn add(rules: &mut Vec<Rule>, more: &[Rule]) {
     for rule in more {
         if !rules.contains(rule) {
             rules.push(rule.clone());
@@ -180,7 +184,7 @@ fn add(rules: &mut Vec<Rule>, more: &[Rule]) {
 }
 
 /// Tells whether two rules may speak of the same use: in doubt, they do.
-fn overlaps(one: &Rule, two: &Rule) -> bool {
+pub(super) fn overlaps(one: &Rule, two: &Rule) -> bool {
     is_of(one, two) || is_of(two, one)
 }
 
@@ -195,7 +199,7 @@ fn is_of(wide: &Rule, narrow: &Rule) -> bool {
 }
 
 /// Tells whether every use that the narrow rule speaks of is one that the wide rule speaks of. In doubt it is not.
-fn covers(wide: &Rule, narrow: &Rule) -> bool {
+pub(super) fn covers(wide: &Rule, narrow: &Rule) -> bool {
     if !is_of(wide, narrow) {
         return false;
     }
@@ -223,33 +227,9 @@ fn covers_command(wide: &str, narrow: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use serde_json::{Value, json};
 
-    use super::super::{Ground, Ruling, named_path};
+    use super::super::sample::{level, permission, permissions, strictness, uses};
     use super::*;
-
-    fn permission(level: Option<Level>, allow: &[&str], ask: &[&str], deny: &[&str]) -> Permission {
-        let rules = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
-        Permission { level, allow: rules(allow), ask: rules(ask), deny: rules(deny) }
-    }
-
-    fn level(level: Level) -> Permission {
-        permission(Some(level), &[], &[], &[])
-    }
-
-    /// 0 is allowed, 1 asked about, 2 denied.
-    fn strictness(permission: &Permission, tool: &str, input: &Value) -> u8 {
-        let real = named_path(input).map(|path| match path.starts_with('/') {
-            true => path.to_owned(),
-            false => format!("/work/{path}"),
-        });
-        let ground = Ground { directory: "/work".into(), real_directory: "/work".into(), real_path: real };
-        match permission.decide(tool, input, &ground) {
-            Ruling::Allow(_) => 0,
-            Ruling::Ask(_) => 1,
-            Ruling::Deny(_) => 2,
-        }
-    }
 
     #[test]
     fn a_level_is_the_most_that_is_allowed_without_a_rule_of_the_same_layer() {
@@ -308,60 +288,6 @@ mod tests {
         let rule = permission(None, &["Bash(cargo test:*)"], &[], &[]);
         let overlaid = agent.overlaid(&rule, Authority::Widen).unwrap();
         assert_eq!(overlaid.widens, ["the rule allow Bash(cargo test:*)"]);
-    }
-
-    const RULES: [&str; 17] = [
-        "Read",
-        "Edit",
-        "Edit(src/**)",
-        "Edit(.git/**)",
-        "Bash",
-        "Bash(git:*)",
-        "Bash(git log:*)",
-        "Bash(git log)",
-        "Bash(*)",
-        "execute",
-        "mcp__a",
-        "mcp__a__x",
-        "WebFetch",
-        "Agent",
-        "Agent(x)",
-        "Odd",
-        "*",
-    ];
-
-    fn rules() -> impl Strategy<Value = Vec<Rule>> {
-        proptest::collection::vec(0..RULES.len(), 0..4)
-            .prop_map(|picked| picked.into_iter().map(|at| RULES[at].parse().unwrap()).collect())
-    }
-
-    fn permissions() -> impl Strategy<Value = Permission> {
-        let levels = prop_oneof![
-            Just(None),
-            Just(Some(Level::ReadOnly)),
-            Just(Some(Level::SafeEdit)),
-            Just(Some(Level::Yolo))
-        ];
-        (levels, rules(), rules(), rules()).prop_map(|(level, allow, ask, deny)| Permission {
-            level,
-            allow,
-            ask,
-            deny,
-        })
-    }
-
-    fn uses() -> Vec<(&'static str, Value)> {
-        let mut uses: Vec<(&str, Value)> = Vec::new();
-        for command in ["git log", "git log -1", "git push", "gitk", "ls", "git log; rm x", "git log $(x)"] {
-            uses.push(("Bash", json!({ "command": command })));
-        }
-        for path in ["src/a", "src/.git/b", "a", ".git/hooks/x", "/etc/x", "../x"] {
-            uses.extend([("Write", json!({ "file_path": path })), ("Read", json!({ "file_path": path }))]);
-        }
-        let others = ["mcp__a__x", "mcp__a__y", "mcp__b__x", "WebFetch", "WebSearch", "Odd", "Grep", "Task"];
-        uses.extend(others.map(|tool| (tool, json!({}))));
-        uses.extend(["x", "y"].map(|callee| ("Agent", json!({ "subagent_type": callee }))));
-        uses
     }
 
     proptest! {

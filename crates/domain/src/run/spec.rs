@@ -11,7 +11,7 @@ use crate::budget::Limits;
 use crate::id::{AgentName, BackendName, IdempotencyKey, RunId, SessionId};
 use crate::permission::Grant;
 use crate::price::Price;
-use crate::setup::Setup;
+use crate::setup::{FallbackSettings, Setup};
 
 /// The version of the stored shape.
 pub const SPEC_VERSION: u32 = 1;
@@ -140,6 +140,9 @@ pub struct Alternative {
     pub backend: BackendSpec,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// What holds on this backend, where it differs from the run's setup.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settings: Option<FallbackSettings>,
 }
 
 /// How a run is shown in `IAC.md`.

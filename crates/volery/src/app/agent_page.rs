@@ -81,7 +81,7 @@ impl Engine {
         let of_file = catalogue.diagnostics.iter().filter(|found| found.file == agent.source.file);
         let diagnostics = of_file.chain(&standing.findings).cloned().collect();
         Ok(AgentPage {
-            agent: agent_view(&agent, &standing),
+            agent: agent_view(&catalogue, &agent, &standing),
             system_prompt: agent.system_prompt.clone(),
             settings: settings(&agent),
             grants,

@@ -75,7 +75,7 @@ impl Engine {
             let Settled { agent, warnings, .. } = self.settled(&catalogue, Cow::Borrowed(agent));
             let agent = &agent;
             let standing = self.standing(&catalogue, agent, &directory, &programs);
-            agents.push(agent_view(agent, &standing));
+            agents.push(agent_view(&catalogue, agent, &standing));
             findings.extend(warnings.into_iter().map(|said| Diagnostic::warning(&agent.source.file, said)));
             findings.extend(standing.findings);
             let Standing { unhonoured: sentences, doubt, .. } = standing;
@@ -90,7 +90,7 @@ impl Engine {
         agents.extend(catalogue.built_in_agents().into_iter().map(|agent| {
             let Settled { agent, .. } = self.settled(&catalogue, Cow::Owned(agent));
             let Weighed { problem, .. } = self.weigh(&catalogue, &agent, &directory, &programs);
-            agent_view(&agent, &Standing { problem, ..Standing::of(&agent) })
+            agent_view(&catalogue, &agent, &Standing { problem, ..Standing::of(&agent) })
         }));
         let mut diagnostics = catalogue.diagnostics.clone();
         diagnostics.extend(catalogue.unread_settings());
@@ -177,7 +177,7 @@ impl Engine {
                 own.err().map(|error| error.to_string())
             })
             .or_else(|| {
-                let others = self.alternatives(catalogue, agent, directory);
+                let others = self.alternatives(catalogue, agent, directory, None);
                 let weighed = others.and_then(|(others, _)| programs.weigh(&backend, &others));
                 weighed.err().map(|error| in_a_list(&error))
             })
@@ -190,7 +190,7 @@ impl Engine {
     }
 }
 
-pub(super) fn agent_view(agent: &Agent, standing: &Standing) -> AgentView {
+pub(super) fn agent_view(catalogue: &Catalogue, agent: &Agent, standing: &Standing) -> AgentView {
     let word = |value: serde_json::Value| value.as_str().unwrap_or_default().to_owned();
     AgentView {
         name: agent.name.to_string(),
@@ -205,6 +205,7 @@ pub(super) fn agent_view(agent: &Agent, standing: &Standing) -> AgentView {
         format: agent.source.format.as_str().to_owned(),
         layer: word(serde_json::json!(agent.source.layer)),
         built_in: agent.source.is_built_in(),
+        takes_built_in_name: catalogue.takes_built_in_name(agent),
         answers_by: standing.answers_by,
         login_unknown: !matches!(
             contract::login(agent.backend.as_str()),

@@ -1,11 +1,12 @@
 //! An agent's fallbacks: each is resolved, trusted and weighed like the agent's own backend, before anything starts.
 
 use domain::agent::Agent;
-use domain::run::Alternative;
+use domain::run::{Alternative, BackendSpec};
 use domain::setup::Fallback;
 
 use super::AppError;
 use super::engine::Engine;
+use super::grants::Granted;
 use super::honour::{self, Wishes};
 use super::start::check_installed;
 use crate::registry::Catalogue;
@@ -17,22 +18,32 @@ impl Engine {
         catalogue: &Catalogue,
         agent: &Agent,
         directory: &str,
+        granted: Option<&Granted>,
     ) -> Result<(Vec<Alternative>, Vec<String>), AppError> {
         let (mut alternatives, mut warnings) = (Vec::new(), Vec::new());
-        for other in agent.setup.fallback.iter().map(|fallback| with(agent, fallback)) {
+        for (number, fallback) in agent.setup.fallback.iter().enumerate() {
+            let other = with(agent, fallback);
             // The agent's own backend may never need it.
             if let Err(error) = check_installed(&other) {
                 warnings.push(format!("the fallback to {} is left out: {}", other.backend, error.message));
                 continue;
             }
             let backend = self.backend_of(catalogue, &other)?;
+            if let Some(error) = granted.and_then(|granted| unheld(granted, number, &other, &backend)) {
+                warnings.push(format!("the fallback to {} is left out: {}", other.backend, error.message));
+                continue;
+            }
             if let Some(refusal) = honour::refusal(&other.setup, &backend) {
                 let message = format!("agent {}: as a fallback, {refusal}", agent.name);
                 return Err(AppError::denied(message).hint(refused(agent)));
             }
             self.drive(catalogue, &other, &backend, directory).map_err(|error| unusable(&other, error))?;
             warnings.extend(self.said_about(agent, &other, catalogue));
-            alternatives.push(Alternative { backend, model: other.model });
+            alternatives.push(Alternative {
+                backend,
+                model: other.model,
+                settings: fallback.settings.clone(),
+            });
         }
         Ok((alternatives, warnings))
     }
@@ -85,6 +96,13 @@ impl Engine {
     }
 }
 
+/// Returns why a fallback cannot be held to what the parent run has.
+fn unheld(granted: &Granted, number: usize, other: &Agent, backend: &BackendSpec) -> Option<AppError> {
+    let own = granted.own.fallback.get(number).and_then(|fallback| fallback.settings.as_ref());
+    let own = own.map_or(&granted.own.permission, |settings| &settings.permission);
+    granted.ceiling.as_ref()?.unheld(own, &other.setup.permission, backend)
+}
+
 /// Says why a fallback cannot be used.
 fn unusable(other: &Agent, error: AppError) -> AppError {
     let message = format!("the fallback to {} cannot be used: {}", other.backend, error.message);
@@ -103,6 +121,10 @@ fn with(agent: &Agent, fallback: &Fallback) -> Agent {
     if other.backend != agent.backend {
         // Words of the other program; the run leaves them out.
         other.setup.extra_args = Vec::new();
+    }
+    if let Some(settings) = &fallback.settings {
+        other.setup.permission.clone_from(&settings.permission);
+        other.setup.max_turns = settings.max_turns;
     }
     other
 }

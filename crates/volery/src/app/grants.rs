@@ -5,20 +5,84 @@ use std::cell::LazyCell;
 
 use definition::config::Setting;
 use domain::agent::{Agent, Layer};
+use domain::id::AgentName;
 use domain::overlay::{Overlay, Section, Settled, settle};
-use domain::permission::{Authority, Grant, GrantSource, Permission};
-use domain::run::{Door, RunSpec};
+use domain::permission::{Authority, Grant, GrantSource, Permission, Unenforceable};
+use domain::plan::Parent;
+use domain::run::{BackendSpec, Door, RunSpec};
+use domain::setup::Setup;
 
 use super::engine::{Engine, store_error};
 use super::start::find_agent;
-use super::{AppError, Start};
+use super::unasked::section_of;
+use super::{AppError, Start, honour};
 use crate::registry::{self, Catalogue};
 
-/// Whether the run that is planned is a child.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kinship {
-    Root,
-    Child,
+/// The most that a run may be allowed, because a run above it has no more.
+#[derive(Debug, Clone)]
+pub(super) struct Ceiling {
+    by: String,
+    /// The parent run's agent, if the parent is known.
+    parent: Option<AgentName>,
+    permission: Permission,
+    /// What the parent run does about what cannot be enforced.
+    unenforceable: Unenforceable,
+}
+
+impl Ceiling {
+    /// Returns the permission of a parent run as it counts in the directory of its child.
+    fn of_parent(parent: &RunSpec, directory: &str) -> Self {
+        let extra: Vec<&str> = parent.setup.extra_directories.iter().map(String::as_str).collect();
+        Self {
+            by: format!("its parent run {} (agent {})", parent.id.short(), parent.agent),
+            parent: Some(parent.agent.clone()),
+            permission: parent.setup.permission.moved(&parent.directory, &extra, directory),
+            unenforceable: parent.setup.unenforceable,
+        }
+    }
+
+    /// Returns what held a run that is continued. Its parent may be gone.
+    fn as_before(before: &RunSpec) -> Option<Self> {
+        let grant = before.grants.iter().find(|grant| grant.source == GrantSource::Parent)?;
+        let (by, permission) = (grant.by.clone(), grant.asked.clone());
+        Some(Self { by, parent: None, permission, unenforceable: Unenforceable::Refuse })
+    }
+
+    /// Returns why an agent cannot be held to it by a backend. What its own file demands is not weighed here.
+    pub(super) fn unheld(
+        &self,
+        own: &Permission,
+        narrow: &Permission,
+        backend: &BackendSpec,
+    ) -> Option<AppError> {
+        if self.unenforceable == Unenforceable::Warn {
+            return None;
+        }
+        let known = honour::unenforceable(own, backend);
+        let gaps = honour::unenforceable(narrow, backend).into_iter().filter(|gap| !known.contains(gap));
+        let gaps: Vec<String> = gaps.collect();
+        if gaps.is_empty() {
+            return None;
+        }
+        let message = format!(
+            "it may do no more than {} ({}), and the backend {} cannot enforce {}",
+            self.by,
+            self.permission.in_words(),
+            backend.name,
+            gaps.join(", ")
+        );
+        let hint =
+            "delegate to an agent whose backend can enforce it, or give the parent agent a wider permission";
+        Some(AppError::denied(message).hint(hint))
+    }
+}
+
+/// An agent as it counts for a run.
+pub(super) struct Granted {
+    pub(super) settled: Settled,
+    /// What it was before it was held to its parent run, on its own backend and on its fallbacks'.
+    pub(super) own: Setup,
+    pub(super) ceiling: Option<Ceiling>,
 }
 
 /// Which sections of the configuration count for an agent.
@@ -37,14 +101,15 @@ impl Engine {
         ask: &mut Start,
         catalogue: &Catalogue,
         directory: &str,
-        kinship: Kinship,
-    ) -> Result<Settled, AppError> {
+        parent: Option<&Parent>,
+    ) -> Result<Granted, AppError> {
         let before = ask.resumes.map(|before| self.home.run_dir(before.run).read_spec());
         let before = before.transpose().map_err(store_error)?;
-        let settled = match ask.definition.take() {
-            // The record of the run before has the sum already.
+        let mut settled = match ask.definition.take() {
+            // The record of the run before has the sum already. What its parent run left it is narrowed again below.
             Some(agent) if ask.as_before || before.is_some() => {
-                let grants = before.as_ref().map(|before| before.grants.clone()).unwrap_or_default();
+                let grants = before.iter().flat_map(|before| before.grants.iter());
+                let grants = grants.filter(|grant| grant.source != GrantSource::Parent).cloned().collect();
                 Settled { grants, ..Settled::unchanged(*agent) }
             }
             // What holds for all agents of a backend is for the native surface: an agent of a dialect is as its system has it, but for
@@ -55,11 +120,18 @@ impl Engine {
         if let Some(before) = before.as_ref().filter(|before| before.source != settled.agent.source.file) {
             return Err(another_definition(before));
         }
-        if ask.permission.is_empty() {
-            return Ok(settled);
+        if !ask.permission.is_empty() {
+            let authority = self.authority(before.as_ref(), catalogue, parent);
+            settled = self.granted(settled, &ask.permission, authority)?;
         }
-        let authority = self.authority(before.as_ref(), catalogue, kinship);
-        self.granted(settled, &ask.permission, authority)
+        let own = settled.agent.setup.clone();
+        let of_parent = parent.map(|parent| Ceiling::of_parent(&parent.spec, directory));
+        let ceiling = of_parent.or_else(|| Ceiling::as_before(before.as_ref()?));
+        if let Some(ceiling) = &ceiling {
+            let lost = settled.narrow(GrantSource::Parent, ceiling.by.clone(), &ceiling.permission);
+            settled.warnings.extend((!lost.is_empty()).then(|| said_of_ceiling(ceiling, &lost)));
+        }
+        Ok(Granted { settled, own, ceiling })
     }
 
     /// Returns an agent with what the configuration says about it.
@@ -69,36 +141,48 @@ impl Engine {
 
     fn settled_by(&self, catalogue: &Catalogue, agent: Cow<'_, Agent>, counted: Counted) -> Settled {
         let config = &catalogue.config;
+        let trusted = LazyCell::new(|| self.trust().is_trusted(catalogue));
+        let is_trusted = || *trusted;
+        let Settled { agent, grants, warnings } = held_to_built_in(catalogue, agent, &is_trusted);
         // An agent that is asked for as FORMAT:NAME is still the agent NAME: what is denied to that, is denied to this.
         let plain = registry::plain_name(&agent);
         let names = plain.iter().chain([&agent.name]);
         let named: Vec<_> = names.filter_map(|name| config.agents.get_key_value(name)).collect();
         if named.is_empty() && (config.defaults.is_empty() || counted == Counted::Named) {
-            return Settled::unchanged(agent.into_owned());
+            return Settled { agent, grants, warnings };
         }
-        let trusted = LazyCell::new(|| self.trust().is_trusted(catalogue));
-        let is_trusted = || *trusted;
         let own =
             named.iter().flat_map(|(name, named)| sections(named, &format!("agents.{name}"), &is_trusted));
         let own: Vec<Section<'_>> = own.collect();
-        settle(agent.into_owned(), &own, |backend| {
+        let mut settled = settle(agent, &own, |backend| {
             let name = format!("defaults.{backend}");
             let found = config.defaults.get(backend).filter(|_| counted == Counted::All);
             found.map(|found| sections(found, &name, &is_trusted)).unwrap_or_default()
-        })
+        });
+        settled.grants.splice(0..0, grants);
+        settled.warnings.splice(0..0, warnings);
+        settled
     }
 
     /// Whether the caller may allow an agent more than its own permission: a person at a shell may. A run that continues
     /// another one may if that one was allowed more.
-    fn authority(&self, before: Option<&RunSpec>, catalogue: &Catalogue, kinship: Kinship) -> Authority {
-        let widens = match (kinship, self.caller().door) {
-            (Kinship::Child, _) | (Kinship::Root, Door::Run) => false,
-            (Kinship::Root, _) if let Some(before) = before => before
+    fn authority(
+        &self,
+        before: Option<&RunSpec>,
+        catalogue: &Catalogue,
+        parent: Option<&Parent>,
+    ) -> Authority {
+        if parent.is_some() {
+            return Authority::Narrow;
+        }
+        let widens = match (before, self.caller().door) {
+            (_, Door::Run) => false,
+            (Some(before), Door::Shell | Door::Mcp) => before
                 .grants
                 .iter()
                 .any(|grant| grant.source == GrantSource::Caller && !grant.widens.is_empty()),
-            (Kinship::Root, Door::Shell) => true,
-            (Kinship::Root, Door::Mcp) => catalogue.config.callers_may_widen.value,
+            (None, Door::Shell) => true,
+            (None, Door::Mcp) => catalogue.config.callers_may_widen.value,
         };
         if widens { Authority::Widen } else { Authority::Narrow }
     }
@@ -112,8 +196,9 @@ impl Engine {
         let name = settled.agent.name.clone();
         let overlaid = settled.agent.setup.permission.overlaid(asked, authority).map_err(|wide| {
             let hint = format!(
-                "callers may only ask for less; your user allows more by permission in [agents.{name}] of their \
-                 configuration, or lets callers do so by callers_may_widen = true in [serve]"
+                "callers may only ask for less; your user allows more by permission under {} in their \
+                 configuration, or lets callers do so by callers_may_widen = true under [serve]",
+                section_of(&name)
             );
             AppError::denied(format!("agent {name}: {wide}")).hint(hint)
         })?;
@@ -126,10 +211,58 @@ impl Engine {
             Door::Mcp | Door::Run => format!("the caller {}", caller.name),
         };
         settled.agent.setup.permission = overlaid.permission;
+        for other in settled.agent.setup.permissions_mut().skip(1) {
+            // A fallback may have less than the agent's own backend, and then the caller does not give it more.
+            *other = match other.overlaid(asked, authority) {
+                Ok(overlaid) => overlaid.permission,
+                Err(_) => other.narrowed_to(asked).permission,
+            };
+        }
         let asked = asked.clone();
         settled.grants.push(Grant { source: GrantSource::Caller, by, asked, widens: overlaid.widens });
         Ok(settled)
     }
+}
+
+/// Returns an agent of a project. One that takes the name of a built-in agent says so, and has no more than that one until
+/// the project is trusted: whoever types `volery run claude` in a repository that they have just cloned means the program.
+fn held_to_built_in(catalogue: &Catalogue, agent: Cow<'_, Agent>, is_trusted: &dyn Fn() -> bool) -> Settled {
+    let mut settled = Settled::unchanged(agent.into_owned());
+    let agent = &mut settled.agent;
+    if !catalogue.takes_built_in_name(agent) {
+        return settled;
+    }
+    let (name, file) = (agent.name.clone(), agent.source.file.clone());
+    let said = format!("the project's file {file} takes the name of the built-in agent {name}");
+    let beyond = catalogue.beyond_built_in(agent);
+    if beyond.is_empty() || is_trusted() {
+        settled.warnings.push(said);
+        return settled;
+    }
+    agent.env.clear();
+    agent.setup.extra_directories.clear();
+    settled.narrow(GrantSource::Untrusted, format!("{file}, which is not trusted"), &Permission::default());
+    settled.warnings.push(format!(
+        "{said}; until you trust the project (volery trust {}), this does not count: {}",
+        catalogue.project,
+        beyond.join("; ")
+    ));
+    settled
+}
+
+/// Says what an agent has lost, and who can give it back.
+fn said_of_ceiling(ceiling: &Ceiling, lost: &[String]) -> String {
+    let way = match &ceiling.parent {
+        Some(parent) => {
+            format!(
+                "; to allow more, write a wider permission under {} in your configuration",
+                section_of(parent)
+            )
+        }
+        None => String::new(),
+    };
+    let has = ceiling.permission.in_words();
+    format!("permission: narrowed by {}, which has {has}: {}{way}", ceiling.by, lost.join(", "))
 }
 
 /// Refuses to continue a run with an agent that has only its name in common with the one before: the agents of a dialect have

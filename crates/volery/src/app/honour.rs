@@ -32,7 +32,7 @@ impl<'a> Wishes<'a> {
             model: spec.model.is_some(),
             resume: spec.on_interrupt == OnInterrupt::Resume,
             setup: &spec.setup,
-            owner: Owner::of(agent),
+            owner: Owner::of_run(agent, &spec.grants),
             answers: spec.unattended.as_deref().map_or(Answers::Somebody, Answers::Nobody),
         }
     }

@@ -14,11 +14,21 @@ use crate::env;
 
 /// Keeps a run off these folders, or refuses it. What it is denied for that is in its warnings.
 pub(super) fn protect(state: &Path, spec: &mut RunSpec) -> Result<(), AppError> {
-    let rules = check(state, &spec.setup, &spec.backend, &spec.directory)?;
+    let mut rules = check(state, &spec.setup, &spec.backend, &spec.directory)?;
+    for other in &spec.alternatives {
+        // What a configuration says about a fallback may let it edit where the agent's own backend does not.
+        let Some(settings) = &other.settings else { continue };
+        let setup = Setup { permission: settings.permission.clone(), ..spec.setup.clone() };
+        rules.extend(check(state, &setup, &other.backend, &spec.directory)?);
+    }
+    rules.sort();
+    rules.dedup();
     let withheld = rules.iter().map(|rule| {
         format!("withheld: edits in {}: Volery's own files are there", rule.pattern().unwrap_or_default())
     });
     spec.warnings.extend(withheld);
+    let others = spec.alternatives.iter_mut().filter_map(|other| other.settings.as_mut());
+    others.for_each(|settings| settings.permission.deny.extend(rules.iter().cloned()));
     spec.setup.permission.deny.extend(rules);
     Ok(())
 }

@@ -273,6 +273,7 @@ fn why_executed(what: &str) -> &'static str {
         part if part.starts_with("MCP server") => "the agent's MCP server is a program",
         "acceptance" => "it runs after the agent, to confirm its success",
         "hook" => "hooks run programs at events of the agent",
+        "name of a built-in agent" => "whoever runs the built-in agent gets this one, which may do more",
         part if part.starts_with("backend") => "agents with this backend are run by it",
         _ => "the project's files name it",
     }

@@ -26,7 +26,7 @@ use sha2::{Digest, Sha256};
 
 use super::conversation::{Conversation, Wanted};
 use super::engine::{Engine, store_error};
-use super::grants::Kinship;
+use super::grants::Granted;
 use super::honour::{self, Wishes};
 use super::{AppError, Attachment, Start, Started, leashes, own_folders};
 use crate::clock;
@@ -88,21 +88,22 @@ impl Engine {
         let (directory, catalogue) = self.place(ask.directory.as_deref())?;
         check_config(&catalogue)?;
         let named = ask.named.take();
-        let kinship = if parent.is_some() { Kinship::Child } else { Kinship::Root };
-        let settled = self.agent_for(&mut ask, &catalogue, &directory, kinship)?;
-        let (agent, said_of_agent) = (&settled.agent, settled.warnings);
+        let granted = self.agent_for(&mut ask, &catalogue, &directory, parent.as_ref())?;
+        let settled = &granted.settled;
+        let (agent, said_of_agent) = (&settled.agent, settled.warnings.clone());
         if agent.source.format == Format::Directive {
             return Err(refusal_error(Refusal::Directive { agent: agent.name.clone() }));
         }
-        let backend = self.backend_of(&catalogue, agent)?;
-        let (alternatives, said_of_fallbacks) = self.alternatives(&catalogue, agent, &directory)?;
+        let backend = self.backend_for(&catalogue, &granted)?;
+        let (alternatives, said_of_fallbacks) =
+            self.alternatives(&catalogue, agent, &directory, Some(&granted))?;
         let fingerprint = fingerprint(&ask, &directory);
         let attachment = ask.attachment;
         let resumes = ask.resumes;
         let told_before = resumes.map(|_| Agent { inputs: Vec::new(), ..agent.clone() });
         let agent = told_before.as_ref().unwrap_or(agent);
         let order = order_of(ask, fingerprint, catalogue.config.unattended.value)?;
-        let order = Order { grants: settled.grants, ..order };
+        let order = Order { grants: settled.grants.clone(), ..order };
         let caller = self.caller_of(resumes.map(|before| before.run));
         let place = Place {
             id: clock::new_run_id(),
@@ -329,6 +330,17 @@ impl Engine {
                 let _ = keeper.try_reap();
             }
         });
+    }
+
+    /// Returns how the agent of a run is driven, or why its backend cannot hold it to what its parent run has.
+    fn backend_for(&self, catalogue: &Catalogue, granted: &Granted) -> Result<BackendSpec, AppError> {
+        let Granted { settled, own, ceiling } = granted;
+        let (name, narrow) = (&settled.agent.name, &settled.agent.setup.permission);
+        let backend = self.backend_of(catalogue, &settled.agent)?;
+        match ceiling.as_ref().and_then(|ceiling| ceiling.unheld(&own.permission, narrow, &backend)) {
+            None => Ok(backend),
+            Some(error) => Err(AppError { message: format!("agent {name}: {}", error.message), ..error }),
+        }
     }
 
     /// Returns how an agent is driven, or why it may not be.

@@ -4,7 +4,7 @@
 use backend::contract::{Backend, Capabilities};
 use domain::agent::{Agent, Format};
 use domain::id::AgentName;
-use domain::permission::{Level, Permission, Rule, ToolKind};
+use domain::permission::{Grant, GrantSource, Level, Permission, Rule, ToolKind};
 use domain::run::BackendSpec;
 use domain::setup::Setup;
 
@@ -24,12 +24,20 @@ pub(super) struct Owner<'a> {
     name: &'a AgentName,
     format: Format,
     has_file: bool,
+    /// What a parent run has, and the sentence's name for it: a child has no more.
+    parent: Option<&'a Grant>,
 }
 
 impl<'a> Owner<'a> {
     pub(super) fn of(agent: &'a Agent) -> Self {
         let has_file = !agent.source.is_built_in();
-        Self { name: &agent.name, format: agent.source.format, has_file }
+        Self { name: &agent.name, format: agent.source.format, has_file, parent: None }
+    }
+
+    /// Returns the owner of a run's permission, which its parent run may hold.
+    pub(super) fn of_run(agent: &'a Agent, grants: &'a [Grant]) -> Self {
+        let parent = grants.iter().find(|grant| grant.source == GrantSource::Parent);
+        Self { parent, ..Self::of(agent) }
     }
 }
 
@@ -123,8 +131,21 @@ fn is_denied(permission: &Permission, kind: ToolKind<'_>) -> bool {
     }
 }
 
+/// Returns the section of a configuration for an agent, as TOML wants it.
+pub(super) fn section_of(name: &AgentName) -> String {
+    let is_bare = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_');
+    match name.as_str().chars().all(is_bare) {
+        true => format!("[agents.{name}]"),
+        false => format!("[agents.\"{name}\"]"),
+    }
+}
+
 /// Says what to write where, so that tools may be used.
 fn way_to_allow(owner: Owner<'_>, tools: &[&str]) -> String {
+    let held = |parent: &&Grant| tools.iter().any(|tool| is_denied(&parent.asked, ToolKind::named(tool)));
+    if let Some(parent) = owner.parent.filter(held) {
+        return format!("{} may not use that either: allow it there and here", parent.by);
+    }
     let listed = tools.join(", ");
     let in_file = match owner.format {
         Format::Volery if owner.has_file => Some(format!("permission: {{allow: [{listed}]}} in its file")),
@@ -147,9 +168,9 @@ fn way_to_allow(owner: Owner<'_>, tools: &[&str]) -> String {
     };
     let quoted: Vec<String> = tools.iter().map(|tool| format!("{tool:?}")).collect();
     let in_config = format!(
-        "[agents.{}] permission = {{ allow = [{}] }} in your configuration",
-        owner.name,
-        quoted.join(", ")
+        "permission = {{ allow = [{}] }} under {} in your configuration",
+        quoted.join(", "),
+        section_of(owner.name)
     );
     match in_file {
         Some(in_file) => format!("to allow that, write {in_file}, or {in_config}"),
@@ -165,7 +186,7 @@ mod tests {
         let options = serde_json::Value::Null;
         let spec = BackendSpec { name: backend.parse().unwrap(), kind: backend.to_owned(), options };
         let name = "worker".parse().unwrap();
-        let owner = Owner { name: &name, format: Format::Volery, has_file: false };
+        let owner = Owner { name: &name, format: Format::Volery, has_file: false, parent: None };
         denied(setup, owner, answers, backend::registry::by_kind(backend).unwrap(), &spec)
     }
 
@@ -194,8 +215,7 @@ mod tests {
         }
     }
 
-    const WAY: &str =
-        "to allow that, write [agents.worker] permission = { allow = [\"execute\"] } in your configuration";
+    const WAY: &str = "to allow that, write permission = { allow = [\"execute\"] } under [agents.worker] in your configuration";
 
     #[test]
     fn tools_that_are_denied_are_told_once_with_what_allows_them() {
@@ -231,6 +251,14 @@ mod tests {
             nobody[0].contains("does not allow it, and nobody can answer: CI is set; to allow"),
             "{nobody:?}"
         );
+    }
+
+    #[test]
+    fn a_section_can_be_copied_into_a_configuration() {
+        let section = |name: &str| section_of(&name.parse().unwrap());
+        assert_eq!(section("code-reviewer_2"), "[agents.code-reviewer_2]");
+        assert_eq!(section("team/lead"), "[agents.\"team/lead\"]");
+        assert_eq!(section("plugin:agent"), "[agents.\"plugin:agent\"]");
     }
 
     #[test]

@@ -34,6 +34,9 @@ pub struct AgentView {
     /// No file defines it: it is a backend that is installed here.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub built_in: bool,
+    /// A file of the project's defines it and takes the name of a built-in agent.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub takes_built_in_name: bool,
     pub answers_by: domain::setup::AnswersBy,
     /// No login of its program was found. It may be in a keyring, which is not looked at.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -9,6 +9,7 @@ use definition::config::Backend as Configured;
 use domain::agent::{Agent, Format, Layer, Source};
 use domain::id::{AgentName, BackendName};
 use domain::launch::Launch;
+use domain::permission::Permission;
 
 use super::files::Catalogue;
 use crate::{env, programs};
@@ -42,6 +43,36 @@ impl Catalogue {
             .retain(|agent| !self.agents.contains_key(&agent.name) && !self.broken.contains_key(&agent.name));
         agents.sort_by(|one, two| one.name.cmp(&two.name));
         agents
+    }
+
+    /// Tells whether an agent of the project's has the name of a built-in one, installed or not: whoever types that name may
+    /// not know that there is a file.
+    pub fn takes_built_in_name(&self, agent: &Agent) -> bool {
+        let name = agent.name.as_str();
+        let is_vendors = || backends::vendors().any(|vendor| vendor.backend == name);
+        let is_configured = || {
+            let mut own = self.config.backends.iter().filter(|(_, backend)| backend.layer != Layer::Project);
+            own.any(|(own, backend)| own.as_str() == name && matches!(backend.value, Configured::Program(_)))
+        };
+        agent.source.layer == Layer::Project && (is_vendors() || is_configured())
+    }
+
+    /// Returns what an agent that takes the name of a built-in one has beyond that, in words; empty if it has no more.
+    pub fn beyond_built_in(&self, agent: &Agent) -> Vec<String> {
+        if !self.takes_built_in_name(agent) {
+            return Vec::new();
+        }
+        let permission = &agent.setup.permission;
+        let wider = !permission.narrowed_to(&Permission::default()).lost.is_empty();
+        let list = |name: &str, values: &[String]| {
+            (!values.is_empty()).then(|| format!("{name} {}", values.join(" ")))
+        };
+        let parts = [
+            wider.then(|| format!("permission {}", permission.as_asked())),
+            list("env", &agent.env),
+            list("extra_directories", &agent.setup.extra_directories),
+        ];
+        parts.into_iter().flatten().collect()
     }
 
     /// Returns an agent for each command that the user has configured. A service of models needs a model, which its

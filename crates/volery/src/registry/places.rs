@@ -20,6 +20,7 @@ pub fn place_of_executable(file: &str, what: &str) -> Option<u32> {
         "MCP" => &["mcp_servers", "mcpServers", "mcp-servers"],
         "acceptance" => &["accept"],
         "hook" => &["hooks"],
+        "name" => &["permission", "env", "extra_directories"],
         _ => return None,
     };
     let (section, _) = keys.iter().find_map(|key| place_of_key(file, key))?;

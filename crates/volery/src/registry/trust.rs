@@ -64,8 +64,18 @@ impl Trust {
         let of_config = own.map(|found| (Cow::from(&found.file), found.executables.clone()));
         let agents = catalogue.agents.values().chain(catalogue.shadowed.values());
         let agents = agents.filter(|agent| agent.source.layer == Layer::Project);
-        let of_agents =
-            agents.map(|agent| (Cow::from(&agent.source.file), definition::agent::executables(agent)));
+        let of_agents = agents.map(|agent| {
+            let mut text = definition::agent::executables(agent);
+            let beyond = catalogue.beyond_built_in(agent);
+            if !beyond.is_empty() {
+                text.push_str(&format!(
+                    "agent {}, name of a built-in agent: {}\n",
+                    agent.name,
+                    beyond.join("; ")
+                ));
+            }
+            (Cow::from(&agent.source.file), text)
+        });
         of_config.chain(of_agents).filter(|(_, executables)| !executables.is_empty()).collect()
     }
 

@@ -1,6 +1,6 @@
 //! A page for people: labels with their values, and blocks of text.
 
-use domain::permission::Grant;
+use domain::permission::{Grant, GrantSource};
 
 use super::look::{Look, Tone};
 use super::text::{neutralise, one_line, wrap};
@@ -61,5 +61,9 @@ pub(super) fn grant_line(grant: &Grant) -> String {
         true => String::new(),
         false => format!("; allows more than before: {}", grant.widens.join(", ")),
     };
-    one_line(&format!("{} by {}{widens}", grant.asked.as_asked(), grant.by))
+    let asked = match grant.source {
+        GrantSource::Configuration | GrantSource::Caller => grant.asked.as_asked(),
+        GrantSource::Parent | GrantSource::Untrusted => format!("at most {}", grant.asked.in_words()),
+    };
+    one_line(&format!("{asked} by {}{widens}", grant.by))
 }

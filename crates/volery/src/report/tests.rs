@@ -317,6 +317,7 @@ fn agents_that_cannot_run_say_why() {
         format: "volery".into(),
         layer: "project".into(),
         built_in: false,
+        takes_built_in_name: false,
         answers_by: domain::setup::AnswersBy::Output,
         login_unknown: false,
         problem: problem.map(str::to_owned),

@@ -5,8 +5,10 @@ use backend::contract::{Answer, Capabilities, Conclusion, Report};
 use domain::run::attempt::{self, Attempt, Choice, Circumstances, Next, Past, Thread, Tried};
 use domain::run::replay::{self, Exchange};
 use domain::run::{
-    AgentEnd, Asked, BackendSpec, Event, Failure, Input, OnDisconnect, OnInterrupt, RunSpec, State, Stream,
+    AgentEnd, Alternative, Asked, BackendSpec, Event, Failure, Input, OnDisconnect, OnInterrupt, RunSpec,
+    State, Stream,
 };
+use domain::setup::FallbackSettings;
 use journal::inbox::{self, Letter};
 use journal::{SpoolReader, StoreError};
 
@@ -271,6 +273,10 @@ impl Desk {
             spec.setup.vendor_agent = None;
         }
         (spec.backend, spec.model) = (backend.clone(), model);
+        if let Some(settings) = settings_of(&self.spec, attempt.choice) {
+            spec.setup.permission.clone_from(&settings.permission);
+            spec.setup.max_turns = settings.max_turns;
+        }
         spec.fork = false;
         spec.session = match &attempt.thread {
             Thread::New | Thread::Replay => None,
@@ -409,10 +415,19 @@ fn tried(state: &State) -> Vec<Tried> {
 }
 
 pub(super) fn chosen(spec: &RunSpec, choice: usize) -> (&BackendSpec, Option<String>) {
-    match choice.checked_sub(1).and_then(|number| spec.alternatives.get(number)) {
+    match alternative(spec, choice) {
         Some(alternative) => (&alternative.backend, alternative.model.clone()),
         None => (&spec.backend, spec.model.clone()),
     }
+}
+
+fn alternative(spec: &RunSpec, choice: usize) -> Option<&Alternative> {
+    choice.checked_sub(1).and_then(|number| spec.alternatives.get(number))
+}
+
+/// Returns what holds on the backend of an attempt, where that differs from the run's setup.
+fn settings_of(spec: &RunSpec, choice: usize) -> Option<&FallbackSettings> {
+    alternative(spec, choice)?.settings.as_ref()
 }
 
 fn backend_of(spec: &RunSpec, choice: usize) -> &BackendSpec {

@@ -94,7 +94,7 @@ impl Desk {
 
     /// Decides about what the agent wants to do, or lets a person decide.
     fn take_ask_of_agent(&mut self, ask: Ask) -> Result<(), StoreError> {
-        let permission = &self.spec.setup.permission;
+        let permission = &self.attempt.setup.permission;
         let ground = super::ground::of(&ask.input, &self.spec.directory);
         let ruling = match self.users_rules_count() {
             true => permission.decide_beyond_users(&ask.tool, &ask.input, &ground),

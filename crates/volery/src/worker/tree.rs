@@ -125,8 +125,11 @@ impl Desk {
 
     /// Starts a child run. It is recorded before it starts, so that no end of this run can miss it.
     pub(super) fn start_child(&mut self, start: Start) -> Result<Result<StartedChild, AppError>, StoreError> {
+        let mut spec = self.spec.clone();
+        // A fallback may have a permission of its own, and its children are held to that one.
+        spec.setup.permission.clone_from(&self.attempt.setup.permission);
         let parent = Parent {
-            spec: self.spec.clone(),
+            spec,
             children: u32::try_from(self.log.state().children.len()).unwrap_or(u32::MAX),
             tree_runs: 0,
             remaining_ms: self.machine.remaining_ms(clock::monotonic_ms()),

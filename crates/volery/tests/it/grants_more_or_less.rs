@@ -231,3 +231,175 @@ fn an_interrupted_run_of_a_dialect_that_named_no_session_is_not_begun_again() {
     assert!(refused.stderr.contains("volery show"), "{refused:?}");
     assert_eq!(stage.runs().len(), 1);
 }
+
+/// Returns the spec of the last run of an agent.
+fn last_spec(stage: &Stage, agent: &str) -> Value {
+    let mut specs = stage.runs().into_iter().rev().map(|id| stage.spec(&id));
+    specs.find(|spec| spec["agent"] == json!(agent)).expect("a run of the agent")
+}
+
+#[test]
+fn what_a_caller_denies_holds_for_the_runs_that_the_agent_starts() {
+    let stage = stage();
+    stage.rehearsal("boss", "- delegate: {agent: middle, prompt: deep}", "delegates: anyone");
+    stage.rehearsal(
+        "middle",
+        "- delegate: {agent: leaf, prompt: deeper}",
+        "delegates: anyone\npermission: yolo",
+    );
+    stage.agent("leaf", "backend: claude\npermission: {level: yolo, allow: [Bash]}");
+    let run = |words: &[&str]| {
+        volery(&stage, &[&["run", "boss", "go", "--timeout", "20s"], words].concat());
+        (last_spec(&stage, "middle"), last_spec(&stage, "leaf"))
+    };
+    let (middle, leaf) = run(&["--permission", "read-only", "--deny", "WebFetch"]);
+    let expected = json!({"level": "read-only", "deny": ["WebFetch"]});
+    assert_eq!(middle["setup"]["permission"], expected, "{middle}");
+    assert_eq!(leaf["setup"]["permission"], expected, "{leaf}");
+    let grant = &leaf["grants"][0];
+    assert_eq!((&grant["source"], &grant["asked"]), (&json!("parent"), &expected), "{leaf}");
+    let short = |spec: &Value| {
+        volery(&stage, &["show", spec["id"].as_str().unwrap(), "--json"]).json()["short_id"].clone()
+    };
+    let by = format!("its parent run {} (agent middle)", short(&middle).as_str().unwrap());
+    assert_eq!(grant["by"], json!(by), "{leaf}");
+    let warned = leaf["warnings"].to_string();
+    assert!(warned.contains(&format!("narrowed by {by}")), "{warned}");
+    assert!(warned.contains("the level yolo becomes read-only"), "{warned}");
+    let page = volery(&stage, &["show", leaf["id"].as_str().unwrap()]).stdout;
+    assert!(page.contains("at most read-only; deny WebFetch by its parent"), "{page}");
+    // A parent that was allowed everything holds nobody.
+    let (middle, leaf) = run(&["--permission", "yolo"]);
+    assert_eq!(middle["setup"]["permission"], json!({"level": "yolo"}), "{middle}");
+    assert_eq!(leaf["setup"]["permission"], json!({"level": "yolo", "allow": ["Bash"]}), "{leaf}");
+    // One of which nobody said anything has the default: edits in the directory, and questions about the rest.
+    let (middle, leaf) = run(&[]);
+    assert_eq!((&middle["setup"]["permission"], &leaf["setup"]["permission"]), (&json!(null), &json!(null)));
+    assert!(leaf["warnings"].to_string().contains("becomes safe-edit and questions"), "{leaf}");
+    // A configuration of the user's for the parent holds its children too.
+    stage.configure("[agents.boss]\npermission = { level = \"yolo\", ask = [\"Bash\"] }\n");
+    let (_, leaf) = run(&[]);
+    assert_eq!(leaf["setup"]["permission"]["ask"], json!(["Bash"]), "{leaf}");
+}
+
+#[test]
+fn a_child_that_its_backend_cannot_hold_to_its_parent_is_refused() {
+    let stage = stage();
+    stage.backend("script", &["/bin/true"]).agent("helper", "backend: script\nunenforceable: warn");
+    stage.rehearsal("boss", "- delegate: {agent: helper, prompt: deep}", "delegates: anyone");
+    volery(&stage, &["run", "boss", "go"]);
+    assert_eq!(stage.runs().len(), 2);
+    let said = volery(&stage, &["run", "boss", "go", "--deny", "Bash"]);
+    assert_eq!(stage.runs().len(), 3, "the child was started: {said:?}");
+    let text = json!(stage.events(stage.runs().last().unwrap())).to_string();
+    assert!(text.contains("agent helper: it may do no more than its parent run"), "{text}");
+    assert!(text.contains("the backend script cannot enforce the rule deny Bash"), "{text}");
+}
+
+#[test]
+fn a_child_in_another_directory_edits_nothing_there_that_its_parent_may_not() {
+    let stage = stage();
+    let (inner, other) = (stage.project().join("part"), stage.path("other"));
+    for folder in [&inner, &other] {
+        std::fs::create_dir_all(folder).unwrap();
+    }
+    let text = "---\nname: helper\ndescription: Helps\n---\nHelp.\n";
+    let agents = stage.path("home/.claude/agents");
+    std::fs::create_dir_all(&agents).unwrap();
+    std::fs::write(agents.join("helper.md"), text).unwrap();
+    let volery_path = env!("CARGO_BIN_EXE_volery");
+    for (folder, expected) in [
+        (
+            &inner,
+            json!({"level": "safe-edit", "deny": [format!("Edit(/{}/secret/**)", stage.project().display())]}),
+        ),
+        (&other, json!({"level": "read-only", "deny": ["Edit"]})),
+    ] {
+        let name = format!("asks-in-{}", folder.file_name().unwrap().to_str().unwrap());
+        let home = format!("VOLERY_HOME={}", stage.path("state").display());
+        let words = ["/usr/bin/env", &home, volery_path, "run", "helper", "go", "--timeout", "20s", "--dir"];
+        stage.backend(&name, &[&words[..], &[folder.to_str().unwrap()]].concat());
+        stage.agent(&name, &format!("backend: {name}\ndelegates: anyone\nunenforceable: warn"));
+        let words = ["run", &name, "go", "--permission", "safe-edit", "--deny", "Edit(secret/**)"];
+        volery(&stage, &words);
+        let spec = last_spec(&stage, "helper");
+        assert_eq!(spec["setup"]["permission"], expected, "{spec}");
+    }
+}
+
+#[test]
+fn a_child_that_is_continued_by_hand_is_still_held_to_its_parent() {
+    let stage = stage();
+    stage.rehearsal("boss", "- sleep: 2s\n- delegate: {agent: leaf, prompt: deep}", "delegates: anyone");
+    stage.rehearsal("leaf", "- say: done", "permission: yolo\non_interrupt: resume");
+    let words = ["run", "boss", "go", "--permission", "safe-edit", "--deny", "WebFetch"];
+    let mut boss = command(&stage, &words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let parent = wait_for(PATIENCE, "the parent run", || stage.runs().pop());
+    stage.event(&parent, "call_requested");
+    // The parent is past this point, so it is its child that stops there.
+    stage.hold("worker_claimed");
+    stage.held("worker_claimed");
+    let leaf = stage.runs().into_iter().find(|id| *id != parent).unwrap();
+    let crew = crew(&stage.run_dir(&leaf));
+    crew.keeper.unwrap().kill();
+    crew.worker.unwrap().kill();
+    stage.release("worker_claimed");
+    boss.wait().unwrap();
+    volery(&stage, &["resume", &leaf]).ok();
+    let spec = stage.spec(stage.runs().last().unwrap());
+    assert_eq!(spec["resumes"]["run"], stage.spec(&leaf)["id"], "{spec}");
+    assert_eq!(spec["setup"]["permission"], json!({"level": "safe-edit", "deny": ["WebFetch"]}), "{spec}");
+}
+
+#[test]
+fn a_projects_file_with_the_name_of_a_built_in_agent_needs_trust_for_more() {
+    let stage = stage();
+    stage.agent("claude", "backend: claude\npermission: {level: yolo, deny: [WebFetch]}\nenv: [AWS_KEY]");
+    let spec = spec_of(&stage, "claude", &[]);
+    assert_eq!(spec["setup"]["permission"], json!({"deny": ["WebFetch"]}), "{spec}");
+    assert!(!spec["env"].to_string().contains("AWS_KEY"), "{spec}");
+    let warned = spec["warnings"].to_string();
+    assert!(
+        warned.contains("takes the name of the built-in agent claude; until you trust the project"),
+        "{warned}"
+    );
+    let page = volery(&stage, &["agents", "show", "claude"]).ok().stdout;
+    assert!(page.contains("at most safe-edit by default by"), "{page}");
+    let listed = volery(&stage, &["agents"]).ok().stderr;
+    assert!(listed.contains("takes the name of the built-in agent claude"), "{listed}");
+    let shown = volery(&stage, &["trust", "--yes"]).ok();
+    let shown = format!("{}{}", shown.stdout, shown.stderr);
+    assert!(shown.contains("yolo") && shown.contains("AWS_KEY"), "{shown}");
+    let spec = spec_of(&stage, "claude", &[]);
+    assert_eq!(spec["setup"]["permission"], json!({"level": "yolo", "deny": ["WebFetch"]}), "{spec}");
+    let warned = spec["warnings"].to_string();
+    assert!(warned.contains("takes the name of the built-in agent claude\""), "{warned}");
+    // Another name is nobody else's, and needs no trust for what its file says.
+    stage.agent("helper", "backend: claude\npermission: yolo");
+    let spec = spec_of(&stage, "helper", &[]);
+    assert_eq!(spec["setup"]["permission"], json!({"level": "yolo"}), "{spec}");
+}
+
+#[test]
+fn a_fallback_gets_the_defaults_of_its_backend() {
+    let stage = stage();
+    std::fs::copy(stage.path("bin/claude"), stage.path("bin/codex")).unwrap();
+    stage.agent("worker", "backend: claude\nfallback: [{backend: codex}]");
+    stage.configure(
+        "[defaults.claude]\npermission = \"yolo\"\nmodel = \"opus\"\nmax_turns = 5\n\
+         [defaults.codex]\npermission = \"read-only\"\nmodel = \"small\"\n",
+    );
+    let spec = spec_of(&stage, "worker", &[]);
+    let first = (&json!({"level": "yolo"}), &json!("opus"));
+    assert_eq!((&spec["setup"]["permission"], &spec["model"]), first, "{spec}");
+    let other = &spec["alternatives"][0];
+    let second = (&json!({"permission": {"level": "read-only"}}), &json!("small"));
+    assert_eq!((&other["settings"], &other["model"]), second, "{spec}");
+    assert!(
+        spec["warnings"].to_string().contains("on the fallback codex: read-only by [defaults.codex]"),
+        "{spec}"
+    );
+    // What the caller denies holds there too.
+    let spec = spec_of(&stage, "worker", &["--permission", "safe-edit"]);
+    assert_eq!(spec["alternatives"][0]["settings"]["permission"], json!({"level": "safe-edit"}), "{spec}");
+}

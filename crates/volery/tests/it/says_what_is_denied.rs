@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::stage::{Said, Stage, said};
 
-const LINE: &str = "write [agents.reviewer] permission = { allow = [\"Bash\"] } in your configuration";
+const LINE: &str = "write permission = { allow = [\"Bash\"] } under [agents.reviewer] in your configuration";
 
 fn stage() -> Stage {
     let stage = Stage::new();
@@ -36,6 +36,17 @@ fn warnings_of_run(stage: &Stage, agent: &str, words: &[&str]) -> Vec<String> {
     let about_tools =
         |warning: &Value| warning.as_str().filter(|text| text.starts_with("tools:")).map(str::to_owned);
     warnings.iter().filter_map(about_tools).collect()
+}
+
+#[test]
+fn what_is_to_be_written_works_as_it_stands() {
+    let stage = stage();
+    let told = warnings_of_run(&stage, "reviewer", &[]);
+    let (_, advice) = told[0].split_once("to allow that, write ").unwrap();
+    let (line, rest) = advice.split_once(" under ").unwrap();
+    let (section, _) = rest.split_once(" in your configuration").unwrap();
+    stage.configure(&format!("{section}\n{line}\n"));
+    assert_eq!(warnings_of_run(&stage, "reviewer", &[]), Vec::<String>::new());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! `agents show` tells what would be started without starting it; `agents new` writes a file that works at once.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::stage::{Stage, said};
 
@@ -143,10 +143,8 @@ fn every_commented_line_of_the_starter_is_a_key_that_exists() {
     let found = checked["diagnostics"].as_array().cloned().unwrap_or_default();
     let unknown = found.iter().filter(|found| found["message"].as_str().unwrap().contains("unknown key"));
     assert_eq!(unknown.count(), 0, "{checked}");
-    // Nothing holds a rehearsal to a permission.
-    let errors: Vec<_> = found.iter().filter(|found| found["severity"] == "error").collect();
-    let told = |error: &&Value| error["message"].as_str().unwrap().contains("rehearsal cannot enforce");
-    assert!(errors.len() == 1 && errors.iter().all(told), "{checked}");
+    // A script that writes no file does nothing that a permission is about.
+    assert_eq!(found.iter().filter(|found| found["severity"] == "error").count(), 0, "{checked}");
 }
 
 fn is_key(line: &str) -> bool {

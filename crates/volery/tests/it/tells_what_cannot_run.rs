@@ -254,7 +254,7 @@ fn tools_that_are_denied_unasked_and_rules_that_want_a_question_are_told_with_th
         checked.contains("a.agent.md:4:1: warning: tools: execute is denied: without a level"),
         "{checked}"
     );
-    assert!(checked.contains("copilot cannot ask anybody; to allow that, write [agents.a] permission = { allow = [\"execute\"] }"), "{checked}");
+    assert!(checked.contains("copilot cannot ask anybody; to allow that, write permission = { allow = [\"execute\"] } under [agents.a]"), "{checked}");
     let asks = "warning: permission: the rule ask Edit denies, since gemini cannot ask anybody";
     assert!(
         checked.lines().any(|line| line.contains("asking.md:4:1: ") && line.ends_with(asks)),

@@ -163,6 +163,12 @@ fn print_list(list: &AgentList, out: &mut Out) -> Result<Exit, CommandError> {
             let table = report::agents(list, &out.look());
             out.page(&table)?;
             out.flush()?;
+            for agent in list.agents.iter().filter(|agent| agent.takes_built_in_name) {
+                let AgentView { name, file, .. } = agent;
+                out.warning(&format!(
+                    "the project's file {file} takes the name of the built-in agent {name}"
+                ));
+            }
         }
     }
     if !list.diagnostics.is_empty() {

@@ -45,6 +45,7 @@ fn agent(name: &str, model: Option<&str>, problem: Option<&str>) -> AgentView {
         format: "claude".into(),
         layer: "user".into(),
         built_in: false,
+        takes_built_in_name: false,
         answers_by: domain::setup::AnswersBy::Output,
         login_unknown: false,
         problem: problem.map(str::to_owned),

@@ -163,6 +163,7 @@ impl Front for Scripted {
             format: "volery".into(),
             layer: "project".into(),
             built_in: false,
+            takes_built_in_name: false,
             answers_by: domain::setup::AnswersBy::Output,
             login_unknown: false,
             problem: None,
