@@ -147,9 +147,7 @@ impl Engine {
         spec.warnings.extend(programs.weigh(&spec.backend, &spec.alternatives)?);
         spec.trusted_programs = programs.trusted(&spec.backend, &spec.alternatives);
         if let Some(before) = resumes {
-            let short = before.run.short();
-            spec.warnings.push(format!("goes on with the run {short}, which was interrupted"));
-            spec.warnings.extend(self.withheld_on_resume(before.run, &spec.setup)?);
+            spec.warnings.extend(self.resume_warnings(before.run, &spec.setup)?);
         }
         if !honour::can_resume(&spec.backend) {
             spec.on_interrupt = OnInterrupt::End;
@@ -160,14 +158,18 @@ impl Engine {
         launched
     }
 
-    /// Says what a run that goes on with another does not get, though that one did.
-    fn withheld_on_resume(&self, before: RunId, setup: &Setup) -> Result<Option<String>, AppError> {
+    /// Names the run that this one continues, and what it does not get although that one did.
+    fn resume_warnings(&self, before: RunId, setup: &Setup) -> Result<Vec<String>, AppError> {
+        let mut warnings = vec![format!("goes on with the run {}, which was interrupted", before.short())];
         let before = self.home.run_dir(before).read_spec().map_err(store_error)?;
         let lost: BTreeSet<_> = before.setup.inherit.difference(&setup.inherit).copied().collect();
-        Ok((!lost.is_empty()).then(|| {
+        if !lost.is_empty() {
             let lost = describe_all(&lost);
-            format!("withheld: {lost}: the run goes on outside of the server that it was started by")
-        }))
+            warnings.push(format!(
+                "withheld: {lost}: the run goes on outside of the server that it was started by"
+            ));
+        }
+        Ok(warnings)
     }
 
     /// Returns who asks. A run that goes on with another belongs to whom that one belonged to.
