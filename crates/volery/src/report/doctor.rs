@@ -15,6 +15,8 @@ pub(crate) enum Grade {
     Ok,
     /// Is not there, and need not be.
     Absent,
+    /// May work or not: whether there is a login cannot be seen.
+    Unknown,
     /// Works, with a weaker guarantee.
     Weak,
     /// Is not there, or cannot be used.
@@ -55,6 +57,7 @@ pub(crate) fn doctor(checks: &[Check], look: &Look) -> String {
         let (word, tone) = match check.grade {
             Grade::Ok => ("ok", Tone::Good),
             Grade::Absent => ("absent", Tone::Faint),
+            Grade::Unknown => ("unknown", Tone::Careful),
             Grade::Weak => ("weak", Tone::Careful),
             Grade::Missing => ("missing", Tone::Bad),
             Grade::Broken => ("broken", Tone::Bad),

@@ -118,8 +118,11 @@ fn vendor(vendor: &VendorProgram) -> Option<Check> {
             Check::new(vendor.backend, grade, found)
         }
         (_, doubt, login) => {
-            let missing = matches!(login, Some(LoginFound::Nowhere(_)));
-            let grade = if doubt.is_some() || missing { Grade::Weak } else { Grade::Ok };
+            let grade = match (doubt, login) {
+                (Some(_), _) | (None, Some(LoginFound::Nowhere(_))) => Grade::Weak,
+                (None, Some(LoginFound::Keyring(_))) => Grade::Unknown,
+                (None, Some(LoginFound::At(_)) | None) => Grade::Ok,
+            };
             let check = Check::new(vendor.backend, grade, found);
             let advice: Vec<String> =
                 doubt.iter().cloned().chain(login.as_ref().and_then(to_log_in)).collect();
@@ -132,7 +135,7 @@ fn vendor(vendor: &VendorProgram) -> Option<Check> {
 fn to_log_in(found: &LoginFound) -> Option<String> {
     match found {
         LoginFound::At(_) => None,
-        LoginFound::Keyring(advice) => Some(format!("if it is in no keyring: {advice}")),
+        LoginFound::Keyring(advice) => Some(format!("if you are not logged in, {advice}")),
         LoginFound::Nowhere(advice) => Some((*advice).to_owned()),
     }
 }
@@ -140,7 +143,7 @@ fn to_log_in(found: &LoginFound) -> Option<String> {
 fn login(found: &LoginFound) -> String {
     match found {
         LoginFound::At(place) => format!("a login in {place}"),
-        LoginFound::Keyring(_) => "no login in a variable or file, but perhaps in a keyring".to_owned(),
+        LoginFound::Keyring(_) => "login not known: no variable or file holds one".to_owned(),
         LoginFound::Nowhere(_) => "no login".to_owned(),
     }
 }

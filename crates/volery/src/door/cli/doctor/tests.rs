@@ -118,11 +118,11 @@ fn whoever_has_no_login_is_told_what_to_do_whatever_else_is_to_be_said() {
         let check = checks.iter().find(|check| check.name == name).unwrap();
         (check.grade, check.advice.clone().unwrap_or_default())
     };
-    assert_eq!(told("codex"), (Grade::Ok, "if it is in no keyring: codex login".to_owned()));
+    assert_eq!(told("codex"), (Grade::Unknown, "if you are not logged in, codex login".to_owned()));
     assert_eq!(told("cursor"), (Grade::Weak, "it was not tried; cursor-agent login".to_owned()));
     assert_eq!(
         told("goose"),
-        (Grade::Weak, "it is too new; if it is in no keyring: goose configure".to_owned())
+        (Grade::Weak, "it is too new; if you are not logged in, goose configure".to_owned())
     );
 }
 
