@@ -409,6 +409,9 @@ pub trait Reader {
         false
     }
 
+    /// The user has no login that could be found: a service that does not answer is not worth a long wait.
+    fn expect_no_login(&mut self) {}
+
     /// Takes the decision about what the agent asked for. Only for readers that report [`Report::Asks`].
     fn decide(&mut self, _ask: &str, _decision: &Decision) -> Vec<Report> {
         Vec::new()

@@ -14,6 +14,15 @@ pub trait Events {
 
     fn take(&mut self, event: Value) -> Vec<Report>;
 
+    /// Takes a part of the error stream.
+    fn complained(&mut self, bytes: &[u8]) -> Vec<Report> {
+        self.keeps().complain(bytes);
+        Vec::new()
+    }
+
+    /// As [`Reader::expect_no_login`].
+    fn without_login(&mut self) {}
+
     /// As [`Reader::decide`].
     fn decided(&mut self, _ask: &str, _decision: &Decision) -> Vec<Report> {
         Vec::new()
@@ -25,8 +34,8 @@ pub trait Events {
 
 impl<E: Events> Reader for E {
     fn feed(&mut self, pipe: Stream, bytes: &[u8]) -> Vec<Report> {
-        if self.keeps().is_complaint(pipe, bytes) {
-            return Vec::new();
+        if pipe == Stream::Stderr {
+            return self.complained(bytes);
         }
         let lines = self.keeps().lines.feed(bytes);
         let mut reports = Vec::new();
@@ -40,6 +49,10 @@ impl<E: Events> Reader for E {
             reports.extend(line.json().map_or_else(|reports| reports, |event| self.take(event)));
         }
         reports
+    }
+
+    fn expect_no_login(&mut self) {
+        self.without_login();
     }
 
     fn decide(&mut self, ask: &str, decision: &Decision) -> Vec<Report> {

@@ -27,6 +27,7 @@ pub mod kiro;
 pub mod lines;
 pub mod logins;
 mod loosened;
+mod lost_requests;
 pub mod mcp_config;
 pub mod opencode;
 pub mod plain_file;

@@ -8,6 +8,7 @@ use serde_json::json;
 use super::beside::{Beside, NOTHING, Way};
 use crate::contract::{Place, PriceList, ProcessDrive, ProjectProgram, WorkFile};
 use crate::loosened::{self, LoosenedBy};
+use crate::lost_requests::ReadLine;
 use crate::program::{Program, Tried};
 use crate::user::User;
 
@@ -80,6 +81,8 @@ pub(super) struct Habits {
     pub(super) beside: Beside,
     /// How a message begins, or an error, that says that the turns are used up.
     pub(super) no_turns_left: Option<&'static str>,
+    /// Reads the log on its error stream, where it asks a service that it cannot reach without end.
+    pub(super) lost_request: Option<ReadLine>,
     /// It leaves before the program that it drives has ended, which it only asks to.
     pub(super) is_followed: bool,
 }
@@ -155,6 +158,7 @@ pub(super) const STRANGER: Habits = Habits {
     session_meta: None,
     beside: NOTHING,
     no_turns_left: None,
+    lost_request: None,
     is_followed: false,
 };
 
@@ -294,6 +298,8 @@ pub static KNOWN: [Known; 9] = [
             (crate::opencode::CONFIG, crate::opencode::ASKING),
             crate::opencode::REGISTRY_RETRIES[0],
             crate::opencode::REGISTRY_RETRIES[1],
+            crate::opencode::versions::LOG[0],
+            crate::opencode::versions::LOG[1],
         ],
         servers_by: None,
         without_others: Some(crate::opencode::without_others),
@@ -303,6 +309,7 @@ pub static KNOWN: [Known; 9] = [
             counts: Counts::LastStep,
             asks: Asks::AsSet,
             forks: true,
+            lost_request: Some(crate::opencode::versions::lost_request),
             beside: Beside {
                 no_context: Some(Way::Variables(|_| {
                     crate::opencode::WITHOUT_CONTEXT.map(|(name, value)| (name, value.to_owned())).into()

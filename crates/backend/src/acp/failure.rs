@@ -57,8 +57,8 @@ fn status_in(text: &str) -> Option<u64> {
 }
 
 /// Returns all that an error says.
-fn words(error: &Value) -> String {
-    let mut text = error["message"].as_str().unwrap_or("an error without a word").to_owned();
+pub(super) fn words(error: &Value) -> String {
+    let mut text = error["message"].as_str().unwrap_or("an error without a message").to_owned();
     let more = match &error["data"] {
         Value::Null => None,
         Value::String(more) => Some(more.clone()),

@@ -27,6 +27,7 @@ use crate::contract::{
     Backend, Capabilities, Drive, Feed, Place, PrepareError, ProcessDrive, ProjectProgram, Setting,
     inexpressible,
 };
+use crate::logins;
 use crate::loosened;
 use crate::mcp_config::{self, OWN_SERVER};
 use crate::program::Program;
@@ -131,6 +132,9 @@ impl Backend for Known {
         let wrong = |reason| PrepareError { kind: self.name, reason };
         if let Some(loosened_by) = self.loosened_by {
             loosened::check(spec, user, loosened_by).map_err(wrong)?;
+        }
+        if logins::is_logged_out(self.name, user) {
+            drive.reader.expect_no_login();
         }
         let Some(without_others) = self.without_others else { return Ok(()) };
         without_others(spec, drive, place, user).map_err(wrong)

@@ -20,6 +20,7 @@ use super::usage::{Meaning, Told};
 use crate::contract::{Answer, Conclusion, Decision, Exit, Reader, Report};
 use crate::kept::{Kept, without_end};
 use crate::lines::{Line, Lines};
+use crate::lost_requests::LostRequests;
 use crate::worded_schema;
 
 /// The version of the protocol that is spoken here.
@@ -64,6 +65,8 @@ pub(super) struct Conversation {
     broken: bool,
     /// The agent says in the place of an answer that its turns are used up.
     no_turns_left: bool,
+    /// For an agent whose log shows what its messages do not.
+    lost: Option<LostRequests>,
     /// Why there was no turn, or how it ended.
     failure: Option<Failure>,
     ended: Option<Value>,
@@ -72,6 +75,7 @@ pub(super) struct Conversation {
 impl Conversation {
     pub(super) fn new(order: Order, free: Free, used_before: Option<Usage>, servers: Known) -> Self {
         Self {
+            lost: order.habits.lost_request.map(LostRequests::new),
             order,
             used_before,
             lines: Lines::default(),
@@ -115,6 +119,7 @@ impl Conversation {
             Ok(message) => message,
             Err(reports) => return reports,
         };
+        self.lost.iter_mut().for_each(LostRequests::reset);
         match (message["method"].as_str(), message.get("id")) {
             (Some("session/request_permission"), Some(id)) => {
                 let mut reports = self.finish_message();
@@ -251,7 +256,7 @@ impl Conversation {
         let mut reports = Vec::new();
         if message.get("error").is_some() {
             let name = &self.order.name;
-            let reason = message["error"]["message"].as_str().unwrap_or("it does not say why");
+            let reason = failure::words(&message["error"]);
             match setting.purpose {
                 Purpose::Mode => {
                     let message = format!("{name} cannot be put in the mode in which it asks: {reason}");
@@ -502,7 +507,8 @@ fn login(methods: &Value) -> String {
 impl Reader for Conversation {
     fn feed(&mut self, pipe: Pipe, bytes: &[u8]) -> Vec<Report> {
         if self.kept.is_complaint(pipe, bytes) {
-            return Vec::new();
+            let failure = self.lost.as_mut().and_then(|lost| lost.feed(bytes));
+            return failure.map(|failure| self.give_up(failure)).unwrap_or_default();
         }
         let lines = self.lines.feed(bytes);
         let reports = lines.into_iter().flat_map(|line| self.take(line)).collect::<Vec<_>>();
@@ -511,6 +517,10 @@ impl Reader for Conversation {
             _ => true,
         };
         reports.into_iter().filter(news).collect()
+    }
+
+    fn expect_no_login(&mut self) {
+        self.lost.iter_mut().for_each(LostRequests::expect_no_login);
     }
 
     fn decide(&mut self, ask: &str, decision: &Decision) -> Vec<Report> {

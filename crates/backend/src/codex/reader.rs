@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::run::{AgentEnd, Failure, Stream as Pipe, Usage};
+use domain::run::{AgentEnd, Failure, ModelError, Stream as Pipe, Usage};
 use serde_json::{Map, Value, json};
 
 use super::asks::Asks;
@@ -27,9 +27,9 @@ const WARNINGS_MAX: usize = 50;
 /// directory's own settings and hooks are not used unless the user has said so.
 const AS_IT_SHOULD_BE: [&str; 2] = ["bundled bubblewrap", "until the project is trusted"];
 
-/// What to do about a Codex that does not know its user.
-const NOT_LOGGED_IN: &str = "codex is not logged in, and a key in the environment is not enough: run `codex login` once, \
-     `codex login --with-api-key` for a key, or name a provider with an env_key in its config.toml";
+/// Why Codex cannot work; the login table adds how to log in.
+const NOT_LOGGED_IN: &str =
+    "codex is not logged in, and its app server ignores keys in the environment like CODEX_API_KEY";
 
 /// What the run asked for.
 #[derive(Debug, Clone)]
@@ -64,6 +64,12 @@ pub(super) struct AppServer {
     answer: Option<String>,
     /// Tokens of each conversation, as they were told last.
     used: BTreeMap<String, Usage>,
+    /// Codex has no login, and its provider needs one.
+    logged_out: bool,
+    /// Codex has answered what its settings are.
+    has_config: bool,
+    /// The user's settings send requests to another service than OpenAI's, which may need no login.
+    own_service: bool,
     /// Why the turn could not even begin.
     failure: Option<Failure>,
     ended: Option<Value>,
@@ -83,6 +89,9 @@ impl AppServer {
             partial: String::new(),
             answer: None,
             used: BTreeMap::new(),
+            logged_out: false,
+            has_config: false,
+            own_service: false,
             failure: None,
             ended: None,
         }
@@ -94,6 +103,7 @@ impl AppServer {
             Err(reports) => return reports,
         };
         match (answered(&message), message["method"].as_str()) {
+            (Some(_), _) if self.failure.is_some() => Vec::new(),
             (Some(ACCOUNT), _) => self.account(&message["result"]),
             (Some(CONFIG), _) => self.begin(&message),
             (Some(THREAD), _) => self.begun(&message),
@@ -104,18 +114,35 @@ impl AppServer {
         }
     }
 
-    /// Tells what is the matter before the service refuses: the app server takes no key from the environment.
+    /// Takes the answer about the login, which Codex looks up in its file and in the keyring.
     fn account(&mut self, result: &Value) -> Vec<Report> {
-        if result["requiresOpenaiAuth"] == true && result["account"].is_null() {
+        self.logged_out = result["requiresOpenaiAuth"] == true && result["account"].is_null();
+        // The order of the two answers is not promised.
+        if self.has_config { self.check_login() } else { Vec::new() }
+    }
+
+    /// Ends a run without a login: Codex itself would try the service again and again, in vain.
+    fn check_login(&mut self) -> Vec<Report> {
+        if !self.logged_out {
+            return Vec::new();
+        }
+        if self.own_service {
             return self.warn(&json!(NOT_LOGGED_IN));
         }
-        Vec::new()
+        self.give_up(Failure::Model { error: ModelError::Denied, message: NOT_LOGGED_IN.to_owned() })
     }
 
     /// Begins or continues the conversation, without the servers that the settings of others name.
     fn begin(&mut self, message: &Value) -> Vec<Report> {
+        let config = &message["result"]["config"];
+        self.has_config = true;
+        self.own_service = config["openai_base_url"].is_string();
+        let mut reports = self.check_login();
+        if self.failure.is_some() {
+            return reports;
+        }
         let mut servers = self.order.servers.clone();
-        let others = message["result"]["config"]["mcp_servers"].as_object();
+        let others = config["mcp_servers"].as_object();
         let own = &self.order.users_servers;
         for name in others.into_iter().flat_map(Map::keys).filter(|name| !own.contains(name)) {
             match servers.contains_key(name) {
@@ -140,7 +167,8 @@ impl AppServer {
             }
             None => "thread/start",
         };
-        vec![Report::Write(request(THREAD, method, &thread))]
+        reports.push(Report::Write(request(THREAD, method, &thread)));
+        reports
     }
 
     /// Begins the turn, if the conversation is the one that was asked for.

@@ -149,15 +149,30 @@ fn what_the_user_set_for_codex_is_understood_and_not_kept() {
 }
 
 #[test]
-fn a_codex_that_does_not_know_its_user_says_what_to_do() {
-    let told = |account: Value, required: bool| {
-        let result = json!({"account": account, "requiresOpenaiAuth": required});
-        reader(None, false).feed(Pipe::Stdout, &lines(&[json!({"id": 6, "result": result})]))
+fn a_codex_without_a_login_ends_before_its_turn() {
+    let account = |account: Value, required: bool| json!({"id": 6, "result": {"account": account, "requiresOpenaiAuth": required}});
+    let config = |config: Value| json!({"id": 2, "result": {"config": config}});
+    let read = |messages: &[Value]| {
+        let mut reader = reader(None, false);
+        let reports = reader.feed(Pipe::Stdout, &lines(messages));
+        (reports, reader.conclude(Exit::Code(0)).end)
     };
-    let reports = told(Value::Null, true);
-    assert!(matches!(&reports[..], [Report::Warned(text)] if text.contains("codex login")), "{reports:?}");
-    assert_eq!(told(Value::Null, false), []);
-    assert_eq!(told(json!({"type": "apiKey"}), true), []);
+    let logged_out = |end: &AgentEnd| matches!(end, AgentEnd::Failed(Failure::Model { error: ModelError::Denied, message }) if message.contains("not logged in"));
+    let (reports, end) = read(&[account(Value::Null, true), config(json!({}))]);
+    assert!(reports == [Report::CloseInput] && logged_out(&end), "{reports:?} {end:?}");
+    // The answers in the other order; the conversation has begun by then, and gets no turn.
+    let thread = json!({"id": 3, "result": {"thread": {"id": THREAD}, "model": "gpt-5.5"}});
+    let (reports, end) = read(&[config(json!({})), account(Value::Null, true), thread]);
+    assert!(matches!(reports[..], [Report::Write(_), Report::CloseInput]), "{reports:?}");
+    assert!(logged_out(&end), "{end:?}");
+    // Whether a service of the user's own needs a login is not known.
+    let proxy = config(json!({"openai_base_url": "http://127.0.0.1:9"}));
+    let (reports, end) = read(&[account(Value::Null, true), proxy]);
+    assert!(matches!(reports[..], [Report::Warned(_), Report::Write(_)]) && !logged_out(&end), "{reports:?}");
+    for known in [account(Value::Null, false), account(json!({"type": "apiKey"}), true)] {
+        let (reports, end) = read(&[known, config(json!({}))]);
+        assert!(matches!(reports[..], [Report::Write(_)]) && !logged_out(&end), "{reports:?}");
+    }
 }
 
 #[test]

@@ -22,6 +22,7 @@ use crate::contract::{
     Backend, Capabilities, Drive, Feed, Place, PrepareError, PriceList, ProcessDrive, ProjectProgram,
     Setting, WorkFile, permitted_args,
 };
+use crate::logins;
 use crate::mcp_config::{self, OWN_SERVER};
 use crate::program::Program;
 use crate::user::{self, User};
@@ -140,6 +141,9 @@ impl Backend for Opencode {
         user: &User<'_>,
     ) -> Result<(), PrepareError> {
         let wrong = |reason| PrepareError { kind: KIND, reason };
+        if logins::is_logged_out(KIND, user) {
+            drive.reader.expect_no_login();
+        }
         if spec.setup.inherits(Inherited::McpServers) {
             check_above(spec, user).map_err(wrong)?;
             turn_off(drive, &inherited::projects_servers(spec, user));
@@ -187,6 +191,7 @@ impl Backend for Opencode {
         let plain = |name: &str, value: &str| (name.to_owned(), Setting::Plain(value.to_owned()));
         let mut set = vec![plain(CONFIG, &config), plain("OPENCODE_DISABLE_AUTOUPDATE", "1")];
         set.extend(REGISTRY_RETRIES.map(|(name, value)| plain(name, value)));
+        set.extend(versions::LOG.map(|(name, value)| plain(name, value)));
         if setup.context == Context::None {
             set.extend(WITHOUT_CONTEXT.map(|(name, value)| plain(name, value)));
         }

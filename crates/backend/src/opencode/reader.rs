@@ -4,10 +4,12 @@
 use domain::run::{AgentEnd, Cost, Failure, ModelError, Usage};
 use serde_json::Value;
 
-use super::versions::{DELEGATION, DENIED, INVALID, OTHER_AGENT, UNKNOWN_SESSION};
+use super::versions::{DELEGATION, DENIED, INVALID, LOG_LINE, OTHER_AGENT, UNKNOWN_SESSION, lost_request};
 use crate::contract::{Answer, Conclusion, Exit, Report};
 use crate::json_lines::Events;
 use crate::kept::{self, Kept, Message};
+use crate::lines::{Line, Lines};
+use crate::lost_requests::LostRequests;
 use crate::worded_schema;
 
 /// The stream of one run.
@@ -20,6 +22,11 @@ pub(super) struct Stream {
     /// How the last step ended; nothing while one is under way.
     reason: Option<String>,
     error: Option<Value>,
+    /// The line of the error stream under way.
+    complaint: Lines,
+    lost: LostRequests,
+    /// Its service cannot be reached.
+    lost_failure: Option<Failure>,
     /// Work was handed to another agent of the program's.
     has_delegated: bool,
 }
@@ -33,11 +40,25 @@ impl Stream {
             step: Message::default(),
             reason: None,
             error: None,
+            complaint: Lines::default(),
+            lost: LostRequests::new(lost_request),
+            lost_failure: None,
             has_delegated: false,
         }
     }
 
+    /// Keeps a line that is not of the log.
+    fn complain(&mut self, line: &[u8]) {
+        if !line.starts_with(LOG_LINE.as_bytes()) {
+            self.kept.complain(line);
+            self.kept.complain(b"\n");
+        }
+    }
+
     fn end(&self, exit: Exit) -> AgentEnd {
+        if let Some(failure) = &self.lost_failure {
+            return AgentEnd::Failed(failure.clone());
+        }
         let stderr = self.kept.stderr();
         let failure = match (exit, self.reason.as_deref()) {
             _ if stderr.contains(UNKNOWN_SESSION) => Failure::Session { reason: kept::message(&stderr) },
@@ -70,6 +91,7 @@ impl Events for Stream {
 
     fn take(&mut self, event: Value) -> Vec<Report> {
         let mut reports = Vec::new();
+        self.lost.reset();
         if self.session.is_none() {
             self.session = event["sessionID"].as_str().map(ToOwned::to_owned);
             reports.extend(self.session.clone().map(Report::Session));
@@ -106,7 +128,25 @@ impl Events for Stream {
         reports
     }
 
+    fn complained(&mut self, bytes: &[u8]) -> Vec<Report> {
+        for line in self.complaint.feed(bytes) {
+            if let Line::Whole(line) = line {
+                self.complain(&line);
+            }
+        }
+        let Some(failure) = self.lost.feed(bytes) else { return Vec::new() };
+        self.lost_failure = Some(failure);
+        vec![Report::Finished]
+    }
+
+    fn without_login(&mut self) {
+        self.lost.expect_no_login();
+    }
+
     fn concluded(&mut self, exit: Exit) -> Conclusion {
+        if let Some(rest) = self.complaint.finish() {
+            self.complain(&rest);
+        }
         let end = self.end(exit);
         let answer = match end {
             AgentEnd::Done => Answer::Text(self.step.take()),

@@ -559,3 +559,58 @@ fn the_level_of_an_agent_with_its_users_settings_decides_about_edits_and_command
     assert_eq!(said(r#"{"level": "yolo"}"#), r#"{"*":"allow"}"#);
     assert!(said(r#"{"level": "safe-edit", "deny": ["Bash"]}"#).ends_with(r#""bash":"deny"}"#));
 }
+
+/// A line that opencode 1.18.33 wrote to its error stream.
+fn lost(small: bool) -> String {
+    format!(
+        "timestamp=2026-11-18T06:19:24.295Z level=ERROR run=1a0b1221 message=\"stream error\" providerID=opencode \
+         modelID=big-pickle session.id=ses_1 small={small} agent=build mode=primary error.error=\"AI_APICallError: \
+         Cannot connect to API: Unable to connect. Is the computer able to access the url?\"\n"
+    )
+}
+
+#[test]
+fn a_service_that_cannot_be_reached_ends_the_run() {
+    for (has_login, allowed) in [(true, 6), (false, 2)] {
+        let mut reader = Stream::new(false);
+        if !has_login {
+            reader.expect_no_login();
+        }
+        for _ in 1..allowed {
+            assert_eq!(reader.feed(Pipe::Stderr, lost(false).as_bytes()), []);
+            // A title is not what the run waits for.
+            assert_eq!(reader.feed(Pipe::Stderr, lost(true).as_bytes()), []);
+        }
+        let line = lost(false);
+        let (first, second) = line.as_bytes().split_at(30);
+        assert_eq!(reader.feed(Pipe::Stderr, first), []);
+        assert_eq!(reader.feed(Pipe::Stderr, second), [Report::Finished]);
+        let message = format!("{allowed} requests to opencode/big-pickle in a row found no connection");
+        let failure = Failure::Model { error: ModelError::Unreachable, message };
+        assert_eq!(reader.conclude(Exit::Signal(15)).end, AgentEnd::Failed(failure));
+    }
+}
+
+#[test]
+fn an_answer_between_lost_requests_begins_the_count_again() {
+    let mut reader = Stream::new(false);
+    reader.expect_no_login();
+    for _ in 0..3 {
+        assert_eq!(reader.feed(Pipe::Stderr, lost(false).as_bytes()), []);
+        reader.feed(Pipe::Stdout, &lines(&[start(), said("Hello."), finish("stop")]));
+    }
+    assert_eq!(reader.conclude(Exit::Code(0)).end, AgentEnd::Done);
+}
+
+#[test]
+fn lines_of_the_log_are_not_taken_for_complaints() {
+    let mut reader = Stream::new(false);
+    let log = "timestamp=2026-11-18T06:19:21.494Z level=ERROR message=\"Session not found\"\n";
+    reader.feed(Pipe::Stderr, log.as_bytes());
+    reader.feed(Pipe::Stdout, &lines(&[start(), said("Hello."), finish("stop")]));
+    assert_eq!(reader.conclude(Exit::Code(0)).end, AgentEnd::Done);
+    let mut reader = Stream::new(false);
+    reader.feed(Pipe::Stderr, format!("{log}Error: Session not found").as_bytes());
+    let reason = "Error: Session not found".to_owned();
+    assert_eq!(reader.conclude(Exit::Code(1)).end, AgentEnd::Failed(Failure::Session { reason }));
+}

@@ -14,6 +14,23 @@ pub(crate) static PROGRAM: Program = Program {
     tried: Tried::Real("1.18.33", "1.18.33"),
 };
 
+/// The variables that put its errors on the error stream. Its other output does not show a request that found no
+/// connection, and opencode repeats such a request without end.
+pub(crate) const LOG: [(&str, &str); 2] = [("OPENCODE_PRINT_LOGS", "1"), ("OPENCODE_LOG_LEVEL", "ERROR")];
+/// How a line of its log begins.
+pub(super) const LOG_LINE: &str = "timestamp=";
+
+/// Returns the model whose service was not reached, if that is what a line of the log says. Requests for titles are
+/// marked as small and repeated three times only.
+pub(crate) fn lost_request(line: &str) -> Option<String> {
+    let says = |words: &str| line.contains(words);
+    if !says("message=\"stream error\"") || !says("Cannot connect to API") || says(" small=true ") {
+        return None;
+    }
+    let value = |key: &str| line.split_once(key)?.1.split_whitespace().next();
+    Some(format!("{}/{}", value(" providerID=")?, value(" modelID=")?))
+}
+
 /// The tool by which a model hands work to other agents.
 pub(super) const DELEGATION: &str = "task";
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use backend::contract::{Answer, Ask, Exit, Loop};
 use backend::process::Agent;
+use backend::user::User;
 use domain::id::RunId;
 use domain::run::attempt::Past;
 use domain::run::{
@@ -30,6 +31,7 @@ use super::{agent, peers};
 use crate::app::{AppError, Engine, Progress, Request};
 use crate::causes::explain;
 use crate::clock;
+use crate::env;
 use crate::point;
 use crate::wire::{self, Inbound, Saying, Tell, Word};
 
@@ -442,7 +444,9 @@ impl Desk {
             return Ok(());
         }
         let mut conclusion = output.conclude(*exit);
-        conclusion.end = backend::logins::advised(&self.attempt.backend.kind, conclusion.end);
+        let home = env::home();
+        let user = User { home: home.as_deref(), value: &env::get };
+        conclusion.end = backend::logins::advised(&self.attempt.backend.kind, conclusion.end, &user);
         self.answer_with(conclusion).await
     }
 

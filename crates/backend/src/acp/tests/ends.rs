@@ -365,3 +365,34 @@ proptest! {
         talk.end();
     }
 }
+
+#[test]
+fn a_service_that_cannot_be_reached_ends_a_turn_of_opencode() {
+    let line = "timestamp=2026-11-18T06:19:24.295Z level=ERROR message=\"stream error\" providerID=opencode \
+                modelID=big-pickle small=false error.error=\"AI_APICallError: Cannot connect to API: Unable to connect.\"\n";
+    let mut talk = Talk::begun(&spec("acp-opencode"));
+    talk.reader.expect_no_login();
+    assert_eq!(talk.reader.feed(Stream::Stderr, line.as_bytes()), []);
+    talk.hear(&says("Hello."));
+    assert_eq!(talk.reader.feed(Stream::Stderr, line.as_bytes()), []);
+    let reports = talk.reader.feed(Stream::Stderr, line.as_bytes());
+    assert_eq!(reports, [Report::CloseInput, Report::Finished]);
+    // What it answers then is no end of the turn.
+    talk.hear(&ends("end_turn"));
+    let message = "2 requests to opencode/big-pickle in a row found no connection".to_owned();
+    let failure = Failure::Model { error: ModelError::Unreachable, message };
+    assert_eq!(talk.end().end, AgentEnd::Failed(failure));
+}
+
+#[test]
+fn a_mode_that_cannot_be_set_is_told_with_all_that_the_agent_says_about_it() {
+    let mut talk = Talk::of(&spec("acp-goose"));
+    talk.hear(&hello(&json!({})));
+    talk.hear(&json!({"jsonrpc": "2.0", "id": 2, "result": {"sessionId": "s-1", "modes": {
+        "currentModeId": "auto", "availableModes": [{"id": "auto", "name": "auto"}, {"id": "approve", "name": "approve"}]}}}));
+    let error = json!({"code": -32603, "message": "Internal error", "data": "Missing provider"});
+    talk.hear(&json!({"jsonrpc": "2.0", "id": 3, "error": error}));
+    let message =
+        "acp-goose cannot be put in the mode in which it asks: Internal error: Missing provider".to_owned();
+    assert_eq!(talk.end().end, AgentEnd::Failed(Failure::Agent { message }));
+}

@@ -294,7 +294,9 @@ impl Place {
 
     /// Takes everything away that a user of a program has: keys, settings and logins.
     pub(super) fn forget_user(&mut self) {
-        self.env.retain(|(name, _)| ["TMPDIR", "LANG"].contains(&name.as_str()));
+        // The last two say which program an adapter starts.
+        let own = ["TMPDIR", "LANG", "CLAUDE_CODE_EXECUTABLE", "CODEX_PATH"];
+        self.env.retain(|(name, _)| own.contains(&name.as_str()));
         let home = self.stage.path("home");
         fs::remove_dir_all(&home).unwrap();
         fs::create_dir_all(&home).unwrap();
