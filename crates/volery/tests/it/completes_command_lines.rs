@@ -1,19 +1,141 @@
-//! What a shell offers when somebody presses Tab: agents and runs of the moment.
+//! What a shell offers when somebody presses Tab: agents and runs of the moment. The scripts run in the real shells;
+//! `scripts/setup-shells` downloads zsh and fish.
 
-use std::process::Command;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
-use crate::stage::{Stage, said};
+use serde_json::json;
+
+use crate::stage::{Said, Stage, said, skip};
+
+/// Writes the script that we print for a shell.
+fn script(stage: &Stage, shell: &str) -> PathBuf {
+    let script = stage.path(&format!("volery.{shell}"));
+    fs::write(&script, stage.volery(["completions", shell]).ok().stdout).unwrap();
+    script
+}
+
+/// Returns a shell in the user's environment, with volery on its search path.
+fn shell(stage: &Stage, program: &Path) -> Command {
+    let ours = stage.command([""; 0]);
+    let folder = Path::new(ours.get_program()).parent().unwrap().to_owned();
+    let mut shell = Command::new(program);
+    shell.env_clear().envs(ours.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let path = std::env::var("PATH").unwrap_or_default();
+    shell.env("PATH", format!("{}:{path}", folder.display())).current_dir(stage.project());
+    shell.stdin(Stdio::null());
+    shell
+}
+
+/// Returns where `scripts/setup-shells` puts the shells; nothing where it could not, which is recorded as a skipped test.
+fn downloaded_shells(test: &str) -> Option<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache/shells/root");
+    let root = root.canonicalize().unwrap_or(root);
+    if root.join("stamp").is_file() {
+        return Some(root);
+    }
+    skip(&format!("completes_command_lines::{test}"), "scripts/setup-shells has not downloaded zsh and fish");
+    None
+}
+
+/// Returns the folders of the libraries that were downloaded with the shells.
+fn libraries(root: &Path) -> String {
+    let folders = ["lib", "usr/lib"].map(|folder| root.join(folder));
+    let entries = folders.iter().flat_map(|folder| fs::read_dir(folder).into_iter().flatten());
+    let found = entries.filter_map(Result::ok).map(|entry| entry.path().display().to_string());
+    found.filter(|path| path.ends_with("-linux-gnu")).collect::<Vec<_>>().join(":")
+}
+
+/// Returns what a real fish offers for a line.
+fn offered_by_fish(stage: &Stage, root: &Path, line: &str) -> Vec<String> {
+    let mut fish = shell(stage, &root.join("usr/bin/fish"));
+    fish.env("LD_LIBRARY_PATH", libraries(root)).env("TERM", "dumb");
+    fish.args(["--no-config", "-c", "source $argv[1]; complete -C $argv[2]"]);
+    let printed = said(fish.arg(script(stage, "fish")).arg(line).output().unwrap()).ok();
+    assert_eq!(printed.stderr, "");
+    // Behind a tab stands the description.
+    let words = printed.stdout.lines().map(|line| line.split('\t').next().unwrap_or_default().to_owned());
+    words.collect()
+}
+
+/// Returns what a real zsh offers for a line, and what the line is after one Tab.
+fn offered_by_zsh(stage: &Stage, root: &Path, line: &str) -> (Vec<String>, String) {
+    let mut zsh = shell(stage, &root.join("usr/bin/zsh"));
+    zsh.env("LD_LIBRARY_PATH", libraries(root)).env("TERM", "dumb").arg("-f");
+    zsh.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/shells/complete.zsh"));
+    zsh.arg(root).arg(script(stage, "zsh")).arg(stage.path("zsh-out")).arg(line);
+    let Said { stdout, stderr, .. } = said(zsh.output().unwrap()).ok();
+    let lines: Vec<&str> = stdout.lines().collect();
+    let Some((completed, candidates)) = lines.split_last() else { panic!("{stderr}") };
+    let completed = completed.strip_prefix("line: ").unwrap_or_else(|| panic!("{stdout}{stderr}"));
+    let mut candidates: Vec<String> = candidates.iter().map(|word| (*word).to_owned()).collect();
+    candidates.sort();
+    // zsh adds each candidate once with its description and once without, and an empty one between them.
+    candidates.dedup();
+    candidates.retain(|word| !word.is_empty());
+    (candidates, completed.to_owned())
+}
+
+/// A stage with agents of plain names and of names with `:` and `/`, which shells treat in ways of their own. Returns it
+/// with the short id of a run.
+fn stage_with_agents() -> (Stage, String) {
+    let stage = Stage::new();
+    stage.rehearsal("reviewer", "- say: hello", "").rehearsal("reporter", "- say: hello", "");
+    let write = |path: PathBuf, text: &str| {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    // A shell must take nothing of a description for its own.
+    let agent = "---\ndescription: \"it's [a] `test`: $(touch pwned) %s\"\n---\nx";
+    write(stage.project().join(".opencode/agent/team/lead.md"), agent);
+    let kit = stage.path("home/.claude/plugins/cache/market/kit");
+    write(kit.join(".claude-plugin/plugin.json"), r#"{"name": "kit"}"#);
+    write(kit.join("agents/rescue.md"), agent);
+    let installed = json!({"version": 2, "plugins": {"kit@market": [{"scope": "user", "installPath": kit}]}});
+    write(stage.path("home/.claude/plugins/installed_plugins.json"), &installed.to_string());
+    write(stage.path("home/.claude/settings.json"), r#"{"enabledPlugins": {"kit@market": true}}"#);
+    let run = stage.start("reviewer", "one");
+    stage.ended(&run);
+    let short = run[run.len() - 8..].to_owned();
+    (stage, short)
+}
+
+#[test]
+fn fish_offers_commands_agents_and_runs() {
+    let Some(root) = downloaded_shells("fish") else { return };
+    let (stage, run) = stage_with_agents();
+    let offered = |line: &str| offered_by_fish(&stage, &root, line);
+    assert_eq!(offered("volery agen"), ["agents"]);
+    assert_eq!(offered("volery run --timeout 5m re"), ["reporter", "reviewer"]);
+    assert_eq!(offered("volery run kit:"), ["kit:rescue"]);
+    assert_eq!(offered("volery run team/l"), ["team/lead"]);
+    assert_eq!(offered("volery show "), [run.as_str()]);
+    assert_eq!(offered("volery cancel "), Vec::<String>::new());
+    assert_eq!(offered("volery run reviewer --on-disconnect=con"), ["--on-disconnect=continue"]);
+    assert!(!stage.project().join("pwned").exists());
+}
+
+#[test]
+fn zsh_offers_commands_agents_and_runs() {
+    let Some(root) = downloaded_shells("zsh") else { return };
+    let (stage, run) = stage_with_agents();
+    let offered = |line: &str| offered_by_zsh(&stage, &root, line);
+    let one = |word: &str, line: &str| (vec![word.to_owned()], format!("{line} "));
+    assert_eq!(offered("volery agen"), one("agents", "volery agents"));
+    assert_eq!(offered("volery run --timeout 5m re").0, ["reporter", "reviewer"]);
+    assert_eq!(offered("volery run kit:r"), one("kit:rescue", "volery run kit:rescue"));
+    assert_eq!(offered("volery run team/l"), one("team/lead", "volery run team/lead"));
+    assert_eq!(offered("volery show "), one(&run, &format!("volery show {run}")));
+    let line = "volery run reviewer --on-disconnect=con";
+    assert_eq!(offered(line), one("--on-disconnect=continue", &format!("{line}tinue")));
+    assert!(!stage.project().join("pwned").exists());
+}
 
 /// Returns what a real bash offers for a line, with the script that we print.
 fn offered_by_bash(stage: &Stage, words: &[&str]) -> Vec<String> {
-    let script = stage.path("volery.bash");
-    std::fs::write(&script, stage.volery(["completions", "bash"]).ok().stdout).unwrap();
-    let ours = stage.command([""; 0]);
-    let folder = std::path::Path::new(ours.get_program()).parent().unwrap().to_owned();
-    let mut bash = Command::new("bash");
-    bash.env_clear().envs(ours.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let path = std::env::var("PATH").unwrap_or_default();
-    bash.env("PATH", format!("{}:{path}", folder.display())).current_dir(stage.project());
+    let script = script(stage, "bash");
+    let mut bash = shell(stage, Path::new("bash"));
     bash.args([
         "--norc",
         "-c",
@@ -28,18 +150,16 @@ fn offered_by_bash(stage: &Stage, words: &[&str]) -> Vec<String> {
 
 #[test]
 fn bash_offers_commands_agents_and_runs() {
-    let stage = Stage::new();
-    stage.rehearsal("reviewer", "- say: hello", "").rehearsal("reporter", "- say: hello", "");
-    let run = stage.start("reviewer", "one");
-    stage.ended(&run);
-    let short = run[run.len() - 8..].to_owned();
+    let (stage, short) = stage_with_agents();
     assert_eq!(offered_by_bash(&stage, &["agen"]), ["agents"]);
     assert_eq!(offered_by_bash(&stage, &["run", "rep"]), ["reporter"]);
     assert_eq!(offered_by_bash(&stage, &["run", "--timeout", "5m", "re"]), ["reporter", "reviewer"]);
     assert_eq!(offered_by_bash(&stage, &["show", ""]), [short.as_str()]);
     assert_eq!(offered_by_bash(&stage, &["show", &short[..3]]), [short]);
     assert_eq!(offered_by_bash(&stage, &["cancel", ""]), Vec::<String>::new());
-    // Bash hands over an equals sign as a word of its own.
+    // Bash hands over a colon and an equals sign as words of their own, and replaces what follows them.
+    assert_eq!(offered_by_bash(&stage, &["run", "kit", ":", "r"]), ["rescue"]);
+    assert_eq!(offered_by_bash(&stage, &["run", "team/l"]), ["team/lead"]);
     assert_eq!(offered_by_bash(&stage, &["run", "reviewer", "--on-disconnect", "=", "con"]), ["continue"]);
 }
 
