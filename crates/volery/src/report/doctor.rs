@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::look::{Look, Tone};
-use super::text::{one_line, width, wrap};
+use super::text::{one_line, width, with_tilde, wrap};
 
 /// On a very narrow terminal the text is still this wide.
 const MIN_COLUMNS: usize = 30;
@@ -67,6 +67,7 @@ pub(crate) fn doctor(checks: &[Check], look: &Look) -> String {
         let advice = check.advice.iter().map(|advice| format!("hint: {}", one_line(advice)));
         let lines: Vec<String> = std::iter::once(one_line(&check.found))
             .chain(advice)
+            .map(|part| with_tilde(&part, look.home))
             .flat_map(|part| match look.width {
                 Some(columns) => wrap(&part, columns.saturating_sub(indent).max(MIN_COLUMNS)),
                 None => vec![part],

@@ -123,12 +123,12 @@ impl Page<'_> {
         if let Some(code) = run.exit_code {
             self.fact("exit code", &code.to_string());
         }
-        self.fact("directory", &one_line(&run.directory));
+        self.fact("directory", &one_line(&self.look.short_path(&run.directory, None)));
         if !run.inherit.is_empty() {
             self.fact("inherits", &describe_all(&run.inherit));
         }
         if run.project != run.directory {
-            self.fact("project", &one_line(&run.project));
+            self.fact("project", &one_line(&self.look.short_path(&run.project, None)));
         }
     }
 

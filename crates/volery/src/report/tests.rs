@@ -7,7 +7,7 @@ use domain::run::{Containment, Cost, CostBasis, Enforcer, Usage};
 use proptest::prelude::*;
 
 use super::figures::age;
-use super::text::{fit, width, wrap};
+use super::text::{fit, width, with_tilde, wrap, wrap_after};
 use super::*;
 use crate::app::{
     AgentList, AgentView, ChildView, Cleaned, HealthLine, HealthReport, ListScope, RunLine, RunView,
@@ -462,4 +462,43 @@ fn a_live_picture_never_exceeds_the_terminal() {
     let many = frame(&vec![row; 40], 0, &look(Some(60)));
     assert_eq!(many.len(), 13);
     assert_eq!(many.last().map(String::as_str), Some("… and 28 more"));
+}
+
+#[test]
+fn commands_and_settings_stay_on_one_line_where_they_fit() {
+    let hint =
+        "to allow that, write [agents.claude] permission = { allow = [\"Bash\"] } in your configuration";
+    assert_eq!(
+        wrap(hint, 60),
+        [
+            "to allow that, write",
+            "[agents.claude] permission = { allow = [\"Bash\"] } in your",
+            "configuration"
+        ]
+    );
+    assert_eq!(wrap("run `codex login`, or do it later", 16), ["run", "`codex login`,", "or do it later"]);
+    assert_eq!(
+        wrap("ask with volery show 456789ab and see", 16),
+        ["ask with volery", "show 456789ab", "and see"]
+    );
+    assert_eq!(
+        wrap("ask with volery show 456789ab and see", 24),
+        ["ask with", "volery show 456789ab and", "see"]
+    );
+    // What is never closed, or longer than a line, is broken between words as usual.
+    assert_eq!(wrap("a ` that opens nothing", 10), ["a ` that", "opens", "nothing"]);
+    assert_eq!(wrap("`a command that is too long`", 12), ["`a command", "that is too", "long`"]);
+    assert_eq!(wrap_after(7, "one two three", 12), ["one", "two three"]);
+    assert_eq!(wrap_after(10, "word and more", 12), ["", "word and", "more"]);
+}
+
+#[test]
+fn a_sentence_names_paths_from_home() {
+    let short = |text: &str| with_tilde(text, Some("/home/ada"));
+    assert_eq!(short("no agent in /home/ada/src (see /home/ada)"), "no agent in ~/src (see ~)");
+    assert_eq!(short("/home/adam/x and /mnt/home/ada/y"), "/home/adam/x and /mnt/home/ada/y");
+    // No shell reads it within quotes.
+    assert_eq!(short("cd \"/home/ada/a b\""), "cd \"/home/ada/a b\"");
+    assert_eq!(with_tilde("/home/ada/x", None), "/home/ada/x");
+    assert_eq!(with_tilde("/etc/x", Some("/")), "/etc/x");
 }

@@ -94,21 +94,75 @@ pub(crate) fn fit_end(text: &str, max: usize) -> String {
     format!("{mark}{}", kept.into_iter().rev().collect::<String>())
 }
 
-/// Returns the text broken between words into lines of at most `max` columns; a longer word stands alone.
+/// Returns the text broken between words into lines of at most `max` columns; a longer word stands alone. A command or a
+/// setting that fits on a line is not broken, so that it can be copied.
 pub(crate) fn wrap(text: &str, max: usize) -> Vec<String> {
+    wrap_after(0, text, max)
+}
+
+/// Does the same for a text whose first line begins after so many columns.
+pub(crate) fn wrap_after(columns: usize, text: &str, max: usize) -> Vec<String> {
+    let words: Vec<&str> = text.split_whitespace().collect();
     let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
+    let mut rest = &words[..];
+    while !rest.is_empty() {
+        let (phrase, after) = rest.split_at(phrase_length(rest, max));
+        let phrase = phrase.join(" ");
+        rest = after;
+        let before = if lines.len() == 1 { columns } else { 0 };
         let line = lines.last_mut().expect("there is always a line");
-        if line.is_empty() {
-            line.push_str(word);
-        } else if width(line) + 1 + width(word) <= max {
+        if line.is_empty() && (before == 0 || before + width(&phrase) <= max) {
+            line.push_str(&phrase);
+        } else if !line.is_empty() && before + width(line) + 1 + width(&phrase) <= max {
             line.push(' ');
-            line.push_str(word);
+            line.push_str(&phrase);
         } else {
-            lines.push(word.to_owned());
+            lines.push(phrase);
         }
     }
     lines
+}
+
+/// Returns how many of the first words belong together: what stands in backticks, quotes, braces or brackets, both sides of
+/// an equals sign with the section before them, and `volery` with two words. A phrase that is longer than a line does
+/// not count.
+fn phrase_length(words: &[&str], max: usize) -> usize {
+    let fits = |length: usize| words.len() >= length && width(&words[..length].join(" ")) <= max;
+    let is_open = |phrase: &[&str]| {
+        let count = |sign: char| phrase.iter().map(|word| word.matches(sign).count()).sum::<usize>();
+        count('`') % 2 == 1 || count('"') % 2 == 1 || count('{') > count('}') || count('[') > count(']')
+    };
+    let starts_setting = words[0].starts_with('[') && words.get(2).is_some_and(|word| *word == "=");
+    let mut length = match words[0] {
+        "volery" => 3.min(words.len()),
+        _ if starts_setting => 4.min(words.len()),
+        _ => 1,
+    };
+    while length < words.len()
+        && (words[length] == "=" || words[length - 1] == "=" || is_open(&words[..length]))
+    {
+        length += 1;
+    }
+    if fits(length) && !is_open(&words[..length]) { length } else { 1 }
+}
+
+/// Returns a sentence with `~` for the user's home in the paths that it names.
+pub(crate) fn with_tilde(text: &str, home: Option<&str>) -> String {
+    let Some(home) = home.filter(|home| home.len() > 1) else { return text.to_owned() };
+    let mut short = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(home) {
+        let (before, after) = (&rest[..at], &rest[at + home.len()..]);
+        // Within a longer path or name it is something else. Within quotes a shell would not read it.
+        let begins =
+            before.chars().next_back().is_none_or(|last| last.is_whitespace() || "(`=".contains(last));
+        let ends = after.chars().next().is_none_or(|next| !(next.is_alphanumeric() || "-_.".contains(next)));
+        short.push_str(before);
+        short.push_str(if begins && ends { "~" } else { home });
+        rest = after;
+    }
+    short.push_str(rest);
+    short
 }
 
 /// Returns what follows a colour sequence whose escape character was just read.

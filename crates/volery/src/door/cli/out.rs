@@ -7,10 +7,14 @@ use serde::Serialize;
 
 use super::error::CommandError;
 use crate::app::AppError;
-use crate::report::{Look, Paint, Tone, neutralise, one_line};
+use crate::report::{Look, Paint, Tone, neutralise, one_line, width, with_tilde, wrap_after};
 
 /// Columns of a terminal that does not know its own.
 const WIDTH_UNKNOWN: usize = 80;
+/// Before every further line of a note.
+const INDENT: &str = "  ";
+/// On a very narrow terminal notes are still this wide.
+const COLUMNS_MIN: usize = 30;
 
 /// How answers are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -159,7 +163,8 @@ impl Out {
 
     /// Tells something on standard error.
     pub(crate) fn note(&mut self, text: &str) {
-        self.notes_page(&format!("{}\n", one_line(text)));
+        let text = self.wrapped(0, &one_line(text));
+        self.notes_page(&format!("{text}\n"));
     }
 
     pub(crate) fn warning(&mut self, text: &str) {
@@ -169,8 +174,7 @@ impl Out {
     /// Tells what could be done next. For people: never with JSON.
     pub(crate) fn hint(&mut self, text: &str) {
         if self.format == Format::Text {
-            let word = self.notes_medium.paint.apply(Tone::Busy, "hint");
-            self.notes_page(&format!("{word}: {}\n", one_line(text)));
+            self.labelled("hint", Tone::Busy, &one_line(text));
         }
     }
 
@@ -200,10 +204,28 @@ impl Out {
 impl Out {
     /// Writes a text of one or more lines after a word; the further lines are indented.
     fn labelled(&mut self, word: &str, tone: Tone, text: &str) {
+        let mut columns = width(word) + ": ".len();
         let word = self.notes_medium.paint.apply(tone, word);
         let safe = neutralise(text);
-        let lines: Vec<&str> = safe.lines().collect();
-        self.notes_page(&format!("{word}: {}\n", lines.join("\n  ")));
+        let mut lines: Vec<String> = Vec::new();
+        for line in safe.lines() {
+            lines.push(self.wrapped(columns, line));
+            columns = INDENT.len();
+        }
+        self.notes_page(&format!("{word}: {}\n", lines.join(&format!("\n{INDENT}"))));
+    }
+
+    /// Returns one line of a note as people read it: with `~` for their home, and in as many lines as the terminal needs.
+    /// The first begins after so many columns. A line that has its own blanks is left as it is.
+    fn wrapped(&self, columns: usize, line: &str) -> String {
+        let line = with_tilde(line, self.home);
+        match self.notes_medium.width {
+            Some(max) if columns + width(&line) > max && !line.starts_with(' ') => {
+                let max = max.saturating_sub(INDENT.len()).max(COLUMNS_MIN);
+                wrap_after(columns.saturating_sub(INDENT.len()), &line, max).join(&format!("\n{INDENT}"))
+            }
+            Some(_) | None => line,
+        }
     }
 }
 

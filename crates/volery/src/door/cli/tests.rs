@@ -479,3 +479,28 @@ fn only_a_plain_yes_is_a_yes() {
     assert!(["y", "Y", "yes\n", " YES "].iter().all(|answer| trust::is_yes(answer)));
     assert!(["", "\n", "n", "no", "yeah", "y y"].iter().all(|answer| !trust::is_yes(answer)));
 }
+
+#[test]
+fn notes_are_as_wide_as_the_terminal_and_whole_in_a_pipe() {
+    let error = AppError::not_found(
+        "there is no agent reviewer in /src/a-project-with-a-long-name/and-a-folder/below-it",
+    )
+    .hint(
+        "install codex and put it on the PATH, or write the file with volery agents new reviewer and edit it",
+    );
+    let tell = |medium| {
+        let (mut out, captured) = Out::captured(Format::Text, medium);
+        out.error(&error);
+        out.note("456789ab failed: the model's service denies access: codex is not logged in (to fix it: run `codex login`)");
+        captured.notes()
+    };
+    let wide = tell(TERMINAL);
+    assert_eq!(
+        wide,
+        "error: there is no agent reviewer in\n  /src/a-project-with-a-long-name/and-a-folder/below-it\n\
+         hint: install codex and put it on the PATH, or write the file with\n  volery agents new reviewer and edit it\n\
+         456789ab failed: the model's service denies access: codex is not logged in (to\n  fix it: run `codex login`)\n"
+    );
+    assert!(wide.lines().all(|line| line.chars().count() <= 80), "{wide}");
+    assert_eq!(tell(Medium::PIPE).lines().count(), 3);
+}
