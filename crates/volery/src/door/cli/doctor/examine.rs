@@ -49,7 +49,12 @@ pub(crate) fn examine(machine: &Machine, state: Result<&StateReport, &AppError>)
 
 /// One line for each program that is there, and one for all that are not.
 fn vendors(vendors: &[VendorProgram]) -> Vec<Check> {
-    let mut checks: Vec<Check> = vendors.iter().filter_map(vendor).collect();
+    let login_of = |backend: &str| vendors.iter().find(|vendor| vendor.backend == backend)?.login.as_ref();
+    let mut checks: Vec<Check> = Vec::new();
+    for one in vendors {
+        let login = one.shares.map_or(one.login.as_ref(), login_of);
+        checks.extend(vendor(one, login));
+    }
     let absent = vendors.iter().filter(|vendor| vendor.found.is_none());
     let absent: Vec<&str> = absent.map(|vendor| vendor.backend).collect();
     if !absent.is_empty() {
@@ -93,7 +98,8 @@ fn services(services: &[ServiceKey]) -> Option<Check> {
     })
 }
 
-fn vendor(vendor: &VendorProgram) -> Option<Check> {
+/// Returns what to say of a program. `login_used` is the one that it uses, also where another backend tells it.
+fn vendor(vendor: &VendorProgram, login_used: Option<&LoginFound>) -> Option<Check> {
     let (program, version) = vendor.found.as_ref()?;
     let found = match (vendor.shares, version) {
         (Some(other), _) => format!("the program of {other}"),
@@ -102,6 +108,11 @@ fn vendor(vendor: &VendorProgram) -> Option<Check> {
     };
     let parts = [Some(found), vendor.login.as_ref().map(login), vendor.contract.as_ref().map(contract)];
     let found = parts.into_iter().flatten().collect::<Vec<_>>().join("; ");
+    let grade = match (&vendor.doubt, login_used) {
+        (Some(_), _) | (None, Some(LoginFound::Nowhere(_))) => Grade::Weak,
+        (None, Some(LoginFound::Keyring(_))) => Grade::Unknown,
+        (None, Some(LoginFound::At(_)) | None) => Grade::Ok,
+    };
     Some(match (&vendor.contract, &vendor.doubt, &vendor.login) {
         (Some(Contract::Broken(_)), doubt, _) => {
             let version = match (doubt, version) {
@@ -113,16 +124,8 @@ fn vendor(vendor: &VendorProgram) -> Option<Check> {
             Check::new(vendor.backend, Grade::Broken, found).advice(advice)
         }
         // What is to be said of the program stands beside the other backend.
-        (_, doubt, _) if vendor.shares.is_some() => {
-            let grade = if doubt.is_some() { Grade::Weak } else { Grade::Ok };
-            Check::new(vendor.backend, grade, found)
-        }
+        _ if vendor.shares.is_some() => Check::new(vendor.backend, grade, found),
         (_, doubt, login) => {
-            let grade = match (doubt, login) {
-                (Some(_), _) | (None, Some(LoginFound::Nowhere(_))) => Grade::Weak,
-                (None, Some(LoginFound::Keyring(_))) => Grade::Unknown,
-                (None, Some(LoginFound::At(_)) | None) => Grade::Ok,
-            };
             let check = Check::new(vendor.backend, grade, found);
             let advice: Vec<String> =
                 doubt.iter().cloned().chain(login.as_ref().and_then(to_log_in)).collect();

@@ -148,6 +148,28 @@ fn a_backend_that_shares_a_program_tells_only_its_own() {
 }
 
 #[test]
+fn a_backend_that_shares_a_program_is_ok_only_with_a_login_of_that_program() {
+    let vendor = |backend, shares, login| VendorProgram {
+        backend,
+        shares,
+        found: Some(("/bin/gemini".to_owned(), None)),
+        doubt: None,
+        login,
+        contract: None,
+    };
+    for (login, grade) in [
+        (LoginFound::At("GEMINI_API_KEY".into()), Grade::Ok),
+        (LoginFound::Keyring("log in"), Grade::Unknown),
+        (LoginFound::Nowhere("log in"), Grade::Weak),
+    ] {
+        let vendors = vec![vendor("gemini", None, Some(login)), vendor("acp-gemini", Some("gemini"), None)];
+        let checks = examine(&Machine { vendors, ..machine() }, Ok(&report()));
+        let grades = checks.iter().filter(|check| check.name.ends_with("gemini")).map(|check| check.grade);
+        assert_eq!(grades.collect::<Vec<_>>(), [grade, grade]);
+    }
+}
+
+#[test]
 fn services_are_told_by_the_variable_of_their_key() {
     let key = |backend, variable, is_set| ServiceKey { backend, variable, is_set };
     let services =
