@@ -7,6 +7,7 @@ pub mod answer;
 pub mod config;
 pub mod frontmatter;
 pub mod script;
+pub mod yaml;
 
 mod limits;
 mod text;

@@ -62,6 +62,10 @@ pub const CLAUDE_CONFIG_DIR: &str = "CLAUDE_CONFIG_DIR";
 pub const CODEX_HOME: &str = "CODEX_HOME";
 /// Where Copilot keeps the user's agents. Default: `~/.copilot`.
 pub const COPILOT_HOME: &str = "COPILOT_HOME";
+/// Where Kimi Code keeps the user's settings. Default: `~/.kimi-code`.
+pub const KIMI_CODE_HOME: &str = "KIMI_CODE_HOME";
+/// The folder below which goose keeps everything, instead of the usual places.
+pub const GOOSE_PATH_ROOT: &str = "GOOSE_PATH_ROOT";
 /// Where configuration is, opencode's included. Default: `~/.config`.
 pub const XDG_CONFIG_HOME: &str = "XDG_CONFIG_HOME";
 

@@ -22,4 +22,4 @@ pub(crate) use value::{
     Bounds, amount, bytes, choice, choice_or_warning, duration_ms, environment_names, flag, list,
     relative_path, text, text_or_list, usd,
 };
-pub(crate) use yaml::{YamlText, read_yaml, strict_yaml};
+pub(crate) use yaml::{YamlText, read_yaml, strict_yaml, strict_yaml_or_error};

@@ -10,6 +10,7 @@ use serde_saphyr::{Error, Location, Options, Spanned, UserMessageFormatter};
 
 use super::lenient::quote_scalar;
 use super::{Entry, Findings, Node, Place, Shape, quoted};
+use crate::yaml::YamlError;
 
 /// More broken scalars than this in one text are not a slip.
 const QUOTED_MAX: usize = 16;
@@ -68,6 +69,20 @@ pub(crate) fn read_yaml(yaml: YamlText<'_>, findings: &mut Findings<'_>) -> Opti
 pub(crate) fn strict_yaml(text: &str) -> Option<Node> {
     let yaml = YamlText { text, lines_before: 0 };
     parse(text).ok().map(|tree| yaml.node(tree))
+}
+
+/// Returns the tree of a YAML text as it is written, or where and why it is not valid.
+pub(crate) fn strict_yaml_or_error(text: &str) -> Result<Node, YamlError> {
+    let yaml = YamlText { text, lines_before: 0 };
+    match parse(text) {
+        Ok(tree) => Ok(yaml.node(tree)),
+        Err(error) => {
+            let place = error.location().map_or(yaml.place(1, 1), |location| yaml.at(location));
+            let limit = passed_limit(innermost(&error));
+            let message = limit.map_or_else(|| message(&error), |(limit, _)| format!("the YAML {limit}"));
+            Err(YamlError { line: place.line as usize, column: place.column as usize, message })
+        }
+    }
 }
 
 impl YamlText<'_> {

@@ -30,7 +30,7 @@ pub(crate) use run_page::{damage, run_page, summary};
 pub(crate) use run_table::{run_table, runs_in_order, view_table};
 pub(crate) use settings::{config_files, settings};
 pub(crate) use table::{Cell, Column, Table};
-pub(crate) use text::{neutralise, one_line, width, with_tilde, wrap_after};
+pub(crate) use text::{neutralise, one_line, width, with_tilde, wrap, wrap_after};
 pub(crate) use upkeep::{cleaned, reindexed, token_list, trust_list, trust_page};
 
 #[cfg(test)]

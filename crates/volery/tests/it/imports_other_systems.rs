@@ -1,4 +1,4 @@
-//! `volery import`: what a set-up of another system becomes. It changes nothing.
+//! `volery import`: what a set-up of another system becomes. Without `--apply` it changes nothing.
 
 use std::fs;
 use std::path::Path;
@@ -10,6 +10,11 @@ use crate::stage::Stage;
 fn write(path: &Path, text: &str) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, text).unwrap();
+}
+
+/// Returns how the changed entries start the program: the search path of tests does not have it.
+fn own() -> String {
+    fs::canonicalize(env!("CARGO_BIN_EXE_volery")).unwrap().display().to_string()
 }
 
 #[test]
@@ -37,8 +42,8 @@ fn sub_agents_mcp_is_found_in_a_clients_configuration() {
     );
     assert_eq!(
         found["change"],
-        json!({"command": "volery", "args": ["serve", "--dialect", "sub-agents-mcp"],
-            "lines": ["\"command\": \"volery\", \"args\": [\"serve\",\"--dialect\",\"sub-agents-mcp\"]"]})
+        json!({"command": own(), "args": ["serve", "--dialect", "sub-agents-mcp"],
+            "lines": [format!("\"command\": {:?}, \"args\": [\"serve\",\"--dialect\",\"sub-agents-mcp\"]", own())]})
     );
     assert_eq!(found["to_mend"], json!([]));
     assert_eq!(
@@ -67,9 +72,10 @@ fn sub_agents_mcp_is_found_in_a_clients_configuration() {
     assert_eq!(fs::read_to_string(project.join(".mcp.json")).unwrap(), config.to_string());
     let text = stage.volery(["import"]).ok().stdout;
     assert!(
-        text.contains(
-            "change to   \"command\": \"volery\", \"args\": [\"serve\",\"--dialect\",\"sub-agents-mcp\"]"
-        ),
+        text.contains(&format!(
+            "change to   \"command\": {:?}, \"args\": [\"serve\",\"--dialect\",\"sub-agents-mcp\"]",
+            own()
+        )),
         "{text}"
     );
 }
@@ -98,7 +104,7 @@ fn jarvis_keeps_its_home_and_its_sessions() {
     assert_eq!(
         found["change"]["lines"],
         json!([
-            "command = \"volery\"",
+            format!("command = {:?}", own()),
             "args = [\"serve\",\"--dialect\",\"jarvis\"]",
             format!("and in env: JARVIS_HOME = {home:?}"),
         ])
@@ -273,7 +279,7 @@ fn codex_as_a_server_is_a_system_too() {
     assert_eq!(found["system"], "codex");
     assert_eq!(
         found["change"]["lines"],
-        json!(["\"command\": [\"volery\",\"serve\",\"--dialect\",\"codex\"]"]),
+        json!([format!("\"command\": [{:?},\"serve\",\"--dialect\",\"codex\"]", own())]),
         "opencode has one list"
     );
     assert_eq!(found["not_honoured"][0]["name"], "-c", "{found}");

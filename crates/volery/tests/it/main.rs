@@ -13,6 +13,7 @@ mod a_wait_is_not_a_run;
 mod accepts_only_what_is_confirmed;
 mod answers_by_a_tool;
 mod answers_into_a_file;
+mod applies_imports;
 mod asks_a_model;
 mod asks_for_a_certain_file;
 mod asks_for_trust;

@@ -51,16 +51,13 @@ fn the_name_is_written_where_it_finds_this_program() {
 }
 
 #[test]
-fn one_project_does_not_take_back_what_another_asked_for() {
+fn a_project_does_not_take_back_what_its_user_asked_for() {
     let stage = Stage::new();
-    stage.volery(["init", "--client", "copilot"]).ok();
+    stage.volery(["init", "--client", "copilot", "--user"]).ok();
     let config = stage.path("home/.copilot/mcp-config.json");
-    let other = stage.path("other");
-    fs::create_dir_all(other.join(".volery")).unwrap();
-    let mut command = stage.command(["init", "--undo", "--json"]);
-    crate::stage::said(command.current_dir(other).output().unwrap()).ok();
-    assert!(config.exists());
     stage.volery(["init", "--undo"]).ok();
+    assert!(config.exists(), "a project took back what its user asked for");
+    stage.volery(["init", "--undo", "--user"]).ok();
     assert!(!config.exists());
 }
 
@@ -125,4 +122,146 @@ fn an_entry_that_was_changed_since_fails_the_undoing_each_time() {
         assert!(said.stdout.contains("left alone: mcpServers.volery was changed since"), "{said:?}");
         assert_eq!(fs::read_to_string(&path).unwrap(), edited);
     }
+}
+
+/// A project with a file that names paths of this machine: neither the program nor the state are in the usual places.
+#[test]
+fn a_shared_file_with_a_path_of_this_machine_is_named() {
+    let stage = Stage::new();
+    let own = fs::canonicalize(env!("CARGO_BIN_EXE_volery")).unwrap();
+    let said = stage.volery(["init", "--client", "claude", "--client", "vscode"]).ok();
+    let project = stage.project();
+    let wanted = format!(
+        "warning: {}, {} is usually shared with others, and names paths of this machine: the command {}, \
+         VOLERY_HOME and VOLERY_CONFIG_HOME; put volery on the PATH of everybody and write \"volery\" as the command; \
+         take VOLERY_HOME and VOLERY_CONFIG_HOME out before you commit",
+        project.join(".mcp.json").display(),
+        project.join(".vscode/mcp.json").display(),
+        own.display(),
+    );
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words(&said.stderr).contains(&wanted), "{said:?}");
+    let again = stage.json(["init", "--client", "claude"]);
+    assert_eq!(again.get("warnings"), None, "nothing was written: {again}");
+    let user = stage.json(["init", "--client", "claude", "--user"]);
+    assert_eq!(user.get("warnings"), None, "a user's own file is not shared: {user}");
+}
+
+#[test]
+fn a_shared_file_gets_the_name_where_any_build_of_the_program_is_found() {
+    let stage = Stage::new();
+    let bin = stage.path("bin");
+    fs::create_dir(&bin).unwrap();
+    fs::copy("/bin/true", bin.join("volery")).unwrap();
+    let set_up = |words: &[&str]| {
+        let mut command = stage.command(words);
+        command.env_remove("VOLERY_CONFIG_HOME").env("PATH", &bin);
+        crate::stage::said(command.arg("--json").output().unwrap()).ok().json()
+    };
+    set_up(&["init", "--client", "kimi"]);
+    let text = fs::read_to_string(stage.project().join(".kimi-code/mcp.json")).unwrap();
+    assert!(text.contains("\"command\": \"volery\""), "{text}");
+    set_up(&["init", "--client", "kimi", "--user"]);
+    let text = fs::read_to_string(stage.path("home/.kimi-code/mcp.json")).unwrap();
+    assert!(text.contains(env!("CARGO_BIN_EXE_volery")), "a user gets the program that was started: {text}");
+}
+
+#[test]
+fn a_client_for_all_projects_is_not_set_up_for_one() {
+    let stage = Stage::new();
+    for name in ["copilot", "goose", "cline", "windsurf", "claude-desktop"] {
+        let said = stage.volery(["init", "--client", name]).exits(1);
+        let advice = format!("volery init --client {name} --user");
+        assert!(said.stdout.contains("left alone") && said.stdout.contains(&advice), "{said:?}");
+    }
+    let home: Vec<_> = fs::read_dir(stage.path("home")).unwrap().collect();
+    assert!(home.is_empty(), "{home:?}");
+    let said = stage.volery(["init", "--client", "goose", "--client", "cursor"]).exits(1);
+    assert!(stage.project().join(".cursor/mcp.json").exists(), "{said:?}");
+}
+
+#[test]
+fn clients_that_are_found_and_do_not_fit_a_project_do_not_fail_it() {
+    let stage = Stage::new();
+    fs::create_dir(stage.project().join(".cursor")).unwrap();
+    fs::create_dir_all(stage.path("home/.codeium/windsurf")).unwrap();
+    let mut command = stage.command(["init", "--dry-run", "--json"]);
+    let report = crate::stage::said(command.env("PATH", stage.path("empty")).output().unwrap()).ok().json();
+    assert_eq!(report["found"], json!(["cursor", "windsurf"]));
+    assert_eq!(report["files"].as_array().unwrap().len(), 1, "{report}");
+    let note = "windsurf has no configuration for one project; for all of them: volery init --client windsurf --user";
+    assert_eq!(report["notes"][0], note);
+}
+
+#[test]
+fn a_user_hears_nothing_of_projects() {
+    let stage = Stage::new();
+    // What a project has says nothing about the user's configuration.
+    let old = json!({"mcpServers": {"jarvis-subagents": {"command": "node", "args": ["dist/mcp/subagent-server.js"]}}});
+    fs::write(stage.project().join(".mcp.json"), old.to_string()).unwrap();
+    fs::create_dir(stage.project().join(".claude")).unwrap();
+    fs::write(stage.project().join(".claude/settings.json"), "{\"disabledMcpjsonServers\": [\"volery\"]}")
+        .unwrap();
+    let clients =
+        ["claude", "codex", "gemini", "qwen", "kimi", "zed", "goose", "cline", "windsurf", "claude-desktop"];
+    let words = |more: &[&'static str]| -> Vec<&'static str> {
+        let clients = clients.iter().flat_map(|name| ["--client", name]);
+        ["init", "--dialect", "jarvis"].into_iter().chain(clients).chain(more.iter().copied()).collect()
+    };
+    let user = stage.volery(words(&["--user", "--dry-run"])).ok();
+    let report = stage.json(words(&["--user", "--dry-run"]));
+    assert_eq!((report.get("project"), report.get("warnings")), (None, None), "{report}");
+    for text in [&user.stderr, &report["notes"].to_string()] {
+        for word in ["project", "folder", "worktree", ".mcp.json"] {
+            assert!(!text.contains(word), "{word}: {text}");
+        }
+    }
+    let here = stage.json(words(&["--dry-run"]));
+    assert_eq!(here["project"], json!(stage.project()));
+    assert!(
+        here["notes"].to_string().contains("folder")
+            && here["warnings"].to_string().contains("disabledMcpjson")
+    );
+}
+
+#[test]
+fn any_other_client_gets_the_text_to_paste() {
+    let stage = Stage::new();
+    let before = fs::read_dir(stage.project()).unwrap().count();
+    let bin = stage.path("bin");
+    fs::create_dir(&bin).unwrap();
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_volery"), bin.join("volery")).unwrap();
+    let other = |words: &[&str]| {
+        let mut command = stage.command(["init", "--client", "other", "--dialect", "jarvis"]);
+        command.args(words).env("PATH", &bin).env("VOLERY_HOME", "/v").env_remove("VOLERY_CONFIG_HOME");
+        crate::stage::said(command.output().unwrap()).ok()
+    };
+    insta::assert_snapshot!(other(&[]).stdout, @r#"
+    {
+      "mcpServers": {
+        "volery": {
+          "command": "volery",
+          "args": ["serve", "--dialect", "jarvis"],
+          "env": {
+            "VOLERY_HOME": "/v"
+          }
+        }
+      }
+    }
+
+    command: volery
+    arguments: serve --dialect jarvis
+    variable: VOLERY_HOME=/v
+    "#);
+    let paste = &other(&["--json"]).json()["paste"];
+    assert_eq!(
+        (&paste["command"], &paste["args"]),
+        (&json!("volery"), &json!(["serve", "--dialect", "jarvis"]))
+    );
+    let text: serde_json::Value = serde_json::from_str(paste["json"].as_str().unwrap()).unwrap();
+    assert_eq!(text["mcpServers"]["volery"]["command"], "volery");
+    assert_eq!(fs::read_dir(stage.project()).unwrap().count(), before, "something was written");
+    let mut command = stage.command(["init"]);
+    let listed = crate::stage::said(command.env("PATH", stage.path("empty")).output().unwrap()).ok();
+    assert!(listed.stderr.contains("volery init --client other"), "{listed:?}");
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use model_server::Reply;
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 use super::place::{Cell, PATIENCE, Place, Vendor, tell};
 use crate::stage::{Guarded, kill, pids, tagged, wait_for};
@@ -37,7 +38,7 @@ impl Seat {
     pub(super) fn make(name: &'static str, case: &'static str, wait: Duration, scope: Scope) -> Option<Self> {
         let place = Place::make_for(&[name], case, Vec::new())?;
         let wait = format!("wait = \"{}s\"\n", wait.as_secs());
-        let names = ["claude", "codex", "copilot", "gemini", "opencode", "qwen"];
+        let names = ["claude", "codex", "copilot", "gemini", "goose", "kimi", "opencode", "qwen"];
         let waits: String = names.iter().map(|name| format!("[clients.{name}]\n{wait}")).collect();
         place.stage.configure(&format!("[serve]\n{wait}disconnect_grace = \"1s\"\n{waits}"));
         place.stage.fake("quick", &["say:Three herons."], "");
@@ -47,7 +48,7 @@ impl Seat {
         place.stage.fake("endless", &["hang"], "timeout: 120s");
         let seat = Self { place, name, case, scope };
         let mut words = vec!["init", "--client", name, "--json"];
-        words.extend((scope == Scope::User).then_some("--user"));
+        words.extend((scope == Scope::User || is_for_users_only(name)).then_some("--user"));
         let report = seat.place.volery(&words).ok().json();
         let files = report["files"].as_array().unwrap();
         assert!(files.iter().all(|file| file["state"] == "written"), "{report}");
@@ -69,6 +70,17 @@ impl Seat {
                 let approve = self.place.client_command("qwen", &["mcp", "approve", "volery"]).output();
                 let approved = approve.unwrap();
                 assert!(approved.status.success(), "{approved:?}");
+            }
+            // As it does when somebody agrees to its question, which only its window asks.
+            "kimi" if self.scope == Scope::Project => {
+                let folder = self.place.stage.path("home/.kimi-code/workspace-trust");
+                fs::create_dir_all(&folder).unwrap();
+                let root = project.to_str().unwrap();
+                let digest = Sha256::digest(root.as_bytes());
+                let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+                let name = project.file_name().unwrap().to_str().unwrap();
+                let record = json!({"root": root, "trustedAt": 1});
+                fs::write(folder.join(format!("wd_{name}_{}", &digest[..12])), record.to_string()).unwrap();
             }
             // Gemini is told by a variable that its folder is trusted. The others need no word.
             _ => {}
@@ -108,11 +120,12 @@ impl Seat {
     /// Returns the model's wish to call one of our tools, by the name under which the client offers it.
     pub(super) fn call(&self, tool: &str, arguments: Value) -> Reply {
         match self.name {
-            "claude" | "qwen" => Reply::call(&format!("mcp__volery__{tool}"), arguments),
+            "claude" | "kimi" | "qwen" => Reply::call(&format!("mcp__volery__{tool}"), arguments),
             "codex" => Reply::say("I ask somebody.").and_call_in("mcp__volery", tool, arguments),
             "gemini" => Reply::call(&format!("mcp_volery_{tool}"), arguments),
             "copilot" => Reply::call(&format!("volery-{tool}"), arguments),
             "opencode" => Reply::call(&format!("volery_{tool}"), arguments),
+            "goose" => Reply::call(&format!("volery__{tool}"), arguments),
             other => panic!("nobody knows how {other} names tools"),
         }
     }
@@ -213,6 +226,11 @@ impl Seat {
     pub(super) fn works(&self) {
         tell(&Vendor::named(self.name), self.case, &Cell::Works);
     }
+}
+
+/// Tells whether a client has no configuration for one project.
+fn is_for_users_only(name: &str) -> bool {
+    matches!(name, "copilot" | "goose")
 }
 
 fn is_work(seen: &model_server::Seen) -> bool {

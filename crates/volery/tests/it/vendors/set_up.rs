@@ -160,3 +160,23 @@ macro_rules! clients {
 }
 
 clients!(claude, codex, gemini, copilot, opencode, qwen);
+
+/// What else is set up is tried as far as its entry: it is read, and a call goes there and back.
+mod kimi {
+    #[test]
+    fn calls_a_tool() {
+        super::calls_a_tool("kimi", "client: call", super::Scope::Project);
+    }
+
+    #[test]
+    fn calls_a_tool_in_any_project() {
+        super::calls_a_tool("kimi", "client: any project", super::Scope::User);
+    }
+}
+
+mod goose {
+    #[test]
+    fn calls_a_tool_in_any_project() {
+        super::calls_a_tool("goose", "client: any project", super::Scope::User);
+    }
+}

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use super::super::init::{Surroundings, Syntax, find};
+use super::super::init::{Scope, Surroundings, Syntax, find};
 use super::places::{Place, places};
 
 /// The keys below which clients keep their servers.
-const TABLES: [&str; 4] = ["mcpServers", "servers", "mcp", "mcp_servers"];
+const TABLES: [&str; 6] = ["mcpServers", "servers", "mcp", "mcp_servers", "context_servers", "extensions"];
 /// The key below which Claude Code keeps what belongs to one project.
 const PROJECTS: &str = "projects";
 
@@ -18,6 +18,10 @@ const PROJECTS: &str = "projects";
 pub(super) struct ServerEntry {
     pub(super) client: &'static str,
     pub(super) file: PathBuf,
+    pub(super) scope: Scope,
+    pub(super) syntax: Syntax,
+    /// The key of its table.
+    pub(super) table: &'static str,
     /// The project below which it stands, in a file that has servers for several.
     pub(super) below: Option<String>,
     pub(super) name: String,
@@ -37,9 +41,17 @@ pub(super) enum Form {
     /// The program and its arguments as one list `command`, and `environment`.
     OneList,
     Toml,
+    /// `cmd`, `args` and `envs`, in YAML.
+    Goose,
 }
 
 impl ServerEntry {
+    /// Returns the keys that lead to it in its file.
+    pub(super) fn path(&self) -> Vec<String> {
+        let below = self.below.iter().flat_map(|project| [PROJECTS, project.as_str()]);
+        below.chain([self.table, self.name.as_str()]).map(str::to_owned).collect()
+    }
+
     /// Tells whether one of the words that start it contains this text.
     pub(super) fn mentions(&self, text: &str) -> bool {
         self.words.iter().any(|word| word.to_lowercase().contains(text))
@@ -99,8 +111,9 @@ fn read(place: &Place, project: &Path) -> Result<Option<Value>, String> {
 
 fn servers(place: &Place, project: &Path, value: &Value) -> Vec<ServerEntry> {
     let of = |below: Option<&String>, value: &Value| -> Vec<ServerEntry> {
-        let tables = TABLES.iter().filter_map(|table| value.get(table)?.as_object());
-        tables.flatten().filter_map(|(name, entry)| server(place, below, name, entry)).collect()
+        let tables = TABLES.into_iter().filter_map(|table| Some((table, value.get(table)?.as_object()?)));
+        let entries = tables.flat_map(|(table, entries)| entries.iter().map(move |entry| (table, entry)));
+        entries.filter_map(|(table, (name, entry))| server(place, below, table, name, entry)).collect()
     };
     let mut servers = of(None, value);
     let projects = value.get(PROJECTS).and_then(Value::as_object).into_iter().flatten();
@@ -116,19 +129,29 @@ fn is_same(one: &Path, other: &Path) -> bool {
     one == other || real(one) == real(other)
 }
 
-fn server(place: &Place, below: Option<&String>, name: &str, entry: &Value) -> Option<ServerEntry> {
-    let command = entry.get("command")?;
+fn server(
+    place: &Place,
+    below: Option<&String>,
+    table: &'static str,
+    name: &str,
+    entry: &Value,
+) -> Option<ServerEntry> {
+    let command = entry.get("command").or_else(|| entry.get("cmd"))?;
     let form = match (place.syntax, command.is_array()) {
         (Syntax::Toml, _) => Form::Toml,
+        (Syntax::Yaml, _) => Form::Goose,
         (Syntax::Json, true) => Form::OneList,
         (Syntax::Json, false) => Form::Json,
     };
     let mut words = texts(command);
     words.extend(entry.get("args").map(texts).unwrap_or_default());
-    let env = entry.get("env").or_else(|| entry.get("environment")).and_then(Value::as_object);
+    let env = ["env", "environment", "envs"].into_iter().find_map(|key| entry.get(key)?.as_object());
     Some(ServerEntry {
         client: place.client,
         file: place.path.clone(),
+        scope: place.scope,
+        syntax: place.syntax,
+        table,
         below: below.cloned(),
         name: name.to_owned(),
         form,

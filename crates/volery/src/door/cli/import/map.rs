@@ -11,6 +11,7 @@ use domain::mcp_server::{McpServer, Transport, VariableText};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::super::init::Scope;
 use super::change::Change;
 use super::entry::{ServerEntry, flag_of};
 use super::system::{Fate, Setting, Site, System, Told};
@@ -40,6 +41,9 @@ pub(super) struct Mapping {
     pub(super) honoured: Vec<String>,
     pub(super) differs: Vec<Told>,
     pub(super) not_honoured: Vec<Told>,
+    /// Why the entry cannot be changed yet: the server would not start with it, or the client does not read it there.
+    #[serde(skip)]
+    pub(super) blockers: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) note: Option<&'static str>,
 }
@@ -87,6 +91,7 @@ pub(super) fn map(system: &'static System, site: &Site<'_>) -> Mapping {
         honoured: Vec::new(),
         differs: Vec::new(),
         not_honoured: Vec::new(),
+        blockers: Vec::new(),
         note: system.note,
     };
     // What does not run here yet is neither started nor set.
@@ -117,10 +122,14 @@ fn change(system: &System, site: &Site<'_>, entry: &ServerEntry, mapping: &mut M
         name: entry.name.clone(),
         why: format!("the client reads no servers from this file: put the changed entry into {place}"),
     });
-    mapping.to_mend.splice(0..0, misplaced.into_iter().chain(refused));
+    let blockers: Vec<Told> = misplaced.into_iter().chain(refused).collect();
+    mapping.blockers = blockers.iter().map(Told::sentence).collect();
+    mapping.to_mend.splice(0..0, blockers);
     let args = ["serve", "--dialect", system.name].map(str::to_owned).into_iter().chain(kept).collect();
     let set = set.into_iter().map(|(name, value)| (name.to_owned(), Value::from(value)));
-    mapping.change = Some(Change::new(entry.form, args, set.collect()));
+    let command =
+        if entry.scope == Scope::Project { &site.commands.of_project } else { &site.commands.of_user };
+    mapping.change = Some(Change::new(entry.form, command.clone(), args, set.collect()));
 }
 
 fn sort_variables(system: &System, site: &Site<'_>, set: &[(&'static str, String)], mapping: &mut Mapping) {

@@ -49,7 +49,6 @@ fn others(surroundings: &Surroundings) -> Vec<Place> {
     let mut places = vec![
         // Where the design of Jarvis puts its server.
         json("claude", Scope::Project, project.join(".claude/settings.json")),
-        json("claude-desktop", Scope::User, surroundings.config_home().join(desktop)),
         json("claude-desktop", Scope::User, home.join("Library/Application Support").join(desktop)),
     ];
     // An agent of Kiro's brings its servers along: budgie stands in that of the orchestrator.

@@ -49,6 +49,14 @@ pub(super) struct Told {
     pub(super) why: String,
 }
 
+impl Told {
+    /// Returns both in one sentence.
+    pub(super) fn sentence(&self) -> String {
+        let Self { name, why } = self;
+        if why.starts_with(name.as_str()) { why.clone() } else { format!("{name}: {why}") }
+    }
+}
+
 /// Where a set-up was found.
 pub(super) struct Site<'a> {
     pub(super) project: &'a Path,
@@ -58,6 +66,13 @@ pub(super) struct Site<'a> {
     /// The backends of the configuration, beside those that are built in.
     pub(super) configured: &'a [String],
     pub(super) config: &'a Config,
+    pub(super) commands: &'a Commands,
+}
+
+/// How clients start this program.
+pub(super) struct Commands {
+    pub(super) of_project: String,
+    pub(super) of_user: String,
 }
 
 impl Site<'_> {

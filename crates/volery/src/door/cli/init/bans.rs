@@ -18,11 +18,13 @@ pub(super) fn bans(
     let mut files: Vec<(PathBuf, Scope, Syntax)> = Vec::new();
     let asked: Vec<PathBuf> =
         (client.wishes)(surroundings, scope, server).into_iter().map(|wish| wish.path).collect();
-    for scope in [Scope::Project, Scope::User] {
+    // What a project says is of no interest where the user's configuration is meant.
+    let scopes: &[Scope] = if scope == Scope::User { &[Scope::User] } else { &[Scope::Project, Scope::User] };
+    for &scope in scopes {
         let wishes = (client.wishes)(surroundings, scope, server);
         files.extend(wishes.into_iter().map(|wish| (wish.path, wish.scope, wish.syntax)));
     }
-    if client.name == "claude" {
+    if client.name == "claude" && scope == Scope::Project {
         let shared = surroundings.project.join(".claude/settings.json");
         files.push((shared, Scope::Project, Syntax::Json));
     }
@@ -32,7 +34,8 @@ pub(super) fn bans(
         // What cannot be read is told where it shall be changed.
         let found = file::find(&path, of, &surroundings.project).ok().and_then(|found| found.text);
         let Some(value) = found.and_then(|text| syntax.value(&text).ok()) else { continue };
-        let in_file = bans_in(&value, &surroundings.project).into_iter();
+        let project = (scope == Scope::Project).then_some(surroundings.project.as_path());
+        let in_file = bans_in(&value, project).into_iter();
         let own = switched_off(&value).into_iter().filter(|_| asked.contains(&path));
         told.extend(in_file.chain(own).map(|ban| {
             format!("{}: {ban}; that wins over what is added, and is left as it is", path.display())
@@ -41,8 +44,9 @@ pub(super) fn bans(
     told
 }
 
-fn bans_in(value: &Value, project: &Path) -> Vec<String> {
-    let project = project.to_string_lossy().into_owned();
+fn bans_in(value: &Value, project: Option<&Path>) -> Vec<String> {
+    let of_project = project.is_some();
+    let project = project.unwrap_or(Path::new("")).to_string_lossy().into_owned();
     let named = |item: &&str| *item == SERVER;
     let denied = |item: &&str| *item == "mcp__volery" || item.starts_with("mcp__volery__");
     // Claude Code; then Gemini CLI and Qwen Code, today's names and the older ones.
@@ -56,6 +60,7 @@ fn bans_in(value: &Value, project: &Path) -> Vec<String> {
         (vec!["allowMCPServers"], false),
     ]
     .into_iter()
+    .filter(|(path, _)| of_project || path[0] != "projects")
     .filter_map(|(path, is_ban)| {
         let names = list(value, &path)?.iter().any(named);
         let what = if is_ban { "names" } else { "does not name" };
@@ -70,7 +75,7 @@ fn bans_in(value: &Value, project: &Path) -> Vec<String> {
 
 /// The entry itself may say that it shall not be used.
 fn switched_off(value: &Value) -> Option<String> {
-    ["mcpServers", "servers", "mcp_servers"].into_iter().find_map(|table| {
+    ["mcpServers", "servers", "mcp_servers", "context_servers"].into_iter().find_map(|table| {
         let entry = value.get(table)?.get(SERVER)?;
         let off = [("disabled", true), ("enabled", false)];
         let (key, state) =

@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::clients::{claude, codex, copilot, cursor, gemini, kiro, opencode, qwen, vscode};
+use super::clients::{
+    claude, claude_desktop, cline, codex, copilot, cursor, gemini, goose, kimi, kiro, opencode, qwen, vscode,
+    windsurf, zed,
+};
 use super::edit::{Entry, Syntax};
 
 /// The name by which clients know the server; tools are called by it, so it is short.
@@ -22,6 +25,13 @@ pub(crate) enum Scope {
     User,
 }
 
+impl Scope {
+    /// Tells whether what has this scope counts where the other is meant: what is the user's counts everywhere.
+    pub(crate) fn is_within(self, meant: Self) -> bool {
+        self == Self::User || meant == Self::Project
+    }
+}
+
 /// Where clients look.
 #[derive(Debug, Clone)]
 pub(crate) struct Surroundings {
@@ -32,6 +42,11 @@ pub(crate) struct Surroundings {
     pub(crate) codex_home: Option<PathBuf>,
     pub(crate) copilot_home: Option<PathBuf>,
     pub(crate) config_home: Option<PathBuf>,
+    pub(crate) kimi_home: Option<PathBuf>,
+    /// The folder that holds everything of goose's.
+    pub(crate) goose_root: Option<PathBuf>,
+    /// Where applications with a window keep their files differs there.
+    pub(crate) macos: bool,
 }
 
 impl Surroundings {
@@ -45,11 +60,19 @@ impl Surroundings {
             codex_home: directory(crate::env::CODEX_HOME),
             copilot_home: directory(crate::env::COPILOT_HOME),
             config_home: directory(crate::env::XDG_CONFIG_HOME),
+            kimi_home: directory(crate::env::KIMI_CODE_HOME),
+            goose_root: directory(crate::env::GOOSE_PATH_ROOT),
+            macos: cfg!(target_os = "macos"),
         }
     }
 
     pub(crate) fn config_home(&self) -> PathBuf {
         self.config_home.clone().unwrap_or_else(|| self.home.join(".config"))
+    }
+
+    /// Returns where applications with a window keep their files.
+    pub(crate) fn application_data(&self) -> PathBuf {
+        if self.macos { self.home.join("Library/Application Support") } else { self.config_home() }
     }
 }
 
@@ -80,11 +103,22 @@ pub(crate) struct Wish {
     pub(crate) scope: Scope,
     pub(crate) syntax: Syntax,
     pub(crate) entries: Vec<Entry>,
+    /// The file belongs to a project, and people commit it.
+    pub(crate) shared: bool,
 }
 
 impl Wish {
+    pub(crate) fn new(path: PathBuf, scope: Scope, syntax: Syntax, entries: Vec<Entry>) -> Self {
+        Self { path, scope, syntax, entries, shared: scope == Scope::Project }
+    }
+
     pub(super) fn json(path: PathBuf, scope: Scope, entries: Vec<Entry>) -> Self {
-        Self { path, scope, syntax: Syntax::Json, entries }
+        Self::new(path, scope, Syntax::Json, entries)
+    }
+
+    /// The file stays on this machine, though it belongs to a project.
+    pub(super) fn private(self) -> Self {
+        Self { shared: false, ..self }
     }
 }
 
@@ -98,14 +132,46 @@ pub(crate) struct Client {
     pub(crate) marks: &'static [&'static str],
     /// The same, in the user's home.
     pub(crate) home_marks: &'static [&'static str],
-    /// Returns all that it needs.
+    pub(crate) levels: Levels,
+    /// Returns all that it needs. A client with one level ignores the scope.
     pub(crate) wishes: fn(&Surroundings, Scope, &Server) -> Vec<Wish>,
     /// What is left for people to do or to know.
     pub(crate) note: Option<&'static str>,
+    /// The same, only where it is set up for a project.
+    pub(crate) project_note: Option<&'static str>,
+}
+
+/// For what a client can be configured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Levels {
+    ProjectAndUser,
+    /// It has no configuration for one project.
+    UserOnly,
+}
+
+impl Client {
+    /// Tells whether it can be configured for this.
+    pub(super) fn fits(&self, scope: Scope) -> bool {
+        scope == Scope::User || self.levels == Levels::ProjectAndUser
+    }
+
+    /// Says that it cannot be configured for one project, and what to type instead.
+    pub(super) fn only_for_users(&self) -> String {
+        let name = self.name;
+        format!(
+            "{name} has no configuration for one project; for all of them: volery init --client {name} --user"
+        )
+    }
+
+    /// Returns what people have to do or to know in this scope.
+    pub(super) fn notes(&self, scope: Scope) -> impl Iterator<Item = String> {
+        let of_project = self.project_note.filter(|_| scope == Scope::Project);
+        self.note.into_iter().chain(of_project).map(str::to_owned)
+    }
 }
 
 /// Every client, in the order in which they are listed.
-pub(crate) const CLIENTS: [&Client; 9] = [
+pub(crate) const CLIENTS: [&Client; 15] = [
     &claude::CLIENT,
     &codex::CLIENT,
     &cursor::CLIENT,
@@ -115,6 +181,12 @@ pub(crate) const CLIENTS: [&Client; 9] = [
     &opencode::CLIENT,
     &qwen::CLIENT,
     &kiro::CLIENT,
+    &kimi::CLIENT,
+    &goose::CLIENT,
+    &zed::CLIENT,
+    &cline::CLIENT,
+    &windsurf::CLIENT,
+    &claude_desktop::CLIENT,
 ];
 
 /// Returns the client of this name.

@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{json_text, merge, toml_text};
+use super::{json_text, merge, toml_text, yaml_text};
 
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
@@ -16,6 +16,7 @@ pub(crate) enum Syntax {
     /// JSON, in which comments and trailing commas may stand.
     Json,
     Toml,
+    Yaml,
 }
 
 /// Something that shall stand in a file, beside what does.
@@ -62,6 +63,8 @@ pub(crate) enum EditError {
     OtherShape { key: String, wanted: &'static str },
     #[error("{key} cannot be changed there without changing something else; does it stand there twice?")]
     Ambiguous { key: String },
+    #[error("{key} is not among plain indented lines; other forms of YAML are not edited")]
+    OnlyBlocks { key: String },
 }
 
 /// Puts entries into a text. Returns the text and what was done: nothing for what stands there already.
@@ -219,6 +222,7 @@ impl Syntax {
         let value = match self {
             Self::Json => json_text::value(text)?,
             Self::Toml => toml_text::value(text)?,
+            Self::Yaml => yaml_text::value(text)?,
         };
         if value.is_object() {
             return Ok(value);
@@ -230,6 +234,7 @@ impl Syntax {
         match self {
             Self::Json => with_mark(text, |text| json_text::put(text, path, value)),
             Self::Toml => with_mark(text, |text| toml_text::put(text, path, value)),
+            Self::Yaml => with_mark(text, |text| yaml_text::put(text, path, value)),
         }
     }
 
@@ -237,6 +242,8 @@ impl Syntax {
         match self {
             Self::Json => with_mark(text, |text| json_text::include(text, path, item)),
             Self::Toml => with_mark(text, |text| toml_text::include(text, path, item)),
+            // No client that writes YAML needs an item of a list.
+            Self::Yaml => Err(EditError::Ambiguous { key: path.join(".") }),
         }
     }
 
@@ -244,6 +251,7 @@ impl Syntax {
         match self {
             Self::Json => with_mark(text, |text| json_text::remove(text, path, made)),
             Self::Toml => with_mark(text, |text| toml_text::remove(text, path, made)),
+            Self::Yaml => with_mark(text, |text| yaml_text::remove(text, path, made)),
         }
     }
 
@@ -251,6 +259,7 @@ impl Syntax {
         match self {
             Self::Json => with_mark(text, |text| json_text::exclude(text, path, position, made)),
             Self::Toml => with_mark(text, |text| toml_text::exclude(text, path, position, made)),
+            Self::Yaml => Err(EditError::Ambiguous { key: path.join(".") }),
         }
     }
 

@@ -7,10 +7,15 @@ mod edit;
 mod file;
 mod json_text;
 mod json_tree;
+mod masked;
 mod merge;
+mod other;
 mod record;
+mod report;
+mod server;
 mod set_up;
 mod toml_text;
+mod yaml_text;
 
 use std::ffi::OsStr;
 use std::io::{BufRead, IsTerminal, stderr, stdin};
@@ -27,16 +32,17 @@ use super::import;
 use super::out::{Format, Out};
 use super::serve::dialect_parser;
 use crate::app::AppError;
-use crate::report::neutralise;
-use crate::{env, own_program};
+use crate::env;
 
-pub(super) use client::{CLIENTS, Scope, Server, Surroundings};
+pub(super) use client::{CLIENTS, Scope, Server, Surroundings, Wish};
 use client::{Client, named};
-pub(super) use edit::Syntax;
+pub(super) use edit::{Entry, Syntax};
 pub(super) use file::find;
-
-use record::Records;
-use set_up::{FileReport, Order, State};
+use other::Paste;
+pub(super) use record::Records;
+pub(super) use report::{any_left_alone, any_written, tell_files};
+pub(super) use server::{about_machine_paths, command};
+pub(super) use set_up::{FileReport, Order, Purpose, State, set_up, take_back};
 
 /// Add volery to MCP clients
 ///
@@ -47,20 +53,22 @@ use set_up::{FileReport, Order, State};
 /// that of what agents do: that is for each agent's own permission.
 ///
 /// Without --client: those that are found here, asked about on a terminal and
-/// only listed elsewhere.
+/// only listed elsewhere. With --client other: the text to paste into any other
+/// client; nothing is written.
 ///
 /// Examples:
 ///   volery init
 ///   volery init --client claude --client codex
 ///   volery init --client claude --user --dry-run
 ///   volery init --client cursor --dialect sub-agents-mcp
+///   volery init --client other
 ///   volery init --undo
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
     /// Which client; several if given several times
     #[arg(long = "client", value_name = "NAME", value_parser = client_parser())]
-    clients: Vec<&'static Client>,
+    clients: Vec<Choice>,
 
     /// Which system's tools the server offers; several if given several times
     #[arg(long = "dialect", value_name = "NAME", value_parser = dialect_parser(), conflicts_with = "undo")]
@@ -79,21 +87,33 @@ pub(crate) struct Args {
     undo: bool,
 }
 
-fn client_parser() -> impl TypedValueParser<Value = &'static Client> {
-    let names = PossibleValuesParser::new(CLIENTS.map(|client| client.name));
-    names.map(|name| named(&name).expect("one of these names"))
+/// What `--client` names.
+#[derive(Debug, Clone, Copy)]
+enum Choice {
+    Known(&'static Client),
+    Other,
+}
+
+fn client_parser() -> impl TypedValueParser<Value = Choice> {
+    let names = CLIENTS.map(|client| client.name).into_iter().chain([other::NAME]);
+    PossibleValuesParser::new(names).map(|name| named(&name).map_or(Choice::Other, Choice::Known))
 }
 
 /// What `--json` prints.
 #[derive(Debug, Default, Serialize)]
 struct Report {
-    project: PathBuf,
+    /// None where the user's configuration is meant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    project: Option<PathBuf>,
     scope: Scope,
     /// The clients that seem to be used here, where none was named.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     found: Vec<&'static str>,
     files: Vec<FileReport>,
-    /// What keeps clients from using the server.
+    /// For a client that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    paste: Option<Paste>,
+    /// What keeps clients, or those of others, from using the server.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
     notes: Vec<String>,
@@ -107,38 +127,93 @@ pub(crate) fn run(args: Args, context: &Context, out: &mut Out) -> Result<Exit, 
     let surroundings = Surroundings::of_process(project.clone(), home);
     let records = Records::below(&state);
     let scope = if user { Scope::User } else { Scope::Project };
-    let server = server(&dialects)?;
+    let server = server::server(&dialects, scope)?;
     let asked_for = (!user).then(|| project.clone());
-    let order = Order { project: &project, asked_for, records: &records, dry_run };
-    let mut report = Report { project: project.clone(), scope, ..Report::default() };
-    let chosen = if !clients.is_empty() {
-        clients
+    let mut report = Report { project: asked_for.clone(), scope, ..Report::default() };
+    let order = Order { project: &project, asked_for, records: &records, dry_run, purpose: Purpose::SetUp };
+    if clients.iter().any(|client| matches!(client, Choice::Other)) && !undo {
+        report.paste = Some(Paste::of(&server));
+    }
+    let known = clients.iter().filter_map(|client| match client {
+        Choice::Known(client) => Some(*client),
+        Choice::Other => None,
+    });
+    let chosen: Vec<&'static Client> = if !clients.is_empty() {
+        known.collect()
     } else if undo {
         set_up_before(&surroundings, scope, &server, &order)
     } else {
         let found = find_clients(&surroundings);
         report.found = found.iter().map(|client| client.name).collect();
-        let agreed = dry_run || (out.format() == Format::Text && agree(&report.found, out));
-        if agreed { found } else { Vec::new() }
+        let (fitting, others): (Vec<_>, Vec<_>) = found.into_iter().partition(|client| client.fits(scope));
+        let names: Vec<&str> = fitting.iter().map(|client| client.name).collect();
+        let agreed = dry_run || (out.format() == Format::Text && agree(&names, out));
+        report.notes.extend(others.iter().map(|client| client.only_for_users()));
+        if agreed { fitting } else { Vec::new() }
     };
     if !dry_run && !chosen.is_empty() {
         // Made and checked as for a run, since what is recorded stands in it.
         journal::Home::open(&state).map_err(|error| AppError::usage(error.to_string()))?;
     }
-    let old = if undo { Vec::new() } else { import::left_beside(&surroundings, &dialects) };
-    for client in chosen {
-        let wishes = (client.wishes)(&surroundings, scope, &server);
-        if undo {
-            report.files.extend(set_up::take_back(client, &wishes, &order));
-            continue;
+    let task = Task { surroundings: &surroundings, scope, server: &server, order: &order };
+    if undo {
+        for client in chosen {
+            let wishes = (client.wishes)(&surroundings, scope, &server);
+            report.files.extend(take_back(client.name, &wishes, &order));
         }
-        report.warnings.extend(bans::bans(client, &surroundings, scope, &server));
-        report.files.extend(set_up::set_up(client, &wishes, &order));
-        report.notes.extend(client.note.map(str::to_owned));
-        let beside = old.iter().filter(|(of, _)| *of == client.name);
-        report.notes.extend(beside.map(|(_, what)| what.clone()));
+    } else {
+        task.set_up_all(&chosen, &dialects, &mut report);
     }
-    tell(&report, undo, out)
+    tell(&report, &project, undo, out)
+}
+
+/// What has to be done for clients.
+struct Task<'a> {
+    surroundings: &'a Surroundings,
+    scope: Scope,
+    server: &'a Server,
+    order: &'a Order<'a>,
+}
+
+impl Task<'_> {
+    fn set_up_all(&self, chosen: &[&'static Client], dialects: &[DialectName], report: &mut Report) {
+        let old = import::left_beside(self.surroundings, self.scope, dialects);
+        let mut shared = Vec::new();
+        for client in chosen {
+            let wishes = (client.wishes)(self.surroundings, self.scope, self.server);
+            if !client.fits(self.scope) {
+                report.files.extend(wishes.iter().map(|wish| for_every_project(client, &wish.path)));
+                continue;
+            }
+            report.warnings.extend(bans::bans(client, self.surroundings, self.scope, self.server));
+            let files = set_up(client.name, &wishes, self.order);
+            let changed = |state| matches!(state, State::Written | State::WouldChange);
+            let of_others =
+                wishes.iter().zip(&files).filter(|(wish, file)| wish.shared && changed(file.state));
+            shared.extend(of_others.map(|(wish, _)| wish.path.clone()));
+            report.files.extend(files);
+            report.notes.extend(client.notes(self.scope));
+            let beside = old.iter().filter(|(of, _)| *of == client.name);
+            report.notes.extend(beside.map(|(_, what)| what.clone()));
+        }
+        let shared: Vec<&Path> = shared.iter().map(PathBuf::as_path).collect();
+        let variables: Vec<&str> = self.server.env.iter().map(|(name, _)| name.as_str()).collect();
+        report.warnings.extend(about_machine_paths(&shared, &self.server.command, &variables));
+    }
+}
+
+/// Says that a client has no configuration for a project. The user's file, which counts everywhere, is not written
+/// without being asked for.
+fn for_every_project(client: &Client, path: &Path) -> FileReport {
+    FileReport {
+        client: client.name.to_owned(),
+        path: path.to_owned(),
+        state: State::LeftAlone,
+        diff: String::new(),
+        backup: None,
+        problem: Some(client.only_for_users()),
+        paste: None,
+    }
 }
 
 /// Returns the clients that have something of ours in their files, as far as this project or user asked for it.
@@ -159,38 +234,6 @@ fn set_up_before(
     CLIENTS.into_iter().filter(asked_here).collect()
 }
 
-/// Returns how clients shall start the server: by its name where that finds this very program.
-fn server(dialects: &[DialectName]) -> Result<Server, AppError> {
-    let own = own_program::path().and_then(std::fs::canonicalize);
-    let own = own.ok().filter(|path| !path.starts_with("/proc")).ok_or_else(|| {
-        AppError::usage("this program's file has been replaced since it started").hint("run it again")
-    })?;
-    let named = env::get("PATH").and_then(|path| backend::process::find_program(OsStr::new("volery"), &path));
-    let found = named.and_then(|named| std::fs::canonicalize(named).ok()).is_some_and(|found| found == own);
-    let command = match (found, own.to_str()) {
-        (true, _) => "volery".to_owned(),
-        (false, Some(own)) => own.to_owned(),
-        (false, None) => {
-            return Err(AppError::usage(format!("the path {} is not valid UTF-8", own.display())));
-        }
-    };
-    let dialects = dialects.iter().flat_map(|dialect| ["--dialect".to_owned(), dialect.as_str().to_owned()]);
-    let arguments = std::iter::once("serve".to_owned()).chain(dialects).collect();
-    Ok(Server { command, arguments, env: own_places() })
-}
-
-/// Returns the variables by which the server finds what this program finds, where they are not the usual places.
-fn own_places() -> Vec<(String, String)> {
-    let moved = |names: [&str; 2]| names.into_iter().any(|name| env::get(name).is_some());
-    let state = env::state_home().filter(|_| moved([env::VOLERY_HOME, "XDG_STATE_HOME"]));
-    let config = env::config_home().filter(|_| moved([env::VOLERY_CONFIG_HOME, env::XDG_CONFIG_HOME]));
-    let places = [(env::VOLERY_HOME, state), (env::VOLERY_CONFIG_HOME, config)];
-    let places = places
-        .into_iter()
-        .filter_map(|(name, path)| Some((name, path?.into_os_string().into_string().ok()?)));
-    places.map(|(name, path)| (name.to_owned(), path)).collect()
-}
-
 /// Returns the clients that seem to be used: by a program, or by something that they leave behind.
 fn find_clients(surroundings: &Surroundings) -> Vec<&'static Client> {
     let path = env::get("PATH").unwrap_or_default();
@@ -204,8 +247,12 @@ fn find_clients(surroundings: &Surroundings) -> Vec<&'static Client> {
     CLIENTS.into_iter().filter(used).collect()
 }
 
+fn fits(name: &str, scope: Scope) -> bool {
+    named(name).is_some_and(|client| client.fits(scope))
+}
+
 /// On a terminal, asks whether the clients that were found shall be set up.
-fn agree(found: &[&'static str], out: &mut Out) -> bool {
+fn agree(found: &[&str], out: &mut Out) -> bool {
     if found.is_empty() || !stdin().is_terminal() || !stderr().is_terminal() {
         return false;
     }
@@ -214,23 +261,20 @@ fn agree(found: &[&'static str], out: &mut Out) -> bool {
     stdin().lock().read_line(&mut answer).is_ok() && super::trust::is_yes(&answer)
 }
 
-fn tell(report: &Report, undo: bool, out: &mut Out) -> Result<Exit, CommandError> {
-    let failed = report.files.iter().any(|file| file.state == State::LeftAlone);
-    let exit = if failed { Exit::RunFailed } else { Exit::Done };
+fn tell(report: &Report, project: &Path, undo: bool, out: &mut Out) -> Result<Exit, CommandError> {
+    let exit = if any_left_alone(&report.files) { Exit::RunFailed } else { Exit::Done };
     match out.format() {
         Format::Json => out.json(report)?,
-        Format::Text => tell_people(report, undo, out)?,
+        Format::Text => tell_people(report, project, undo, out)?,
     }
     Ok(exit)
 }
 
-fn tell_people(report: &Report, undo: bool, out: &mut Out) -> Result<(), CommandError> {
-    for file in &report.files {
-        out.page(&neutralise(&file.diff))?;
-        out.line(&line(file))?;
-        if let Some(backup) = &file.backup {
-            out.note(&format!("what it was is kept in {}", backup.display()));
-        }
+fn tell_people(report: &Report, project: &Path, undo: bool, out: &mut Out) -> Result<(), CommandError> {
+    tell_files(&report.files, project, out)?;
+    if let Some(paste) = &report.paste {
+        out.note("most clients take this text in their file of MCP servers:");
+        out.page(&crate::report::neutralise(&paste.page()))?;
     }
     for warning in &report.warnings {
         out.warning(warning);
@@ -238,39 +282,37 @@ fn tell_people(report: &Report, undo: bool, out: &mut Out) -> Result<(), Command
     for note in &report.notes {
         out.note(note);
     }
-    match (report.files.is_empty(), report.found.as_slice()) {
-        (false, _) => {}
-        (true, _) if undo => out.note("nothing was added here"),
-        (true, []) => {
+    let nothing = report.files.is_empty() && report.paste.is_none();
+    match report.found.as_slice() {
+        _ if !nothing => {}
+        _ if undo => {
+            let whose = if report.scope == Scope::User { "for the user" } else { "for this project" };
+            out.note(&format!("nothing was added {whose}"));
+        }
+        [] => {
             out.note("no client was found here");
             out.hint("name one: volery init --client claude");
+            out.hint("any other client: volery init --client other");
         }
-        (true, found) => {
+        found => {
             for name in found {
                 out.line(name)?;
             }
-            out.hint(&format!("volery init --client {}", found.join(" --client ")));
+            let fitting: Vec<&str> = found.iter().copied().filter(|name| fits(name, report.scope)).collect();
+            if !fitting.is_empty() {
+                let user = if report.scope == Scope::User { " --user" } else { "" };
+                out.hint(&format!("volery init{user} --client {}", fitting.join(" --client ")));
+            }
+            out.hint("any other client: volery init --client other");
         }
     }
-    let written = report.files.iter().any(|file| file.state == State::Written);
-    if written {
-        out.hint("clients that run already have to be started anew; volery init --undo takes it back");
+    if any_written(&report.files) {
+        let user = if report.scope == Scope::User { " --user" } else { "" };
+        out.hint(&format!(
+            "clients that run already have to be started anew; volery init --undo{user} takes it back"
+        ));
     }
     Ok(())
-}
-
-fn line(file: &FileReport) -> String {
-    let what = match file.state {
-        State::Unchanged => "unchanged",
-        State::WouldChange => "would change",
-        State::Written => "written",
-        State::TakenBack => "as it was without volery",
-        State::Removed => "removed",
-        State::Gone => "was removed already",
-        State::LeftAlone => "left alone",
-    };
-    let problem = file.problem.as_ref().map(|problem| format!(": {problem}")).unwrap_or_default();
-    format!("{}: {} {what}{problem}", file.client, file.path.display())
 }
 
 #[cfg(test)]

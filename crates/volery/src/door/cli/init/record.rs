@@ -22,6 +22,9 @@ pub(crate) struct Record {
     /// The digest of what was written.
     pub(crate) after: String,
     pub(crate) before: Before,
+    /// Taking it back piece by piece gives the text as it was, and not only what it said.
+    #[serde(default)]
+    pub(crate) exact: bool,
     /// Folders that were made for it, outermost first.
     pub(crate) folders: Vec<PathBuf>,
 }
@@ -61,6 +64,21 @@ pub(crate) struct Records {
 impl Records {
     pub(crate) fn below(state: &Path) -> Self {
         Self { folder: state.join("set-up") }
+    }
+
+    /// Returns those of `volery import`. Apart from the others, so that each command takes back only what it did.
+    pub(crate) fn of_imports(state: &Path) -> Self {
+        Self { folder: state.join("imports") }
+    }
+
+    /// Returns every record that can be read, in the order of the files.
+    pub(crate) fn all(&self) -> Vec<Record> {
+        let files = fs::read_dir(&self.folder).into_iter().flatten().filter_map(Result::ok);
+        let records =
+            files.filter_map(|file| serde_json::from_slice::<Record>(&fs::read(file.path()).ok()?).ok());
+        let mut records: Vec<Record> = records.collect();
+        records.sort_by(|one, other| one.target.cmp(&other.target));
+        records
     }
 
     /// Returns the record of a file; one that cannot be read counts as none.

@@ -1,16 +1,18 @@
-//! Sets a client up, and takes it back: plans what every file of it becomes, then writes. A client of which one file
-//! cannot be changed is left alone as a whole.
+//! Changes a client's files, and takes it back: plans what every file becomes, then writes. A client of which one file
+//! cannot be changed is left alone as a whole. `volery init` and `volery import` share it, each with records of its own.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::client::{Client, Wish};
-use super::edit::{self, Done};
+use super::client::Wish;
+use super::edit::{self, Done, Syntax};
 use super::file::{self, FileError, Found};
+use super::masked::masked;
 use super::merge;
 use super::record::{Before, Record, Records, digest};
+use crate::point;
 
 /// What became of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -32,7 +34,7 @@ pub(crate) enum State {
 /// What is told about a file.
 #[derive(Debug, Serialize)]
 pub(crate) struct FileReport {
-    pub(crate) client: &'static str,
+    pub(crate) client: String,
     pub(crate) path: PathBuf,
     pub(crate) state: State,
     /// As a unified diff; empty where nothing changes.
@@ -41,6 +43,9 @@ pub(crate) struct FileReport {
     pub(crate) backup: Option<PathBuf>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) problem: Option<String>,
+    /// What to write by hand, where the file could not be changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) paste: Option<String>,
 }
 
 /// How to go about it.
@@ -51,11 +56,22 @@ pub(crate) struct Order<'a> {
     pub(crate) asked_for: Option<PathBuf>,
     pub(crate) records: &'a Records,
     pub(crate) dry_run: bool,
+    pub(crate) purpose: Purpose,
+}
+
+/// Why files are changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// To add the server. Each time, the wishes are all that the file needs.
+    SetUp,
+    /// To change entries of others. A second time adds to the first, and undoing restores the text or nothing.
+    Import,
 }
 
 /// What a file becomes.
 struct Planned {
     found: Found,
+    syntax: Syntax,
     after: Option<String>,
     /// What is kept about it; none when there is nothing to take back any more.
     record: Option<Record>,
@@ -66,35 +82,44 @@ struct Planned {
 }
 
 /// Puts a client's wishes into its files.
-pub(crate) fn set_up(client: &'static Client, wishes: &[Wish], order: &Order<'_>) -> Vec<FileReport> {
-    carry_out(client, wishes, order, plan)
+pub(crate) fn set_up(client: &'static str, wishes: &[Wish], order: &Order<'_>) -> Vec<FileReport> {
+    let planned: Vec<_> = wishes.iter().map(|wish| plan(client, wish, order)).collect();
+    let by_hand: Vec<bool> = planned.iter().map(Result::is_err).collect();
+    let mut reports = carry_out(client, wishes, order, planned);
+    for ((report, wish), by_hand) in reports.iter_mut().zip(wishes).zip(by_hand) {
+        // What the file would say if there were nothing else in it.
+        let fresh = edit::apply(wish.syntax, "", &wish.entries).ok().filter(|_| by_hand);
+        report.paste = fresh.map(|(text, _)| text);
+    }
+    reports
 }
 
 /// Takes back what was put into a client's files.
-pub(crate) fn take_back(client: &'static Client, wishes: &[Wish], order: &Order<'_>) -> Vec<FileReport> {
-    carry_out(client, wishes, order, |_, wish, order| plan_back(wish, order))
+pub(crate) fn take_back(client: &str, wishes: &[Wish], order: &Order<'_>) -> Vec<FileReport> {
+    let planned = wishes.iter().map(|wish| plan_back(wish, order)).collect();
+    carry_out(client, wishes, order, planned)
 }
 
-type Plan = fn(&'static Client, &Wish, &Order<'_>) -> Result<Option<Planned>, String>;
+type PlanResult = Result<Option<Planned>, String>;
 
-fn carry_out(client: &'static Client, wishes: &[Wish], order: &Order<'_>, plan: Plan) -> Vec<FileReport> {
-    let planned: Vec<_> = wishes.iter().map(|wish| plan(client, wish, order)).collect();
+fn carry_out(client: &str, wishes: &[Wish], order: &Order<'_>, planned: Vec<PlanResult>) -> Vec<FileReport> {
     let blocked = planned.iter().any(Result::is_err);
     let mut reports = Vec::new();
     for (wish, planned) in wishes.iter().zip(planned) {
         let mut report = FileReport {
-            client: client.name,
+            client: client.to_owned(),
             path: wish.path.clone(),
             state: State::Unchanged,
             diff: String::new(),
             backup: None,
             problem: None,
+            paste: None,
         };
         match planned {
             Err(problem) => (report.state, report.problem) = (State::LeftAlone, Some(problem)),
             Ok(None) => {}
             Ok(Some(_)) if blocked => {
-                let problem = format!("the other files of {} could not be changed", client.name);
+                let problem = format!("the other files of {client} could not be changed");
                 (report.state, report.problem) = (State::LeftAlone, Some(problem));
             }
             Ok(Some(planned)) => write(planned, order, &mut report),
@@ -104,7 +129,7 @@ fn carry_out(client: &'static Client, wishes: &[Wish], order: &Order<'_>, plan: 
     reports
 }
 
-fn plan(client: &'static Client, wish: &Wish, order: &Order<'_>) -> Result<Option<Planned>, String> {
+fn plan(client: &str, wish: &Wish, order: &Order<'_>) -> PlanResult {
     let found = find(wish, order)?;
     let now = found.text.clone().unwrap_or_default();
     let told = |error: edit::EditError| error.to_string();
@@ -114,10 +139,18 @@ fn plan(client: &'static Client, wish: &Wish, order: &Order<'_>) -> Result<Optio
         return Ok(None);
     }
     found.check_writable().map_err(|error| error.to_string())?;
+    // Somebody ended the program after it had recorded a change and before it made it.
     let known = order.records.of(&found.target);
+    let never_made = known.as_ref().is_some_and(|known| found.text.is_some() && known.before.says(&now));
     let untouched = known.as_ref().filter(|known| found.text.is_some() && known.after == digest(&now));
     let base = untouched.and_then(|known| known.before.text());
+    let exact = edit::take_back(wish.syntax, &after, &done).is_ok_and(|back| back.text == now);
+    let exact = exact && known.as_ref().is_none_or(|known| known.exact || never_made);
     let (after, done, before) = match (&known, base) {
+        (Some(known), _) if never_made => (after, done, known.before.clone()),
+        (Some(known), Some(_)) if order.purpose == Purpose::Import => {
+            (after, edit::join(&known.done, done), known.before.clone())
+        }
         (Some(known), Some(base)) => {
             let (after, done) = edit::apply(wish.syntax, &base, &entries).map_err(told)?;
             (after, done, known.before.clone())
@@ -139,41 +172,45 @@ fn plan(client: &'static Client, wish: &Wish, order: &Order<'_>) -> Result<Optio
     folders.sort();
     folders.dedup();
     let record =
-        new_record(client, wish, order, &found, RecordParts { done, after: &after, before, folders });
-    Ok(Some(Planned { found, after: Some(after), record: Some(record), copy, spent: None }))
+        new_record(client, wish, order, &found, RecordParts { done, after: &after, before, exact, folders });
+    Ok(Some(Planned {
+        found,
+        syntax: wish.syntax,
+        after: Some(after),
+        record: Some(record),
+        copy,
+        spent: None,
+    }))
 }
 
 struct RecordParts<'a> {
     done: Vec<Done>,
     after: &'a str,
     before: Before,
+    exact: bool,
     folders: Vec<PathBuf>,
 }
 
-fn new_record(
-    client: &Client,
-    wish: &Wish,
-    order: &Order<'_>,
-    found: &Found,
-    parts: RecordParts<'_>,
-) -> Record {
-    let RecordParts { done, after, before, folders } = parts;
+fn new_record(client: &str, wish: &Wish, order: &Order<'_>, found: &Found, parts: RecordParts<'_>) -> Record {
+    let RecordParts { done, after, before, exact, folders } = parts;
     Record {
-        client: client.name.to_owned(),
+        client: client.to_owned(),
         target: found.target.clone(),
         project: order.asked_for.clone(),
         syntax: wish.syntax,
         done,
         after: digest(after),
         before,
+        exact,
         folders,
     }
 }
 
-fn plan_back(wish: &Wish, order: &Order<'_>) -> Result<Option<Planned>, String> {
+fn plan_back(wish: &Wish, order: &Order<'_>) -> PlanResult {
     let found = find(wish, order)?;
     let Some(known) = order.records.of(&found.target) else { return Ok(None) };
-    let nothing_left = |found| Planned { found, after: None, record: None, copy: false, spent: None };
+    let nothing_left =
+        |found| Planned { found, syntax: known.syntax, after: None, record: None, copy: false, spent: None };
     let Some(now) = found.text.clone() else { return Ok(Some(nothing_left(found))) };
     found.check_writable().map_err(|error| error.to_string())?;
     if known.after == digest(&now) {
@@ -188,6 +225,15 @@ fn plan_back(wish: &Wish, order: &Order<'_>) -> Result<Option<Planned>, String> 
             Before::Mixed { .. } => {}
         }
     }
+    if let Before::Copy { path, .. } = &known.before
+        && known.before.says(&now)
+    {
+        // Recorded, and never made.
+        return Ok(Some(Planned { after: Some(now), spent: Some(path.clone()), ..nothing_left(found) }));
+    }
+    if order.purpose == Purpose::Import {
+        check_exact(&known)?;
+    }
     let taken = edit::take_back(known.syntax, &now, &known.done).map_err(|error| error.to_string())?;
     if !taken.kept.is_empty() {
         let kept = taken.kept.join(", ");
@@ -197,13 +243,26 @@ fn plan_back(wish: &Wish, order: &Order<'_>) -> Result<Option<Planned>, String> 
     Ok(Some(Planned { after, ..nothing_left(found) }))
 }
 
+/// Checks that taking a change back piece by piece restores the text as it was, and not only what it said: what somebody
+/// wrote within a value, such as a comment, is only in the copy.
+fn check_exact(known: &Record) -> Result<(), String> {
+    let copy = match &known.before {
+        Before::Copy { path, .. } | Before::Mixed { path: Some(path), .. } => Some(path),
+        Before::Nothing | Before::Mixed { path: None, .. } => None,
+    };
+    let copy = copy.map(|path| format!("; the file as it was: {}", path.display())).unwrap_or_default();
+    let problem = format!("it was changed since, and the entry cannot be put back exactly{copy}");
+    if known.exact { Ok(()) } else { Err(problem) }
+}
+
 fn find(wish: &Wish, order: &Order<'_>) -> Result<Found, String> {
     file::find(&wish.path, wish.scope, order.project).map_err(|error| error.to_string())
 }
 
 fn write(planned: Planned, order: &Order<'_>, report: &mut FileReport) {
     let now = planned.found.text.clone().unwrap_or_default();
-    report.diff = diff(&report.path, &now, planned.after.as_deref().unwrap_or_default());
+    let after = planned.after.clone().unwrap_or_default();
+    report.diff = masked(&diff(&report.path, &now, &after), planned.syntax, [&now, &after]);
     let back = planned.record.is_none();
     report.state = match (&planned.after, order.dry_run) {
         (_, true) if report.diff.is_empty() => State::Unchanged,
@@ -216,7 +275,7 @@ fn write(planned: Planned, order: &Order<'_>, report: &mut FileReport) {
     if order.dry_run {
         return;
     }
-    let done = if back { go_back(planned, order, report) } else { go_on(planned, order, report) };
+    let done = if back { go_back(planned, order) } else { go_on(planned, order, report) };
     if let Err(problem) = done {
         report.state = State::LeftAlone;
         report.problem = Some(problem);
@@ -239,6 +298,7 @@ fn go_on(planned: Planned, order: &Order<'_>, report: &mut FileReport) -> Result
     }
     let earlier = order.records.of(&found.target);
     order.records.keep(&record).map_err(|error| format!("could not record how to undo it: {error}"))?;
+    point::reach("client_file_recorded");
     found.replace(&after).map_err(|error| {
         // The file is as it was, so what is kept about it is too; should this fail, undoing finds nothing to do.
         let _ = match &earlier {
@@ -252,7 +312,7 @@ fn go_on(planned: Planned, order: &Order<'_>, report: &mut FileReport) -> Result
     })
 }
 
-fn go_back(planned: Planned, order: &Order<'_>, report: &FileReport) -> Result<(), String> {
+fn go_back(planned: Planned, order: &Order<'_>) -> Result<(), String> {
     let Planned { found, after, spent, .. } = planned;
     let known = order.records.of(&found.target);
     let folders = known.map(|known| known.folders).unwrap_or_default();
@@ -262,7 +322,7 @@ fn go_back(planned: Planned, order: &Order<'_>, report: &FileReport) -> Result<(
             Ok(())
         }
         (Some(_), None) => found.remove(&folders),
-        (Some(_), Some(_)) if report.diff.is_empty() => Ok(()),
+        (Some(now), Some(after)) if now == after => Ok(()),
         (Some(_), Some(after)) => found.replace(after),
     };
     done.map_err(|error| error.to_string())?;
@@ -274,6 +334,11 @@ fn go_back(planned: Planned, order: &Order<'_>, report: &FileReport) -> Result<(
 }
 
 impl Before {
+    /// Tells whether this is what was there before.
+    fn says(&self, text: &str) -> bool {
+        matches!(self, Self::Copy { digest: known, .. } if digest(text) == *known)
+    }
+
     /// Returns what was there before, if that is known to the letter.
     fn text(&self) -> Option<String> {
         match self {

@@ -4,3 +4,4 @@ mod by_hand;
 mod edits;
 mod files;
 mod shown;
+mod yaml;

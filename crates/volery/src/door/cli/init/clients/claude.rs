@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::super::client::{Client, SERVER, Scope, Server, Surroundings, Wish};
+use super::super::client::{Client, Levels, SERVER, Scope, Server, Surroundings, Wish};
 use super::super::edit::Entry;
 
 pub(crate) const CLIENT: Client = Client {
@@ -10,8 +10,10 @@ pub(crate) const CLIENT: Client = Client {
     programs: &["claude"],
     marks: &[".mcp.json", ".claude", "CLAUDE.md"],
     home_marks: &[".claude", ".claude.json"],
+    levels: Levels::ProjectAndUser,
     wishes,
-    note: Some(
+    note: None,
+    project_note: Some(
         "Claude Code asks whether you trust the folder when you open it there first; claude -p does not ask",
     ),
 };
@@ -27,7 +29,7 @@ fn wishes(surroundings: &Surroundings, scope: Scope, server: &Server) -> Vec<Wis
             vec![
                 Wish::json(surroundings.project.join(".mcp.json"), scope, servers),
                 // Not the settings that are shared: each user agrees for themselves.
-                Wish::json(folder.join("settings.local.json"), scope, vec![enabled, allowed]),
+                Wish::json(folder.join("settings.local.json"), scope, vec![enabled, allowed]).private(),
             ]
         }
         Scope::User => {

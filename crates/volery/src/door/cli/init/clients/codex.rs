@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::super::client::{Client, PATIENCE_S, SERVER, Scope, Server, Surroundings, Wish};
+use super::super::client::{Client, Levels, PATIENCE_S, SERVER, Scope, Server, Surroundings, Wish};
 use super::super::edit::{Entry, Syntax};
 
 pub(crate) const CLIENT: Client = Client {
@@ -10,8 +10,10 @@ pub(crate) const CLIENT: Client = Client {
     programs: &["codex"],
     marks: &[".codex"],
     home_marks: &[".codex"],
+    levels: Levels::ProjectAndUser,
     wishes,
-    note: Some(
+    note: None,
+    project_note: Some(
         "Codex reads a project's .codex/config.toml once you have opened it there and trusted the folder",
     ),
 };
@@ -29,5 +31,5 @@ fn wishes(surroundings: &Surroundings, scope: Scope, server: &Server) -> Vec<Wis
         "tool_timeout_sec": PATIENCE_S,
     });
     let entries = vec![Entry::key(&["mcp_servers", SERVER], server.with_env("env", entry))];
-    vec![Wish { path: folder.join("config.toml"), scope, syntax: Syntax::Toml, entries }]
+    vec![Wish::new(folder.join("config.toml"), scope, Syntax::Toml, entries)]
 }

@@ -1,8 +1,8 @@
-//! Copilot CLI: one file of the user's, whichever project is meant.
+//! Copilot CLI: one file, for every project.
 
 use serde_json::json;
 
-use super::super::client::{Client, PATIENCE_S, SERVER, Scope, Server, Surroundings, Wish};
+use super::super::client::{Client, Levels, PATIENCE_S, SERVER, Scope, Server, Surroundings, Wish};
 use super::super::edit::Entry;
 
 pub(crate) const CLIENT: Client = Client {
@@ -10,8 +10,10 @@ pub(crate) const CLIENT: Client = Client {
     programs: &["copilot"],
     marks: &[".github/agents", ".github/copilot-instructions.md"],
     home_marks: &[".copilot"],
+    levels: Levels::UserOnly,
     wishes,
     note: Some("Copilot CLI asks before it calls a tool; --allow-tool=volery answers for all of them"),
+    project_note: None,
 };
 
 fn wishes(surroundings: &Surroundings, _scope: Scope, server: &Server) -> Vec<Wish> {

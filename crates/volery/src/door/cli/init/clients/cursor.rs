@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::super::client::{Client, SERVER, Scope, Server, Surroundings, Wish};
+use super::super::client::{Client, Levels, SERVER, Scope, Server, Surroundings, Wish};
 use super::super::edit::Entry;
 
 pub(crate) const CLIENT: Client = Client {
@@ -10,10 +10,12 @@ pub(crate) const CLIENT: Client = Client {
     programs: &["cursor-agent", "cursor"],
     marks: &[".cursor"],
     home_marks: &[".cursor"],
+    levels: Levels::ProjectAndUser,
     wishes,
     note: Some(
         "Cursor asks before it starts a server that it has not seen: say yes, or run cursor-agent --approve-mcps",
     ),
+    project_note: None,
 };
 
 fn wishes(surroundings: &Surroundings, scope: Scope, server: &Server) -> Vec<Wish> {

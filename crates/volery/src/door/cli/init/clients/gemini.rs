@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::super::client::{Client, PATIENCE_S, SERVER, Scope, Server, Surroundings, Wish};
+use super::super::client::{Client, Levels, PATIENCE_S, SERVER, Scope, Server, Surroundings, Wish};
 use super::super::edit::Entry;
 
 pub(crate) const CLIENT: Client = Client {
@@ -10,8 +10,10 @@ pub(crate) const CLIENT: Client = Client {
     programs: &["gemini"],
     marks: &[".gemini", "GEMINI.md"],
     home_marks: &[".gemini"],
+    levels: Levels::ProjectAndUser,
     wishes,
-    note: Some("Gemini CLI reads a project's settings in a trusted folder only"),
+    note: None,
+    project_note: Some("Gemini CLI reads a project's settings in a trusted folder only"),
 };
 
 fn wishes(surroundings: &Surroundings, scope: Scope, server: &Server) -> Vec<Wish> {

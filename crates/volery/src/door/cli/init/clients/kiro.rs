@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::super::client::{Client, SERVER, Scope, Server, Surroundings, Wish};
+use super::super::client::{Client, Levels, SERVER, Scope, Server, Surroundings, Wish};
 use super::super::edit::Entry;
 
 pub(crate) const CLIENT: Client = Client {
@@ -10,8 +10,10 @@ pub(crate) const CLIENT: Client = Client {
     programs: &["kiro-cli", "kiro"],
     marks: &[".kiro"],
     home_marks: &[".kiro"],
+    levels: Levels::ProjectAndUser,
     wishes,
     note: None,
+    project_note: None,
 };
 
 fn wishes(surroundings: &Surroundings, scope: Scope, server: &Server) -> Vec<Wish> {

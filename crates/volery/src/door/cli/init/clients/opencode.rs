@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::super::client::{Client, PATIENCE_S, SERVER, Scope, Server, Surroundings, Wish, existing};
+use super::super::client::{Client, Levels, PATIENCE_S, SERVER, Scope, Server, Surroundings, Wish, existing};
 use super::super::edit::Entry;
 
 pub(crate) const CLIENT: Client = Client {
@@ -10,8 +10,10 @@ pub(crate) const CLIENT: Client = Client {
     programs: &["opencode"],
     marks: &["opencode.json", "opencode.jsonc", ".opencode"],
     home_marks: &[".config/opencode"],
+    levels: Levels::ProjectAndUser,
     wishes,
     note: None,
+    project_note: None,
 };
 
 fn wishes(surroundings: &Surroundings, scope: Scope, server: &Server) -> Vec<Wish> {

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::super::client::{Client, PATIENCE_S, SERVER, Scope, Server, Surroundings, Wish};
+use super::super::client::{Client, Levels, PATIENCE_S, SERVER, Scope, Server, Surroundings, Wish};
 use super::super::edit::Entry;
 
 pub(crate) const CLIENT: Client = Client {
@@ -10,8 +10,10 @@ pub(crate) const CLIENT: Client = Client {
     programs: &["qwen"],
     marks: &[".qwen", "QWEN.md"],
     home_marks: &[".qwen"],
+    levels: Levels::ProjectAndUser,
     wishes,
-    note: Some("Qwen Code starts a project's server once you agree there: qwen mcp approve volery"),
+    note: None,
+    project_note: Some("Qwen Code starts a project's server once you agree there: qwen mcp approve volery"),
 };
 
 fn wishes(surroundings: &Surroundings, scope: Scope, server: &Server) -> Vec<Wish> {

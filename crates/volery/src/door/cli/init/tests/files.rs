@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use proptest::prelude::*;
 use serde_json::Value;
 
-use super::super::client::{CLIENTS, Scope, Server, Surroundings, named};
+use super::super::client::{CLIENTS, Levels, Scope, Server, Surroundings, named};
 use super::super::record::Records;
-use super::super::set_up::{FileReport, Order, State, set_up, take_back};
+use super::super::set_up::{FileReport, Order, Purpose, State, set_up, take_back};
 
 /// A project and a home of their own.
 pub(super) struct Place {
@@ -45,6 +45,9 @@ impl Place {
             codex_home: None,
             copilot_home: None,
             config_home: None,
+            kimi_home: None,
+            goose_root: None,
+            macos: how.macos,
         };
         let arguments =
             std::iter::once("serve".to_owned()).chain(how.dialect.map(|name| format!("--dialect={name}")));
@@ -56,7 +59,9 @@ impl Place {
             asked_for: Some(project.clone()),
             records: &records,
             dry_run: how.dry_run,
+            purpose: Purpose::SetUp,
         };
+        let client = client.name;
         if how.undo { take_back(client, &wishes, &order) } else { set_up(client, &wishes, &order) }
     }
 
@@ -95,6 +100,7 @@ impl Place {
 pub(super) struct How {
     pub(super) undo: bool,
     pub(super) dry_run: bool,
+    pub(super) macos: bool,
     pub(super) dialect: Option<&'static str>,
 }
 
@@ -109,7 +115,8 @@ fn problem(reports: &[FileReport]) -> &str {
 #[test]
 fn every_client_is_set_up_and_taken_back_without_a_trace() {
     for client in CLIENTS {
-        for scope in [Scope::Project, Scope::User] {
+        let scopes = [Scope::Project, Scope::User].into_iter().filter(|scope| client.fits(*scope));
+        for scope in scopes {
             let place = Place::new();
             let before = place.all();
             let first = place.init(client.name, scope);
@@ -259,6 +266,101 @@ fn opencode_keeps_the_file_that_it_has() {
     let reports = place.init("opencode", Scope::Project);
     assert_eq!(reports[0].path, path);
     assert!(!place.path("project/opencode.json").exists());
+}
+
+#[test]
+fn clients_without_a_project_file_change_only_the_users() {
+    for client in CLIENTS.into_iter().filter(|client| client.levels == Levels::UserOnly) {
+        let place = Place::new();
+        let reports = place.init(client.name, Scope::Project);
+        assert!(reports.iter().all(|report| report.path.starts_with(place.path("home"))), "{}", client.name);
+        assert!(!client.fits(Scope::Project) && client.fits(Scope::User));
+    }
+}
+
+#[test]
+fn applications_of_macos_keep_their_files_in_its_library() {
+    for (name, file) in [
+        ("claude-desktop", "Claude/claude_desktop_config.json"),
+        ("vscode", "Code/User/mcp.json"),
+        ("cline", "Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json"),
+    ] {
+        for (macos, folder) in [(true, "home/Library/Application Support"), (false, "home/.config")] {
+            let place = Place::new();
+            let reports = place.act(name, Scope::User, How { macos, ..How::default() });
+            let paths: Vec<&PathBuf> = reports.iter().map(|report| &report.path).collect();
+            assert_eq!(paths, [&place.path(folder).join(file)]);
+        }
+    }
+}
+
+#[test]
+fn each_cline_that_is_here_is_set_up() {
+    let place = Place::new();
+    let of_extension = "home/.config/Code/User/globalStorage/saoudrizwan.claude-dev";
+    fs::create_dir_all(place.path("home/.cline")).unwrap();
+    let paths = |place: &Place| -> Vec<PathBuf> {
+        let how = How { dry_run: true, ..How::default() };
+        place.act("cline", Scope::User, how).into_iter().map(|report| report.path).collect()
+    };
+    let command_line = place.path("home/.cline/data/settings/cline_mcp_settings.json");
+    assert_eq!(paths(&place), std::slice::from_ref(&command_line));
+    fs::create_dir_all(place.path(of_extension)).unwrap();
+    let extension = place.path(of_extension).join("settings/cline_mcp_settings.json");
+    assert_eq!(paths(&place), [extension, command_line]);
+}
+
+#[test]
+fn comments_of_zed_and_goose_stay_and_undoing_is_to_the_letter() {
+    let zed =
+        "// Zed settings\n{\n  // a theme\n  \"theme\": \"x\", // mine\n  \"context_servers\": {\n  },\n}\n";
+    let goose = "# mine\nextensions: # all\n  developer: {enabled: true} # built in\n\n# the end\n";
+    for (client, file, text) in
+        [("zed", "home/.config/zed/settings.json", zed), ("goose", "home/.config/goose/config.yaml", goose)]
+    {
+        let place = Place::new();
+        let path = place.write(file, text);
+        let before = place.all();
+        assert_eq!(states(&place.init(client, Scope::User)), [State::Written]);
+        let written = fs::read_to_string(&path).unwrap();
+        let mut left = written.lines();
+        assert!(text.lines().all(|line| left.any(|now| now == line)), "a line of {text} is gone: {written}");
+        assert!(written.contains("volery"), "{written}");
+        place.undo(client, Scope::User);
+        assert_eq!(place.all(), before);
+    }
+}
+
+#[test]
+fn what_cannot_be_edited_is_given_as_text_to_paste() {
+    let place = Place::new();
+    let path = place.write("home/.config/goose/config.yaml", "extensions: {a: {cmd: x}}\n");
+    let reports = place.init("goose", Scope::User);
+    assert_eq!(states(&reports), [State::LeftAlone]);
+    let paste = reports[0].paste.as_deref().unwrap();
+    assert!(paste.starts_with("extensions:\n  volery:\n") && paste.contains("    cmd: volery\n"), "{paste}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), "extensions: {a: {cmd: x}}\n");
+    let place = Place::new();
+    place.write("project/.cursor/mcp.json", "{,}");
+    let reports = place.init("cursor", Scope::Project);
+    assert!(reports[0].paste.as_deref().unwrap().starts_with("{\n  \"mcpServers\": {\n"), "{reports:?}");
+    assert_eq!(place.undo("cursor", Scope::Project)[0].paste, None);
+}
+
+#[test]
+fn secrets_in_a_file_are_not_in_the_difference() {
+    let place = Place::new();
+    let servers = "\"a\": {\"env\": {\"SOME_API_KEY\": \"s3cret\", \"X_TOKEN\": \"longer-s3cret-one\"}}";
+    place.write("project/.cursor/mcp.json", &format!("{{\"mcpServers\": {{{servers}}}}}"));
+    place.write(
+        "home/.config/goose/config.yaml",
+        "extensions:\n  a:\n    envs:\n      A_TOKEN: longer-s3cret\n",
+    );
+    for (client, scope) in [("cursor", Scope::Project), ("goose", Scope::User)] {
+        let reports = place.init(client, scope);
+        assert!(!reports[0].diff.contains("s3cret"), "{}", reports[0].diff);
+        assert!(reports[0].diff.contains("[hidden]"), "{}", reports[0].diff);
+    }
 }
 
 proptest! {
