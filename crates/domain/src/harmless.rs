@@ -53,7 +53,8 @@ pub fn clean_value(value: &mut Value) {
     }
 }
 
-fn is_unseen(character: char) -> bool {
+/// Tells whether a reader does not see a character.
+pub fn is_unseen(character: char) -> bool {
     match character {
         '\n' | '\t' => false,
         // Overrides, embeddings and isolates of the direction.

@@ -17,6 +17,7 @@ mod isolation;
 mod leftovers;
 mod output;
 mod peers;
+mod permission_question;
 mod pricing;
 mod questions;
 mod session;
@@ -25,6 +26,7 @@ mod submission;
 mod talk;
 mod temporary;
 mod tree;
+mod visible;
 
 pub use begin::masked;
 pub use conclude::{end_lost, finish_unstarted};

@@ -9,7 +9,9 @@ use journal::StoreError;
 use tokio::sync::mpsc;
 
 use super::desk::{Desk, Driven};
+use super::permission_question;
 use super::questions::{Asker, OpenQuestion};
+use super::visible::cut;
 
 /// The most of a text in one event; the whole of it is in the spool.
 const SAID_MAX: usize = 64 << 10;
@@ -19,7 +21,7 @@ const TOOL_MAX: usize = 16 << 10;
 const TOOL_DEPTH_MAX: usize = 48;
 /// The most of the name of a tool, a call or a model.
 const NAME_MAX: usize = 1 << 10;
-/// The most of an input that a person is shown.
+/// The most of a question in words that a person is shown.
 const SHOWN_MAX: usize = 2 << 10;
 /// How many asks of one agent may wait for a person.
 const ASKS_MAX: usize = 32;
@@ -130,10 +132,9 @@ impl Desk {
     fn ask_next_of_agent(&mut self) -> Result<(), StoreError> {
         let Driven::Process { asks, question: None, .. } = &mut self.driven else { return Ok(()) };
         let Some(ask) = asks.pop_front() else { return Ok(()) };
-        let input = ask.input.to_string();
         let text = match ask.question() {
-            Some(question) => domain::size::head(&question, SHOWN_MAX).to_owned(),
-            None => format!("may it use {}? {}", ask.tool, domain::size::head(&input, SHOWN_MAX)),
+            Some(question) => cut(&question, SHOWN_MAX),
+            None => permission_question::worded(&ask.tool, &ask.input),
         };
         self.put_question(Asker::Agent(ask), text)
     }
