@@ -2,7 +2,8 @@
 
 use std::ffi::c_int;
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -67,6 +68,11 @@ pub(crate) enum Step {
     Directory,
     /// A step that forms a child: see [`Kind`].
     Child(Kind, Duration),
+    /// `lock-limit:N`: lowers its limit on file locks, as a process does that wants to hide the mark of its run.
+    LockLimit(u64),
+    /// `ask:SOCKET:TEXT`: sends a line to a Unix socket and says the line that comes back. `{tag}` in the path is its own
+    /// limit on file locks in hexadecimal.
+    Ask(String, String),
     /// `short-lived:N`: as many grandchildren that exit at once.
     ShortLived(u32),
 }
@@ -128,6 +134,11 @@ impl Step {
             "env" => Self::Environment,
             "limits" => Self::Limits,
             "cwd" => Self::Directory,
+            "lock-limit" => Self::LockLimit(number(rest)?),
+            "ask" => {
+                let (socket, text) = rest.split_once(':').ok_or("a socket and a text are needed")?;
+                Self::Ask(socket.to_owned(), text.to_owned())
+            }
             "short-lived" => Self::ShortLived(number(rest)?),
             _ => return Err("no such step".to_owned()),
         })
@@ -194,9 +205,42 @@ pub(crate) fn carry_out(step: &Step, kept: &mut Kept) -> io::Result<Carried> {
         Step::Limits => output::bytes(Stream::Stdout, &fs::read("/proc/self/limits")?),
         Step::Directory => output::line(Stream::Stdout, &std::env::current_dir()?.display().to_string()),
         Step::Child(kind, duration) => children::form(*kind, *duration)?,
+        Step::LockLimit(limit) => lower_lock_limit(*limit)?,
+        Step::Ask(socket, text) => output::line(Stream::Stdout, ask(socket, text)?.trim_end()),
         Step::ShortLived(count) => (0..*count).try_for_each(|_| children::form_short_lived())?,
     }
     Ok(Carried::On)
+}
+
+#[cfg(target_os = "linux")]
+fn lock_limit() -> Option<u64> {
+    rustix::process::getrlimit(rustix::process::Resource::Locks).maximum
+}
+
+#[cfg(target_os = "linux")]
+fn lower_lock_limit(limit: u64) -> io::Result<()> {
+    let limit = rustix::process::Rlimit { current: Some(limit), maximum: Some(limit) };
+    Ok(rustix::process::setrlimit(rustix::process::Resource::Locks, limit)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn lock_limit() -> Option<u64> {
+    None
+}
+
+#[cfg(not(target_os = "linux"))]
+fn lower_lock_limit(_limit: u64) -> io::Result<()> {
+    Ok(())
+}
+
+fn ask(socket: &str, text: &str) -> io::Result<String> {
+    let tag = lock_limit().map(|tag| format!("{tag:x}")).unwrap_or_default();
+    let mut stream = UnixStream::connect(socket.replace("{tag}", &tag))?;
+    stream.set_read_timeout(Some(WAIT_MAX))?;
+    stream.write_all(format!("{text}\n").as_bytes())?;
+    let mut answer = String::new();
+    io::BufReader::new(stream).read_line(&mut answer)?;
+    Ok(answer)
 }
 
 fn flood(bytes: usize, streams: &[Stream]) {

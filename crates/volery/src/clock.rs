@@ -35,6 +35,11 @@ pub fn new_tag() -> u64 {
     (number >> 2) | TAG_MIN
 }
 
+/// Returns a number by which a program is found again that does not belong to a run: a door below it is outside of runs.
+pub fn new_tag_without_run() -> u64 {
+    new_tag() & !TAG_MIN
+}
+
 fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).expect("the kernel gives random numbers");

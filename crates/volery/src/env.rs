@@ -1,7 +1,8 @@
 //! Every environment variable that is read or set, and what it means. Nothing else reads the environment.
 //!
 //! `CURSOR_AGENT_BIN` and `GROK_BIN` say where those programs are, instead of the search path (`backend::program`).
-//! `VOLERY_RUN_TAG` is set for every process of a run, by `backend::process`: the run's tag, never trusted on its own.
+//! `VOLERY_RUN_TAG` is set for every process of a run, by `backend::process`: the run's tag, never trusted on its
+//! own. A door refuses to work where it contradicts the limit that marks the processes of a run.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -11,6 +11,7 @@ mod capture;
 mod cgroup;
 mod error;
 mod limits;
+mod membership;
 mod piped;
 mod program;
 mod reap;
@@ -28,6 +29,7 @@ pub use capture::{CaptureError, CaptureRequest, Captured, capture};
 pub use cgroup::remove as remove_cgroup;
 pub use error::SpawnError;
 pub use limits::ResourceLimits;
+pub use membership::{Membership, is_of_own_run, membership};
 #[cfg(target_os = "linux")]
 pub use os::landlock_version;
 pub use os::{Forked, ProcessHandle, SignalFd, exit_worker, fork_worker, inherited_fd, leave_starter};
@@ -37,5 +39,5 @@ pub use reap::{ChildStatus, become_subreaper, find_own, has_children, is_stopped
 pub use rustix::process::{Pid, Signal};
 pub use spawn::{AgentRequest, CgroupUse, KeeperRequest, Started, Stdin, spawn_agent, spawn_keeper};
 pub use stop::{Killed, Left, ask, kill_tree};
-pub use tags::{Process, TAG_VARIABLE, own_tag, tag_of, tagged_processes};
+pub use tags::{Process, TAG_VARIABLE, own_tag, tagged_processes};
 pub use watch::TreeUse;

@@ -40,11 +40,6 @@ pub fn own_tag() -> Option<u64> {
     None
 }
 
-/// Returns the tag that another process carries in its limits, where an ordinary process cannot forge it.
-pub fn tag_of(pid: Pid) -> Option<u64> {
-    Proc::open().ok()?.lock_limit(pid)?.as_tag()
-}
-
 /// Returns the processes of a run, including dead ones that nobody has collected.
 pub fn tagged_processes(tag: u64) -> io::Result<Vec<Process>> {
     let mut proc = Proc::open()?;

@@ -137,6 +137,15 @@ impl Proc {
         parse_stat(pid, &self.buffer)
     }
 
+    /// Returns this process, with the numbers that this `/proc` has for it and its parent: in a namespace of processes
+    /// they may differ from those that the kernel tells it.
+    pub(super) fn own_stat(&mut self) -> Option<Stat> {
+        self.read_small("self/stat")?;
+        let number = self.buffer.split(|byte| *byte == b' ').next()?;
+        let pid = std::str::from_utf8(number).ok()?.parse().ok().and_then(Pid::from_raw)?;
+        parse_stat(pid, &self.buffer)
+    }
+
     /// Returns the limit on file locks.
     pub(super) fn lock_limit(&mut self, pid: Pid) -> Option<LockLimit> {
         self.read_small(&format!("{pid}/limits"))?;

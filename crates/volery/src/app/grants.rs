@@ -105,6 +105,9 @@ impl Engine {
     ) -> Result<Granted, AppError> {
         let before = ask.resumes.map(|before| self.home.run_dir(before.run).read_spec());
         let before = before.transpose().map_err(store_error)?;
+        if let Some(before) = before.as_ref().filter(|before| !self.may_see_spec(before)) {
+            return Err(super::look::unknown(&before.id.to_string()));
+        }
         let mut settled = match ask.definition.take() {
             // The record of the run before has the sum already. What its parent run left it is narrowed again below.
             Some(agent) if ask.as_before || before.is_some() => {

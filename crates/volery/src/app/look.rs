@@ -154,7 +154,7 @@ fn find_error(typed: &str, error: FindError) -> AppError {
     }
 }
 
-fn unknown(typed: &str) -> AppError {
+pub(super) fn unknown(typed: &str) -> AppError {
     AppError::not_found(format!("there is no run {typed}"))
         .hint("`volery ps --all` (over MCP: list_runs) lists the runs there are; ended ones are kept for 7 days by default")
 }

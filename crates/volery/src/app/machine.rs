@@ -231,7 +231,7 @@ fn probe_surroundings() -> Surroundings {
     Surroundings {
         is_init: std::process::id() == 1,
         in_container: ["/.dockerenv", "/run/.containerenv"].iter().any(|mark| Path::new(mark).exists()),
-        inside_run: super::relay::own_run_tag().is_some(),
+        inside_run: !matches!(super::relay::own_run_tag(), Ok(None)),
         service: service_of(&cgroup),
     }
 }

@@ -84,7 +84,7 @@ impl App {
     pub fn open(context: AppContext) -> Result<Self, AppError> {
         let directory = context.directory.to_string_lossy().into_owned();
         let config = crate::registry::load(&crate::registry::find_project(&directory)).config.clone();
-        let way = match own_run_tag() {
+        let way = match own_run_tag()? {
             Some(tag) => Way::Relayed(Relay::new(tag)?),
             None => Way::Own(Engine::open(context)?),
         };

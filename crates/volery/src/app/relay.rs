@@ -3,16 +3,32 @@
 
 use std::path::PathBuf;
 
-use backend::process;
+use backend::process::{self, Membership};
 use serde::de::DeserializeOwned;
 
 use super::{AppError, Progress, Request};
 use crate::wire::{self, Inbound, Tell, Word};
 use crate::{clock, env, sockets};
 
-/// Returns the tag of the run that this door is in, by the limit it inherited.
-pub(super) fn own_run_tag() -> Option<u64> {
-    process::own_tag().filter(|tag| *tag >= clock::TAG_MIN)
+/// Returns the tag of the run that this door is in. A door that cannot tell is refused: outside of runs it would have the
+/// rights of the machine's owner.
+pub(super) fn own_run_tag() -> Result<Option<u64>, AppError> {
+    let variable = env::get(process::TAG_VARIABLE);
+    let variable = variable.as_ref().map(|value| value.to_string_lossy());
+    match process::membership(clock::TAG_MIN, variable.as_deref()) {
+        Membership::Outside => Ok(None),
+        Membership::Run(tag) => Ok(Some(tag)),
+        Membership::Unclear(reason) => Err(unclear_membership(&reason)),
+    }
+}
+
+fn unclear_membership(reason: &str) -> AppError {
+    let message = format!("it is not clear whether this process is inside a run: {reason}");
+    AppError::denied(message).hint(
+        "Volery marks the processes of a run by the limit on file locks (RLIMIT_LOCKS); outside of runs that has to be \
+         unlimited: ulimit -x unlimited, LimitLOCKS=infinity in a unit of systemd, or `locks` in \
+         /etc/security/limits.conf, and VOLERY_RUN_TAG must not be set",
+    )
 }
 
 pub(super) struct Relay {

@@ -73,8 +73,9 @@ pub struct Start {
     pub directory: Option<String>,
     /// Put before the prompt, as background.
     pub context: Option<String>,
-    /// The interrupted run that this one goes on with: context and inputs stand in its prompt already.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The interrupted run that this one goes on with: context and inputs stand in its prompt already. Not for doors inside
+    /// a run: it takes over whose run that was, and what that was granted.
+    #[serde(skip)]
     pub resumes: Option<domain::run::Resumes>,
     /// Values that the agent's file asks for.
     #[serde(default)]

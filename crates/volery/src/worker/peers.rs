@@ -85,7 +85,7 @@ async fn attend(stream: UnixStream, tag: u64, attempt: usize, desk: mpsc::Sender
 /// Tells by the kernel's word whether the peer is a process of this run.
 fn is_inside(stream: &UnixStream, tag: u64) -> bool {
     let pid = stream.peer_cred().ok().and_then(|credentials| credentials.pid());
-    pid.and_then(process::Pid::from_raw).and_then(process::tag_of) == Some(tag)
+    pid.and_then(process::Pid::from_raw).is_some_and(|pid| process::is_of_own_run(pid, tag))
 }
 
 /// Hands a request to the desk and passes on signs of life until the answer is there.

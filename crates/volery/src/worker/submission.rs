@@ -20,6 +20,10 @@ impl Desk {
         reply: oneshot::Sender<Tell>,
     ) -> Result<(), StoreError> {
         let tell = match text.len() {
+            // Whoever reaches the socket must not replace the answer of an agent that answers in another way.
+            _ if self.spec.setup.submit_result.is_none() => Tell::Refused {
+                error: AppError::denied("the agent of this run does not answer by submit_result"),
+            },
             _ if text.trim().is_empty() => refused("the answer is empty"),
             0..=ANSWER_BYTES_MAX => {
                 self.append(Event::ResultSubmitted { text })?;

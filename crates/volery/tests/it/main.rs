@@ -31,6 +31,7 @@ mod enforces_limits;
 mod found_in_review;
 mod grants_more_or_less;
 mod hides_secrets_while_it_runs;
+mod hostile_agents;
 mod imports_other_systems;
 mod keeps_the_queue_in_order;
 mod kills;
