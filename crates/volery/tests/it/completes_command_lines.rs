@@ -160,6 +160,8 @@ fn bash_offers_commands_agents_and_runs() {
     // Bash hands over a colon and an equals sign as words of their own, and replaces what follows them.
     assert_eq!(offered_by_bash(&stage, &["run", "kit", ":", "r"]), ["rescue"]);
     assert_eq!(offered_by_bash(&stage, &["run", "team/l"]), ["team/lead"]);
+    // Some front ends ask before anything follows the name of the program.
+    assert_eq!(offered_by_bash(&stage, &[]), Vec::<String>::new());
     assert_eq!(offered_by_bash(&stage, &["run", "reviewer", "--on-disconnect", "=", "con"]), ["continue"]);
 }
 

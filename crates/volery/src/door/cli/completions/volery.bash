@@ -12,6 +12,8 @@ _volery() {
         glue=''
         [[ $word == [:=] || $word == :: ]] && glue=1
     done
+    # Without a word after the name of the program there is nothing to complete.
+    (( ${#words[@]} > 0 )) || { COMPREPLY=(); return; }
     mapfile -t COMPREPLY < <(volery __complete bash "${words[@]}" 2>/dev/null)
     # Bash replaces only what follows the last split.
     word=${words[${#words[@]} - 1]}
