@@ -1,30 +1,33 @@
-//! What an agent's file would execute, as text that trust is given to: shown to a person, and hashed.
+//! What an agent's file would execute and which servers it would contact, as text that trust is given to: shown to a person,
+//! and hashed.
+
+use std::collections::BTreeMap;
 
 use domain::agent::Agent;
-use domain::mcp_server::{Transport, VariableText};
-use domain::secret::Redactor;
+use domain::mcp_server::{McpServer, Transport, VariableText};
 
-use crate::config::argv;
+use crate::config::{argv, quoted_ascii};
 
-/// Returns a line for each program that is started because the agent's file says so; empty if there is none. A
-/// server that is only reached over the network executes nothing here.
+/// Returns a line for each program that is started, and each server that is contacted, because the agent's file says so;
+/// empty if there is none.
+///
+/// Nothing in it is masked: a fingerprint of a masked text does not change with the value, a person who gives trust must see
+/// everything that decides what is executed, and a literal value is in the repository anyway.
 pub fn executables(agent: &Agent) -> String {
+    lines(agent, &agent.setup.mcp_servers)
+}
+
+/// Returns the same for those who do not give trust, as a caller that may be a model: literal secrets are masked.
+pub fn executables_without_secrets(agent: &Agent) -> String {
+    let mut servers = agent.setup.mcp_servers.clone();
+    servers.iter_mut().for_each(|server| server.hide_secrets("[redacted]"));
+    lines(agent, &servers)
+}
+
+fn lines(agent: &Agent, servers: &[McpServer]) -> String {
     let mut lines = String::new();
-    for server in &agent.setup.mcp_servers {
-        let Transport::Stdio { command, args, env } = &server.transport else { continue };
-        let words = std::iter::once(command.as_str()).chain(args.iter().map(VariableText::as_str));
-        // Never masked, whatever a word looks like: who gives trust must see all that decides what is executed.
-        let words: Vec<String> = words.map(ToOwned::to_owned).collect();
-        lines.push_str(&format!("agent {}, MCP server {}: {}", agent.name, server.name, argv(&words)));
-        if !env.is_empty() {
-            // What a program is handed can decide what it executes, so the values are part of the trust.
-            let pairs = env.iter().map(|(name, value)| {
-                let hidden = Redactor::names_secret(name) && value.is_literal();
-                format!("{name}={}", if hidden { "[redacted]" } else { value.as_str() })
-            });
-            lines.push_str(&format!(" with {}", argv(&pairs.collect::<Vec<String>>())));
-        }
-        lines.push('\n');
+    for server in servers {
+        lines.push_str(&format!("agent {}, {}\n", agent.name, server_line(server)));
     }
     for command in &agent.setup.accept {
         lines.push_str(&format!("agent {}, acceptance: {}\n", agent.name, argv(command)));
@@ -33,4 +36,33 @@ pub fn executables(agent: &Agent) -> String {
         lines.push_str(&format!("agent {}, hook: {}\n", agent.name, argv(std::slice::from_ref(hook))));
     }
     lines
+}
+
+fn server_line(server: &McpServer) -> String {
+    match &server.transport {
+        Transport::Stdio { command, args, env } => {
+            let words = std::iter::once(command.as_str()).chain(args.iter().map(VariableText::as_str));
+            let words: Vec<String> = words.map(ToOwned::to_owned).collect();
+            // The environment of a program can decide what it executes, so the values are part of the trust.
+            format!("MCP server {}: {}{}", server.name, argv(&words), pairs(" with ", env, "="))
+        }
+        // Nothing is executed here, but the server gets whatever its address and its headers refer to, and what it
+        // answers is read by the model.
+        Transport::Http { url, headers } | Transport::Sse { url, headers } => {
+            let variables = match server.variables() {
+                names if names.is_empty() => String::new(),
+                names => format!(" with the variables {}", names.join(" ")),
+            };
+            let headers = pairs(" with the headers ", headers, ": ");
+            format!("remote MCP server {}: {}{headers}{variables}", server.name, quoted_ascii(url.as_str()))
+        }
+    }
+}
+
+fn pairs(before: &str, values: &BTreeMap<String, VariableText>, between: &str) -> String {
+    if values.is_empty() {
+        return String::new();
+    }
+    let pairs = values.iter().map(|(name, value)| format!("{name}{between}{}", value.as_str()));
+    format!("{before}{}", argv(&pairs.collect::<Vec<String>>()))
 }

@@ -30,7 +30,7 @@ pub mod opencode;
 pub mod plain;
 pub mod qwen;
 
-pub use executables::executables;
+pub use executables::{executables, executables_without_secrets};
 pub use file::AgentFile;
 pub use named::name_of;
 pub use places::place_of_key;

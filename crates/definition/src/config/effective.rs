@@ -144,14 +144,7 @@ impl Config {
                 inherit.iter().map(|item| item.as_str()).collect::<Vec<_>>().join(" ")
             }));
         }
-        rows.push(row("run.containment", &self.containment, |containment| {
-            match containment {
-                ContainmentDemand::Auto => "auto",
-                ContainmentDemand::Strict => "strict",
-                ContainmentDemand::Plain => "plain",
-            }
-            .to_owned()
-        }));
+        rows.push(row("run.containment", &self.containment, |demand| containment_word(*demand).to_owned()));
         rows.push(row("run.unattended", &self.unattended, |choice| {
             match choice {
                 UnattendedChoice::Deny => "deny",
@@ -176,6 +169,14 @@ impl Config {
 pub(super) fn row<T>(key: impl Into<String>, setting: &Setting<T>, show: impl Fn(&T) -> String) -> Row {
     let Setting { value, layer, file } = setting;
     Row { key: key.into(), value: show(value), layer: *layer, file: file.clone() }
+}
+
+pub(super) fn containment_word(demand: ContainmentDemand) -> &'static str {
+    match demand {
+        ContainmentDemand::Auto => "auto",
+        ContainmentDemand::Strict => "strict",
+        ContainmentDemand::Plain => "plain",
+    }
 }
 
 pub(super) fn time(ms: &u64) -> String {

@@ -41,22 +41,28 @@ fn shown_program(program: &Program) -> String {
 
 /// A service gets prompts, and a key: whoever names its address could have both.
 fn shown_service(service: &Provider) -> String {
-    let address = service.base_url.as_deref().map(|url| format!(" at {}", ascii(url))).unwrap_or_default();
+    let address =
+        service.base_url.as_deref().map(|url| format!(" at {}", quoted_ascii(url))).unwrap_or_default();
     let key = service.key_env.as_deref().map(|key| format!(" with the key in {key}")).unwrap_or_default();
     format!("the API of {}{address}{key}", service.api)
 }
 
 /// Returns a command as a JSON list in plain ASCII, so that nothing in it can play tricks on a terminal.
 pub(crate) fn argv(command: &[String]) -> String {
-    let elements: Vec<String> = command.iter().map(|element| ascii(element)).collect();
+    let elements: Vec<String> = command.iter().map(|element| quoted_ascii(element)).collect();
     format!("[{}]", elements.join(", "))
 }
 
-fn ascii(element: &str) -> String {
-    let mut written = String::from("\"");
-    for character in element.chars() {
+/// Returns a text in quotes and plain ASCII.
+pub(crate) fn quoted_ascii(element: &str) -> String {
+    format!("\"{}\"", ascii(&element.replace('\\', "\\\\").replace('"', "\\\"")))
+}
+
+/// Returns a text in which everything that is not plain ASCII is written as its number.
+fn ascii(text: &str) -> String {
+    let mut written = String::new();
+    for character in text.chars() {
         match character {
-            '"' | '\\' => written.extend(['\\', character]),
             ' '..='~' => written.push(character),
             _ => {
                 let mut units = [0; 2];
@@ -66,6 +72,5 @@ fn ascii(element: &str) -> String {
             }
         }
     }
-    written.push('"');
     written
 }

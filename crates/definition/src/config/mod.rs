@@ -10,17 +10,19 @@ mod merge;
 mod overlay;
 mod placeholder;
 mod prices;
+mod project_bounds;
 mod provider;
 mod read;
 
 pub use backend::{Backend, Match, Output, Program, PromptBy, Protocol};
 pub use effective::{Config, Row, Setting};
-pub(crate) use executables::argv;
 pub use executables::executables;
+pub(crate) use executables::{argv, quoted_ascii};
 pub use layer::{Client, ConfigLayer, Dialect, DisconnectChoice, Retention, Run, Serve, Slots};
 pub use limits::LimitSettings;
 pub use merge::{defaults, merge};
 pub use placeholder::PLACEHOLDERS;
+pub use project_bounds::ProjectBounds;
 pub use provider::Provider;
 pub use read::{ConfigFile, read};
 

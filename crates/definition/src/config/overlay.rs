@@ -100,12 +100,18 @@ pub(super) fn in_words(overlay: &Overlay) -> String {
     let Overlay { backend, model, permission, limits, max_turns } = overlay;
     let words = [
         backend.as_ref().map(|backend| format!("backend {backend}")),
-        model.as_ref().map(|model| format!("model {model}")),
+        model.as_ref().map(|model| format!("model {}", one_word(model))),
         (!permission.is_empty()).then(|| format!("permission {}", permission.as_asked())),
         (*limits != AskedLimits::default()).then(|| limits_in_words(limits)),
         max_turns.map(|turns| format!("max_turns {turns}")),
     ];
     words.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// Returns a name, in quotes if it could be taken for more than a name.
+fn one_word(name: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:/@".contains(&byte);
+    if name.bytes().all(is_plain) { name.to_owned() } else { format!("{name:?}") }
 }
 
 /// Names each limit with its value: trust is given to these words, so a changed value needs it again.

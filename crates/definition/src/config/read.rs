@@ -62,7 +62,9 @@ fn read_document(
     let slots = slots.and_then(|node| read_slots(node, findings));
     let retention = take_for_machine(&mut fields, "retention", layer, findings);
     let retention = retention.and_then(|node| read_retention(node, findings));
-    let serve = fields.take("serve").and_then(|node| read_serve(node, layer, findings));
+    // Which tools a server offers, to whom, and how often: a dialect may hand over the whole environment.
+    let serve = take_for_machine(&mut fields, "serve", layer, findings);
+    let serve = serve.and_then(|node| read_serve(node, findings));
     let clients = fields.take("clients").map(|node| read_clients(node, findings));
     let dialects = fields.take("dialects").map(|node| dialects::read(node, findings));
     let run = fields.take("run").and_then(|node| read_run(node, layer, findings));
@@ -92,7 +94,8 @@ fn unsound() -> ConfigLayer {
     ConfigLayer { unsound: true, ..ConfigLayer::default() }
 }
 
-/// Takes a section about the whole machine: a repository must not shorten what others keep, nor take their slots.
+/// Takes a section about the whole machine: a repository must not shorten what others keep, take their slots, or change what
+/// their servers offer.
 fn take_for_machine<'a>(
     fields: &mut Fields<'a>,
     key: &'static str,
@@ -175,7 +178,7 @@ fn read_retention(node: &Node, findings: &mut Findings<'_>) -> Option<Retention>
     Some(retention)
 }
 
-fn read_serve(node: &Node, layer: Layer, findings: &mut Findings<'_>) -> Option<Serve> {
+fn read_serve(node: &Node, findings: &mut Findings<'_>) -> Option<Serve> {
     let mut fields = Fields::open(node, "serve", findings)?;
     let wait_ms = take_time(&mut fields, "wait", findings);
     let choices = [("cancel", DisconnectChoice::Cancel), ("continue", DisconnectChoice::Continue)];
@@ -191,13 +194,12 @@ fn read_serve(node: &Node, layer: Layer, findings: &mut Findings<'_>) -> Option<
         let number = amount(node, "serve.calls_per_minute", Bounds::from(1).up_to(CALLS_MAX), findings)?;
         u32::try_from(number).ok()
     });
-    // Who reaches the server is not for a repository to say.
     let mut names = |key| {
-        let node = take_for_machine(&mut fields, key, layer, findings)?;
+        let node = fields.take(key)?;
         Some(text_or_list(node, &fields.name(key), findings))
     };
     let (allowed_hosts, allowed_origins) = (names("allowed_hosts"), names("allowed_origins"));
-    let widen = take_for_machine(&mut fields, "callers_may_widen", layer, findings);
+    let widen = fields.take("callers_may_widen");
     let callers_may_widen = widen.and_then(|node| flag(node, "serve.callers_may_widen", findings));
     let levels = fields.take("powerspawn_permission");
     let powerspawn_permission =

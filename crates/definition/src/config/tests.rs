@@ -152,15 +152,20 @@ max_turns = 7
 ";
     let layer = check(text, &[]);
     let reviewer = &layer.agents[&"reviewer".parse().unwrap()];
-    assert_eq!(reviewer.permission.as_asked(), "safe-edit; allow Bash(git:*)");
+    assert_eq!(reviewer.permission.as_asked(), "safe-edit; allow \"Bash(git:*)\"");
     assert_eq!(reviewer.backend, Some("codex".parse().unwrap()));
     assert_eq!((reviewer.limits.timeout_ms, reviewer.limits.cpu_ms), (Some(180_000), Some(60_000)));
     let claude = &layer.defaults[&"claude".parse().unwrap()];
     assert_eq!((claude.model.as_deref(), claude.max_turns), (Some("opus"), Some(7)));
     assert_eq!(
         executables(&layer),
-        "agent reviewer: \"backend codex, permission safe-edit; allow Bash(git:*), limits timeout_ms 180000 cpu_ms 60000\"\n\
-         agents of claude: \"model opus, permission yolo, max_turns 7\"\n"
+        "agent reviewer: backend codex, permission safe-edit; allow \"Bash(git:*)\", limits timeout_ms 180000 cpu_ms 60000\n\
+         agents of claude: model opus, permission yolo, max_turns 7\n"
+    );
+    let one_rule = "[agents.a]\nmodel = \"opus, permission read-only\"\npermission = { allow = [\"Bash(zz) Bash(*)\"] }\n";
+    assert_eq!(
+        executables(&check(one_rule, &[])),
+        "agent a: model \"opus, permission read-only\", permission allow \"Bash(zz) Bash(*)\"\n"
     );
     let (layer, found) = read(file("[defaults.claude]\nbackend = \"codex\"\n[agents.a]\nbudget = 3\n"));
     let found: Vec<String> = found.iter().map(ToString::to_string).collect();
@@ -425,7 +430,8 @@ fn what_goes_too_deep_is_told_once() {
 
 #[test]
 fn a_project_cannot_set_what_concerns_the_whole_machine() {
-    let text = "[retention]\nrecord = 0\n[slots]\ncount = 9\n[run]\ncontainment = \"strict\"\nunattended = \"wait\"\n";
+    let text = "[retention]\nrecord = 0\n[slots]\ncount = 9\n[run]\ncontainment = \"strict\"\nunattended = \"wait\"\n\
+                [serve]\ndialects = [\"powerspawn\"]\ncalls_per_minute = 10000000\n";
     let (layer, found) = read(ConfigFile { layer: Layer::Project, ..file(text) });
     let found: Vec<String> = found.iter().map(ToString::to_string).collect();
     let ignored = "concerns the whole machine and is ignored in a project's file (hint: put it into your own \
@@ -434,6 +440,7 @@ fn a_project_cannot_set_what_concerns_the_whole_machine() {
         format!("c.toml:1:1: warning: retention {ignored}"),
         format!("c.toml:3:1: warning: slots {ignored}"),
         format!("c.toml:7:14: warning: unattended {ignored}"),
+        format!("c.toml:8:1: warning: serve {ignored}"),
     ];
     assert_eq!(found, expected);
     let run = Run { containment: Some(ContainmentDemand::Strict), unattended: None };

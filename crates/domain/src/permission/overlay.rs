@@ -144,12 +144,12 @@ impl Permission {
         }
     }
 
-    /// Returns what a layer says in a line.
+    /// Returns what a layer says in a line. Each rule is in quotes: one that has a blank in it must not look like two.
     pub fn as_asked(&self) -> String {
         let level = self.level.map(|level| level.as_str().to_owned());
         let lists = [("allow", &self.allow), ("ask", &self.ask), ("deny", &self.deny)];
         let rules = lists.into_iter().filter(|(_, rules)| !rules.is_empty()).map(|(word, rules)| {
-            let rules: Vec<&str> = rules.iter().map(Rule::spelling).collect();
+            let rules: Vec<String> = rules.iter().map(|rule| format!("{:?}", rule.spelling())).collect();
             format!("{word} {}", rules.join(" "))
         });
         level.into_iter().chain(rules).collect::<Vec<_>>().join("; ")
@@ -258,7 +258,7 @@ mod tests {
         let refused = agent.overlaid(&wide, Authority::Narrow).unwrap_err();
         assert_eq!(
             refused.to_string(),
-            "the level yolo would allow more than its own permission (safe-edit; allow Bash(git log:*))"
+            "the level yolo would allow more than its own permission (safe-edit; allow \"Bash(git log:*)\")"
         );
         let rules = permission(None, &["Bash(git:*)", "mcp__x"], &[], &[]);
         let refused = agent.overlaid(&rules, Authority::Narrow).unwrap_err();

@@ -142,7 +142,17 @@ impl Engine {
         self.settled_by(catalogue, agent, Counted::All)
     }
 
-    fn settled_by(&self, catalogue: &Catalogue, agent: Cow<'_, Agent>, counted: Counted) -> Settled {
+    fn settled_by(&self, catalogue: &Catalogue, mut agent: Cow<'_, Agent>, counted: Counted) -> Settled {
+        let held = match agent.source.layer {
+            Layer::Project => catalogue.bounds.hold_agent(agent.to_mut()),
+            _ => Vec::new(),
+        };
+        let mut settled = self.overlaid(catalogue, agent, counted);
+        settled.warnings.extend(held);
+        settled
+    }
+
+    fn overlaid(&self, catalogue: &Catalogue, agent: Cow<'_, Agent>, counted: Counted) -> Settled {
         let config = &catalogue.config;
         let trusted = LazyCell::new(|| self.trust().is_trusted(catalogue));
         let is_trusted = || *trusted;

@@ -271,6 +271,9 @@ fn trust_items(catalogue: &Catalogue) -> Vec<TrustItem> {
 fn why_executed(what: &str) -> &'static str {
     match what.rsplit(", ").next().unwrap_or(what) {
         part if part.starts_with("MCP server") => "the agent's MCP server is a program",
+        part if part.starts_with("remote MCP server") => {
+            "it gets these variables, and the agent reads its answers"
+        }
         "acceptance" => "it runs after the agent, to confirm its success",
         "hook" => "hooks run programs at events of the agent",
         "name of a built-in agent" => "whoever runs the built-in agent gets this one, which may do more",

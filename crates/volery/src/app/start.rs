@@ -355,9 +355,15 @@ impl Engine {
             agent.source.layer == Layer::Project && !definition::agent::executables(agent).is_empty();
         if (from_project || own_programs) && !self.trust().is_trusted(catalogue) {
             let project = &catalogue.project;
+            // A caller may be a model: literal values are for the person who gives trust.
+            let executables = Trust::executables_without_secrets(catalogue);
+            let would = match executables.contains(", remote MCP server ") {
+                true => "execute programs or contact servers",
+                false => "execute programs",
+            };
             let message = format!(
-                "the project {project} would execute programs that you have not trusted:\n{}",
-                Trust::executables(catalogue).trim_end()
+                "the project {project} would {would} that you have not trusted:\n{}",
+                executables.trim_end()
             );
             return Err(AppError::denied(message).hint(format!("look at them, then: volery trust {project}")));
         }

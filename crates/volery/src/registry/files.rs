@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use backend::contract::ProjectProgram;
-use definition::config::{Config, ConfigFile, ConfigLayer};
+use definition::config::{Config, ConfigFile, ConfigLayer, ProjectBounds};
 use domain::agent::{Agent, Layer};
 use domain::diagnostic::Diagnostic;
 use domain::id::AgentName;
@@ -16,7 +16,7 @@ use super::agents::{self, Agents};
 use super::duplicates::split_format;
 use super::file_cache::FileCache;
 use super::programs_of_projects;
-use super::text::read_text;
+use super::text::{LEAVES, leaves_folder, read_text};
 use crate::env;
 
 /// Where the machine's administrator puts a configuration.
@@ -65,6 +65,8 @@ pub struct Definitions {
     /// What could be read of files that cannot be used. No agents, and never run.
     pub drafts: Vec<Agent>,
     pub config: Config,
+    /// What the project's agents may not loosen.
+    pub bounds: ProjectBounds,
     pub config_files: Vec<ConfigFound>,
     pub diagnostics: Vec<Diagnostic>,
 }
@@ -97,6 +99,7 @@ pub struct ConfigFound {
 #[derive(Debug)]
 pub struct ReadConfig {
     pub config: Config,
+    pub bounds: ProjectBounds,
     pub files: Vec<ConfigFound>,
     pub diagnostics: Vec<Diagnostic>,
 }
@@ -115,15 +118,22 @@ pub fn load_config(project: &str) -> ReadConfig {
     let mut layers = Vec::new();
     let mut files = Vec::new();
     for (layer, path) in config_paths(project) {
-        let Some((found, settings)) = read_config(layer, &path) else { continue };
+        let Some((found, settings)) = read_config(layer, &path, project) else { continue };
         layers.push((layer, found.file.clone(), settings));
-        diagnostics.extend(found.diagnostics.clone());
         files.push(found);
+    }
+    let without_project = layers.iter().filter(|(layer, ..)| *layer != Layer::Project).cloned().collect();
+    let bounds = ProjectBounds::new(&definition::config::merge(without_project));
+    for ((layer, file, settings), found) in layers.iter_mut().zip(&mut files) {
+        if *layer == Layer::Project {
+            found.diagnostics.extend(bounds.hold_config(settings, file));
+        }
+        diagnostics.extend(found.diagnostics.clone());
     }
     if let Some(settings) = from_environment(&mut diagnostics) {
         layers.push((Layer::Environment, "(environment)".to_owned(), settings));
     }
-    ReadConfig { config: definition::config::merge(layers), files, diagnostics }
+    ReadConfig { config: definition::config::merge(layers), bounds, files, diagnostics }
 }
 
 /// Returns all definitions that hold in a project.
@@ -133,11 +143,11 @@ pub fn load(project: &str) -> Catalogue {
 }
 
 fn read(project: &str) -> Definitions {
-    let ReadConfig { config, files: config_files, mut diagnostics } = load_config(project);
+    let ReadConfig { config, bounds, files: config_files, mut diagnostics } = load_config(project);
     let Agents { sound: agents, shadowed, broken, drafts, .. } =
         agents::read(Path::new(project), &mut diagnostics);
     let project = project.to_owned();
-    Definitions { project, agents, shadowed, broken, drafts, config, config_files, diagnostics }
+    Definitions { project, agents, shadowed, broken, drafts, config, bounds, config_files, diagnostics }
 }
 
 fn unread(programs: &[ProjectProgram]) -> Vec<Diagnostic> {
@@ -151,10 +161,21 @@ fn unread(programs: &[ProjectProgram]) -> Vec<Diagnostic> {
     unread
 }
 
-fn read_config(layer: Layer, path: &Path) -> Option<(ConfigFound, ConfigLayer)> {
+fn read_config(layer: Layer, path: &Path, project: &str) -> Option<(ConfigFound, ConfigLayer)> {
     let file = path.display().to_string();
     let mut diagnostics = Vec::new();
-    let Some(text) = read_text(path, &mut diagnostics) else {
+    // A repository must not choose which of the user's other files is read as a configuration.
+    let linked =
+        layer == Layer::Project && (path.is_symlink() || path.parent().is_some_and(Path::is_symlink));
+    let leaves = linked && leaves_folder(path, Path::new(project));
+    let text = match leaves {
+        true => {
+            diagnostics.push(Diagnostic::error(&file, LEAVES));
+            None
+        }
+        false => read_text(path, &mut diagnostics),
+    };
+    let Some(text) = text else {
         // A limit that cannot be read is not simply left out.
         let settings = ConfigLayer { unsound: true, ..ConfigLayer::default() };
         let found = ConfigFound { file, layer, executables: String::new(), unsound: true, diagnostics };

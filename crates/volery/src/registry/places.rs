@@ -17,7 +17,7 @@ pub fn place_of_executable(file: &str, what: &str) -> Option<u32> {
     let part = what.rsplit(", ").next().unwrap_or(what);
     let keys: &[&str] = match part.split(' ').next().unwrap_or(part) {
         "backend" => &["backends"],
-        "MCP" => &["mcp_servers", "mcpServers", "mcp-servers"],
+        "MCP" | "remote" => &["mcp_servers", "mcpServers", "mcp-servers"],
         "acceptance" => &["accept"],
         "hook" => &["hooks"],
         "name" => &["permission", "env", "extra_directories"],

@@ -7,7 +7,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use domain::Timestamp;
-use domain::agent::Layer;
+use domain::agent::{Agent, Layer};
 use domain::secret::lines_without_secrets;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -47,25 +47,32 @@ impl Trust {
 
     /// Returns what the project's own files would execute; empty if nothing.
     pub fn executables(catalogue: &Catalogue) -> String {
-        Self::by_file(catalogue).into_iter().map(|(_, executables)| executables).collect()
+        Self::all(catalogue, definition::agent::executables)
     }
 
-    /// Returns the same, each part with the file that says it.
-    fn by_file(catalogue: &Catalogue) -> Vec<(Cow<'_, str>, String)> {
-        let mut all = Self::by_own_file(catalogue);
-        let programs = catalogue.programs().iter();
-        all.extend(programs.map(|program| (program.file.to_string_lossy(), format!("{}\n", program.says))));
-        all
+    /// Returns the same for a record, or for who does not give trust.
+    pub fn executables_without_secrets(catalogue: &Catalogue) -> String {
+        let all = Self::all(catalogue, definition::agent::executables_without_secrets);
+        lines_without_secrets(&all, "[redacted]")
+    }
+
+    fn all(catalogue: &Catalogue, of_agent: fn(&Agent) -> String) -> String {
+        let own = Self::own_files(catalogue, of_agent).into_iter().map(|(_, executables)| executables);
+        own.chain(catalogue.programs().iter().map(|program| format!("{}\n", program.says))).collect()
     }
 
     /// Returns what files of our own formats would execute, each part with the file that says it.
     pub fn by_own_file(catalogue: &Catalogue) -> Vec<(Cow<'_, str>, String)> {
+        Self::own_files(catalogue, definition::agent::executables)
+    }
+
+    fn own_files(catalogue: &Catalogue, of_agent: fn(&Agent) -> String) -> Vec<(Cow<'_, str>, String)> {
         let own = catalogue.config_files.iter().filter(|found| found.layer == Layer::Project);
         let of_config = own.map(|found| (Cow::from(&found.file), found.executables.clone()));
         let agents = catalogue.agents.values().chain(catalogue.shadowed.values());
         let agents = agents.filter(|agent| agent.source.layer == Layer::Project);
         let of_agents = agents.map(|agent| {
-            let mut text = definition::agent::executables(agent);
+            let mut text = of_agent(agent);
             let beyond = catalogue.beyond_built_in(agent);
             if !beyond.is_empty() {
                 text.push_str(&format!(
@@ -104,7 +111,7 @@ impl Trust {
             project: catalogue.project.clone(),
             fingerprint: Self::fingerprint(catalogue),
             trusted_at: now,
-            executables: lines_without_secrets(&Self::executables(catalogue), "[redacted]"),
+            executables: Self::executables_without_secrets(catalogue),
         };
         let path = self.path(&record.fingerprint);
         let text = serde_json::to_vec_pretty(&record).expect("a plain value");

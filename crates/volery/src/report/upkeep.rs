@@ -6,7 +6,7 @@ use super::figures::{age, count, span};
 use super::look::{Look, Tone};
 use super::table::{Cell, Column, Table};
 use super::text::one_line;
-use crate::app::{Cleaned, MadeBy, Reindexed, TokenList, TrustList, TrustState, TrustView};
+use crate::app::{Cleaned, MadeBy, Reindexed, TokenList, TrustItem, TrustList, TrustState, TrustView};
 
 /// Returns what a project's files would execute, where and why, and whether that is trusted.
 pub(crate) fn trust_page(view: &TrustView, look: &Look) -> String {
@@ -30,7 +30,60 @@ pub(crate) fn trust_page(view: &TrustView, look: &Look) -> String {
             text.push_str(&format!("      {why}\n"));
         }
     }
+    // Last, where it is still on the screen when the list is not.
+    if !view.items.is_empty() {
+        text.push_str(&format!(
+            "\nin all: {}\n",
+            look.paint.apply(Tone::Strong, &trust_summary(&view.items))
+        ));
+    }
     text
+}
+
+/// What kind of thing needs trust.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum TrustKind {
+    Program,
+    Server,
+    Hook,
+    Grant,
+    Setting,
+}
+
+impl TrustKind {
+    const ALL: [(Self, &'static str); 5] = [
+        (Self::Program, "program"),
+        (Self::Server, "MCP server"),
+        (Self::Hook, "hook"),
+        (Self::Grant, "grant"),
+        (Self::Setting, "other setting"),
+    ];
+
+    fn of_item(item: &TrustItem) -> Self {
+        let TrustItem { what, why, .. } = item;
+        let is_section = what.starts_with("agent ") || what.starts_with("agents of ");
+        if what.contains("MCP server") || why.contains("MCP server") {
+            Self::Server
+        } else if what.ends_with("hook") || why.starts_with("hooks ") {
+            Self::Hook
+        } else if why.contains("allows tools") || (is_section && !what.contains(", ")) {
+            Self::Grant
+        } else if why.starts_with("variable") || why.starts_with("a variable") || why.contains("not known") {
+            Self::Setting
+        } else {
+            Self::Program
+        }
+    }
+}
+
+/// Returns how many things of each kind there are.
+fn trust_summary(items: &[TrustItem]) -> String {
+    let counted = TrustKind::ALL.iter().filter_map(|(kind, word)| {
+        let number = items.iter().filter(|item| TrustKind::of_item(item) == *kind).count() as u64;
+        let plural = if number == 1 { "" } else { "s" };
+        (number > 0).then(|| format!("{} {word}{plural}", count(number)))
+    });
+    counted.collect::<Vec<_>>().join(", ")
 }
 
 /// Returns the table of trusted projects.

@@ -142,6 +142,8 @@ its files would execute:
       why: it allows tools without a question
     line 6: !`git push`
       why: the command runs when the text is put into a prompt
+
+in all: 2 programs, 1 grant
 ",
         stage.project().display()
     );

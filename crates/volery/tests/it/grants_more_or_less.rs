@@ -109,7 +109,7 @@ fn the_users_configuration_overlays_agents_of_any_format() {
     assert!(sections[0].starts_with("[defaults.claude] of /"), "{sections:?}");
     assert!(sections[1].starts_with("[agents.reviewer] of /"), "{sections:?}");
     let page = volery(&stage, &["agents", "show", "reviewer"]).ok().stdout;
-    assert!(page.contains("haiku") && page.contains("allow Bash by [agents.reviewer] of"), "{page}");
+    assert!(page.contains("haiku") && page.contains("allow \"Bash\" by [agents.reviewer] of"), "{page}");
     // Built-in agents too; and a caller's time-out beats the section's.
     let spec = spec_of(&stage, "claude", &[]);
     assert_eq!(spec["setup"]["permission"], json!({"level": "yolo"}), "{spec}");

@@ -32,6 +32,7 @@ mod found_in_review;
 mod grants_more_or_less;
 mod hides_secrets_while_it_runs;
 mod hostile_agents;
+mod hostile_projects;
 mod imports_other_systems;
 mod keeps_the_queue_in_order;
 mod kills;

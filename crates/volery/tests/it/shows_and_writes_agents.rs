@@ -53,8 +53,15 @@ fn no_value_of_a_secret_is_shown() {
     assert!(shown.contains("${B_TOKEN}") && shown.contains("[redacted]"), "{shown}");
     let page = stage.volery(["agents", "show", "armed"]).ok().stdout;
     assert!(!page.contains("s3cret"), "{page}");
+    let refused = stage.volery(["run", "armed", "go"]).exits(3).stderr;
+    assert!(!refused.contains("s3cret"), "{refused}");
+    // Who gives trust sees what decides, which is in the repository anyway. The record has only its digest.
     let trust = stage.volery(["trust", "--yes", "--json"]).ok().stdout;
-    assert!(!trust.contains("s3cret"), "{trust}");
+    assert!(trust.contains("API_KEY=s3cretvalue"), "{trust}");
+    for record in std::fs::read_dir(stage.path("state/trust")).unwrap() {
+        let record = std::fs::read_to_string(record.unwrap().path()).unwrap();
+        assert!(!record.contains("s3cret"), "{record}");
+    }
 }
 
 #[test]
