@@ -7,8 +7,9 @@ use serde_json::Value;
 use crate::contract::Excerpt;
 use crate::user;
 
-/// The most that is shown of one place.
-const SHOWN_BYTES_MAX: usize = 400;
+/// The most that is shown of one place. A person who judges a command has to see all of it, so this only bounds what nobody
+/// would read; the rest is counted.
+const SHOWN_BYTES_MAX: usize = 8 << 10;
 
 /// Returns the place of a setting, whose name may have points between its parts.
 pub(crate) fn setting(file: &Path, name: &str, value: &Value) -> Excerpt {
@@ -25,6 +26,13 @@ pub(crate) fn variable(file: &Path, name: &str) -> Excerpt {
     let place = text.lines().position(|line| line.contains(name));
     let why = "a variable can lead the program to other services and programs";
     Excerpt { line: place.map(number), text: shown(name), why }
+}
+
+/// Returns a file that counts as a whole, with its text.
+pub(crate) fn whole_file(file: &Path, why: &'static str) -> Excerpt {
+    let text = user::look_text(file).ok().flatten().filter(|text| !text.trim().is_empty());
+    let text = text.map_or_else(|| "the whole file".to_owned(), |text| shown(text.trim()));
+    Excerpt { line: None, text, why }
 }
 
 /// Returns the programs that Claude Code executes while it puts a text into a prompt. They stand in backticks after an
@@ -67,6 +75,7 @@ pub(crate) fn why(key: &str) -> &'static str {
             "the program runs this command"
         }
         "plugin" | "plugins" | "enabledPlugins" => "plug-ins are programs",
+        "initialPrompt" => "the text is the first prompt where Claude Code starts with this agent",
         _ => "it is not known to be harmless",
     }
 }
@@ -75,17 +84,24 @@ fn number(place: usize) -> u32 {
     u32::try_from(place).unwrap_or(u32::MAX).saturating_add(1)
 }
 
-fn shown(text: &str) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.len() > SHOWN_BYTES_MAX {
-        true => format!("{}…", domain::size::head(&line, SHOWN_BYTES_MAX)),
-        false => line,
+/// Returns a text on one line, in which nothing is invisible, up to a bound.
+pub(crate) fn shown(text: &str) -> String {
+    let line = domain::visible::visible(text);
+    match line.len().checked_sub(SHOWN_BYTES_MAX) {
+        Some(1..) => {
+            let head = domain::size::head(&line, SHOWN_BYTES_MAX);
+            format!("{head}… and {} more bytes, which only the file shows", line.len() - head.len())
+        }
+        Some(0) | None => line.into_owned(),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::frontmatter::strange;
 
     fn commands(text: &str) -> Vec<(Option<u32>, String)> {
         executed(text).into_iter().map(|found| (found.line, found.text)).collect()
@@ -97,7 +113,7 @@ mod tests {
         let expected = [
             (Some(1), "!`date`".to_owned()),
             (Some(2), "!`git status`".to_owned()),
-            (Some(3), "!`a b`".to_owned()),
+            (Some(3), "!`a\\nb`".to_owned()),
             (Some(6), "```! make x".to_owned()),
         ];
         assert_eq!(commands(text), expected);
@@ -122,7 +138,46 @@ mod tests {
     }
 
     #[test]
-    fn a_long_command_is_shortened() {
-        assert!(executed(&format!("!`{}`", "x".repeat(9_000)))[0].text.len() < SHOWN_BYTES_MAX + 8);
+    fn a_long_command_is_bounded_and_says_how_much_is_left_out() {
+        let text = &executed(&format!("!`{}`", "x".repeat(9_000)))[0].text;
+        assert!(text.ends_with("x… and 811 more bytes, which only the file shows"), "{}", &text[8_000..]);
+    }
+
+    fn is_seen(text: &str) -> bool {
+        domain::visible::visible(text) == text
+    }
+
+    proptest! {
+        #[test]
+        fn the_command_of_a_text_is_shown_whole(
+            before in "[a-z \n]{0,40}",
+            command in "[^`]{1,300}",
+        ) {
+            let found = executed(&format!("{before}\n!`{command}` and so on"));
+            let wanted = domain::visible::visible(&command).into_owned();
+            prop_assert!(found.iter().any(|one| one.text.contains(&wanted)), "{:?}", found);
+            prop_assert!(found.iter().all(|one| is_seen(&one.text)));
+        }
+
+        #[test]
+        fn the_command_of_a_hook_is_shown_whole(command in any::<String>(), others in 0..20_usize, block in any::<bool>()) {
+            let quoted = serde_json::Value::from(command.as_str()).to_string();
+            let padding: String = (0..others).map(|number| format!("    - note: n{number}\n")).collect();
+            let head = match block {
+                true => format!("hooks:\n  Stop:\n{padding}    - hooks:\n      - type: command\n        command: {quoted}\n"),
+                false => format!("hooks: {{Stop: [{{hooks: [{{type: command, command: {quoted}}}]}}]}}\n"),
+            };
+            let found = strange(&format!("---\nname: a\n{head}---\n"));
+            let wanted = domain::visible::visible(&quoted).into_owned();
+            // Characters that YAML forbids make the head unreadable, and then its lines are shown as they are.
+            prop_assert!(found.iter().any(|one| one.what == "hooks" && one.text.contains(&wanted)), "{:?}", found);
+            prop_assert!(found.iter().all(|one| is_seen(&one.text) && is_seen(&one.what)));
+        }
+
+        #[test]
+        fn nothing_invisible_is_shown_of_any_head(head in any::<String>()) {
+            let found = strange(&format!("---\n{head}\nhooks: {head}\n---\n"));
+            prop_assert!(found.iter().all(|one| is_seen(&one.text) && is_seen(&one.what)), "{:?}", found);
+        }
     }
 }

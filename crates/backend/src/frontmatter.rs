@@ -1,8 +1,13 @@
-//! Whether the head of a project's file, as agents, commands and skills have one, has only keys that are known to execute
-//! and grant nothing. The YAML parser decides. Where it cannot read a head, or where a vendor's reader may find another one
-//! than we do, the lines count as well: a program that falls back to them must not find more than was looked at.
+//! What the head of a project's file, as agents, commands and skills have one, executes or grants. The YAML parser decides.
+//! Where it cannot read a head, the head is mended as Claude Code mends it. Where a vendor's reader may find another head
+//! than we do, that one counts as well: a program must not find more than was looked at.
+//!
+//! A key counts by its name, or by a name below it. All others do nothing: the pinned versions of Claude Code and Copilot
+//! take the keys that they know from a head and pass over the rest, so `version`, `author` or `tags` need no trust.
 
-use definition::frontmatter::{HeadKey, head_keys};
+use std::ops::Range;
+
+use definition::frontmatter::{HeadKey, head_keys, mended_head_keys};
 
 use crate::contract::Excerpt;
 use crate::excerpt;
@@ -10,29 +15,67 @@ use crate::excerpt;
 /// What ends a line for some readers of YAML.
 const OTHER_BREAKS: [char; 4] = ['\r', '\u{85}', '\u{2028}', '\u{2029}'];
 
-/// The most that is shown of a line.
-const SHOWN_BYTES_MAX: usize = 120;
+/// The most of a key that is used as a name.
+const NAME_BYTES_MAX: usize = 120;
 
-/// Something in a head that is not known to be harmless.
+/// Keys that execute or grant something in a head or in the settings of some program, so that a later version may take them
+/// from a head too. In small letters, without `-` and `_`.
+const ACTING: [&str; 27] = [
+    "allowedtools",
+    "apikeyhelper",
+    "args",
+    "command",
+    "commands",
+    "enabledplugins",
+    "env",
+    "environment",
+    "exec",
+    "extensions",
+    "hook",
+    "hooks",
+    "initialprompt",
+    "lspservers",
+    "mcp",
+    "mcpserver",
+    "mcpservers",
+    "monitors",
+    "permission",
+    "permissionmode",
+    "permissions",
+    "plugin",
+    "plugins",
+    "script",
+    "scripts",
+    "settings",
+    "statusline",
+];
+
+/// Values of `permissionMode` that allow more than the usual one. Claude Code passes over a mode that it does not know.
+const WIDENING_MODES: [&str; 3] = ["acceptedits", "auto", "bypasspermissions"];
+
+/// Keys that both programs only store, whatever is below them.
+const STORED: [&str; 1] = ["metadata"];
+
+/// Something in a head that executes or grants something.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Strange {
     /// The key, or the line where there is no key.
     pub(crate) what: String,
     /// The line of the file.
     pub(crate) line: u32,
-    /// The line's text.
+    /// The key and its whole value, or the lines where the value could not be read.
     pub(crate) text: String,
 }
 
-/// Returns all that a head has beside these keys, or keys with these values (`mode: plan`), for people to look at.
-pub(crate) fn strange(text: &str, keys: &[&str]) -> Vec<Strange> {
+/// Returns all that a head executes or grants, for people to look at.
+pub(crate) fn strange(text: &str) -> Vec<Strange> {
     let heads = match heads(text) {
         Ok(heads) => heads,
         Err(opening) => return vec![opening],
     };
     let mut found: Vec<Strange> = Vec::new();
     for head in heads {
-        for one in head.strange(keys) {
+        for one in head.strange() {
             if !found.iter().any(|known| known.what == one.what) {
                 found.push(one);
             }
@@ -70,8 +113,8 @@ fn heads(text: &str) -> Result<Vec<Head<'_>>, Strange> {
     let lines_before = u32::try_from(before.matches('\n').count()).unwrap_or(u32::MAX);
     if !opening.trim_matches([' ', '\t']).is_empty() {
         // Some take what follows the marks for the language of the head, or for a part of it.
-        let line = shown(begun.lines().next().unwrap_or_default());
-        return Err(Strange { what: line.clone(), line: lines_before + 1, text: line });
+        let line = begun.lines().next().unwrap_or_default();
+        return Err(Strange { what: name(line), line: lines_before + 1, text: excerpt::shown(line) });
     }
     let head = |yaml, is_open| Head { yaml, lines_before: lines_before + 1, is_open };
     let mut at = 0;
@@ -91,102 +134,152 @@ fn heads(text: &str) -> Result<Vec<Head<'_>>, Strange> {
 }
 
 impl Head<'_> {
-    fn strange(&self, listed: &[&str]) -> Vec<Strange> {
+    fn strange(&self) -> Vec<Strange> {
         let plain = self.yaml.replace("\r\n", "\n");
-        if let Some((place, line)) = plain.lines().enumerate().find(|(_, line)| line.contains(OTHER_BREAKS)) {
-            return match self.is_open {
-                true => self.unlisted_keys(&plain, listed),
-                false => vec![self.at(place, line, line)],
-            };
+        let mut found = self.found_in(&plain);
+        if plain.contains(OTHER_BREAKS) {
+            let broken = plain.replace(OTHER_BREAKS, "\n");
+            found.extend(self.found_in(&broken).into_iter().map(|one| {
+                let line = one.line.saturating_sub(self.lines_before).saturating_sub(1);
+                Strange { line: self.line(line_before_breaks(&plain, line)), ..one }
+            }));
         }
-        match head_keys(&plain) {
-            Some(keys) => self.unlisted(&plain, &keys, listed),
-            // A reader that wants no closing line may be less strict about YAML than ours.
-            None if self.is_open => self.unlisted_keys(&plain, listed),
-            None => self.unlisted_line(&plain, listed).into_iter().collect(),
+        found
+    }
+
+    fn found_in(&self, yaml: &str) -> Vec<Strange> {
+        let lines: Vec<&str> = yaml.lines().collect();
+        match head_keys(yaml).or_else(|| mended_head_keys(yaml)) {
+            Some(keys) => self.in_keys(&keys, &lines),
+            None => self.in_lines(&lines),
         }
     }
 
-    fn unlisted(&self, yaml: &str, keys: &[HeadKey], listed: &[&str]) -> Vec<Strange> {
-        let lines: Vec<&str> = yaml.lines().collect();
-        let is_listed = |key: &HeadKey| {
-            let whole = key.value.as_ref().map(|value| format!("{}: {value}", key.name));
-            listed.contains(&key.name.as_str()) || whole.is_some_and(|whole| listed.contains(&whole.as_str()))
-        };
-        let mut found: Vec<Strange> = Vec::new();
+    fn in_keys(&self, keys: &[HeadKey], lines: &[&str]) -> Vec<Strange> {
         // No program knows a key of several words: a text that nothing closes has a sentence there.
         let is_sentence = |key: &HeadKey| self.is_open && key.name.contains(char::is_whitespace);
-        for key in keys.iter().filter(|key| !is_listed(key) && !is_sentence(key)) {
-            let place = usize::try_from(key.line).unwrap_or(1).saturating_sub(1);
-            let text = lines.get(place).copied().unwrap_or_default();
-            let named = listed.iter().any(|known| known.split(':').next() == Some(key.name.as_str()));
-            found.push(self.at(place, if named { text } else { &key.name }, text));
-        }
+        let of_keys = keys.iter().filter(|key| acts(key) && !is_sentence(key)).map(|key| {
+            let what = match (normalized(&key.name).as_str(), &key.value) {
+                ("permissionmode", Some(value)) => format!("{}: {value}", key.name),
+                _ => key.name.clone(),
+            };
+            let text = excerpt::shown(&format!("{}: {}", key.name, key.shown));
+            Strange { what: name(&what), line: self.line(key.line.saturating_sub(1)), text }
+        });
+        let mut found: Vec<Strange> = of_keys.collect();
         // A reader that is stricter than ours may not see one value in several lines, and find keys in them.
         for (place, line) in lines.iter().enumerate() {
-            let Some(name) = key_of(line) else { continue };
-            let known = keys.iter().any(|key| key.name == name || usize::try_from(key.line) == Ok(place + 1));
-            if !known && !listed.contains(&name) && !listed.contains(&line.trim_end()) {
-                found.push(self.at(place, name, line));
+            let Some((key, value)) = key_of(line) else { continue };
+            let is_known =
+                |known: &HeadKey| known.name == key || usize::try_from(known.line) == Ok(place + 1);
+            if acts_by_name(key, value) && !keys.iter().any(is_known) {
+                found.push(self.at(place, key, lines));
             }
         }
         found
     }
 
-    /// Returns the first line that is plainly none of the list.
-    /// Returns each line of a text that begins with a key that is not listed. The keys of programs begin in lower case, and
-    /// sentences do not.
-    fn unlisted_keys(&self, text: &str, listed: &[&str]) -> Vec<Strange> {
-        let keys = text.lines().enumerate().filter_map(|(place, line)| Some((place, line, key_of(line)?)));
-        let strange = keys.filter(|(_, _, key)| {
-            !listed.contains(key) && !key.starts_with(|first: char| first.is_ascii_uppercase())
-        });
-        strange.map(|(place, line, key)| self.at(place, key, line)).collect()
-    }
-
-    fn unlisted_line(&self, yaml: &str, listed: &[&str]) -> Option<Strange> {
-        let mut below_key = false;
-        for (place, line) in yaml.lines().enumerate() {
-            let is_end = !line.trim().is_empty() && line.trim().chars().all(|letter| "]},".contains(letter));
-            if line.trim().is_empty() || line.starts_with('#') || (below_key && is_end) {
-                continue;
-            }
-            if line.starts_with([' ', '\t', '-']) {
-                // Without a key above it, the whole head may be indented.
-                if !below_key {
-                    return Some(self.at(place, line, line));
-                }
-                continue;
-            }
-            let key = line.split_once(':').map(|(key, _)| key.trim_end());
-            below_key = key.is_some_and(|key| listed.contains(&key) || listed.contains(&line.trim_end()));
-            if !below_key {
-                let named =
-                    listed.iter().any(|known| key.is_some_and(|key| known.split(':').next() == Some(key)));
-                return Some(self.at(place, key.filter(|_| !named).unwrap_or(line), line));
-            }
+    /// Looks through the lines of a head that no parser of ours can read: a reader that is less strict may find these keys.
+    fn in_lines(&self, lines: &[&str]) -> Vec<Strange> {
+        let mut found = Vec::new();
+        // The lines that are shown with the last one.
+        let mut shown = 0..0;
+        for (place, line) in lines.iter().enumerate() {
+            let what = match key_of(line) {
+                Some((key, value)) => Some(key).filter(|_| acts_by_name(key, value)),
+                None => Some(*line).filter(|_| !self.is_open && may_hide_a_key(line)),
+            };
+            let Some(what) = what.filter(|_| !shown.contains(&place)) else { continue };
+            found.push(self.at(place, what, lines));
+            shown = block(place, lines);
         }
-        // No line says what is wrong with it.
-        (!below_key && !yaml.trim().is_empty()).then(|| self.at(0, "---", "---"))
+        found
     }
 
-    fn at(&self, place: usize, what: &str, text: &str) -> Strange {
-        let line = u32::try_from(place).unwrap_or(u32::MAX).saturating_add(1);
-        Strange { what: shown(what), line: self.lines_before.saturating_add(line), text: shown(text) }
+    /// Returns a line, with those that belong to it.
+    fn at(&self, place: usize, what: &str, lines: &[&str]) -> Strange {
+        let text = lines[block(place, lines)].join("\n");
+        let line = self.line(u32::try_from(place).unwrap_or(u32::MAX));
+        Strange { what: name(what), line, text: excerpt::shown(text.trim_end()) }
+    }
+
+    /// Returns the line of the file for one of the head, which counts from 0.
+    fn line(&self, within: u32) -> u32 {
+        self.lines_before.saturating_add(within).saturating_add(1)
     }
 }
 
-/// Returns the key of a line that begins one at its first letter.
-fn key_of(line: &str) -> Option<&str> {
+/// Returns the lines that belong to one: up to the next that begins a key.
+fn block(place: usize, lines: &[&str]) -> Range<usize> {
+    let is_below = |line: &&&str| line.starts_with([' ', '\t', '-', ']', '}']) || key_of(line).is_none();
+    place..place + 1 + lines[place + 1..].iter().take_while(is_below).count()
+}
+
+/// Returns which line of a text it is that is the given one if other breaks end lines too. Both count from 0.
+fn line_before_breaks(text: &str, line: u32) -> u32 {
+    let (mut own, mut all) = (0, 0);
+    for letter in text.chars() {
+        if all == line {
+            break;
+        }
+        own += u32::from(letter == '\n');
+        all += u32::from(letter == '\n' || OTHER_BREAKS.contains(&letter));
+    }
+    own
+}
+
+/// Tells whether a key executes or grants something, by its name or by what is below it.
+fn acts(key: &HeadKey) -> bool {
+    if STORED.contains(&key.name.as_str()) {
+        return false;
+    }
+    let below = || key.inner_names.iter().any(|name| ACTING.contains(&normalized(name).as_str()));
+    match normalized(&key.name).as_str() {
+        "permissionmode" => key.value.as_ref().is_none_or(|value| widens(value)),
+        name => ACTING.contains(&name) || below(),
+    }
+}
+
+fn acts_by_name(key: &str, value: &str) -> bool {
+    match normalized(key).as_str() {
+        "permissionmode" => widens(value.trim_matches(['"', '\''])) || value.is_empty(),
+        // An escape may spell any name.
+        name => ACTING.contains(&name) || name.contains('\\'),
+    }
+}
+
+fn widens(mode: &str) -> bool {
+    WIDENING_MODES.contains(&normalized(mode.trim()).as_str()) || mode.contains('\\')
+}
+
+/// Tells whether a line that begins no plain key may have one for some reader: in quotes, with a tag or an anchor, merged, or
+/// in a map on one line.
+fn may_hide_a_key(line: &str) -> bool {
+    let line = line.trim_start();
+    if line.starts_with(['?', '"', '\'', '{', '!', '&', '<']) {
+        return true;
+    }
+    let words = line.split(|letter: char| !(letter.is_ascii_alphanumeric() || "_-\\:".contains(letter)));
+    let mut keys = words.filter_map(|word| word.split_once(':'));
+    keys.any(|(key, _)| acts_by_name(key, ""))
+}
+
+/// Returns a name as it is compared, since programs spell theirs in several ways.
+fn normalized(name: &str) -> String {
+    name.chars().filter(|letter| !"-_".contains(*letter)).flat_map(char::to_lowercase).collect()
+}
+
+/// Returns the key and the value of a line that begins one at its first letter.
+fn key_of(line: &str) -> Option<(&str, &str)> {
     let (key, rest) = line.split_once(':')?;
     let key = key.trim_end().trim_matches(['"', '\'']);
     let is_word = |letter: char| letter.is_ascii_alphanumeric() || "_-\\".contains(letter);
     let is_key = !key.is_empty() && !key.starts_with('-') && key.chars().all(is_word);
-    (is_key && (rest.is_empty() || rest.starts_with([' ', '\t']))).then_some(key)
+    (is_key && (rest.is_empty() || rest.starts_with([' ', '\t']))).then_some((key, rest.trim()))
 }
 
-fn shown(line: &str) -> String {
-    domain::size::head(line.trim(), SHOWN_BYTES_MAX).escape_debug().to_string()
+fn name(text: &str) -> String {
+    domain::visible::visible(domain::size::head(text.trim(), NAME_BYTES_MAX)).into_owned()
 }
 
 #[cfg(test)]
@@ -194,8 +287,7 @@ mod tests {
     use super::*;
 
     fn whats(text: &str) -> Vec<String> {
-        let keys = ["name", "tools", "description", "mode: plan"];
-        strange(text, &keys).into_iter().map(|found| found.what).collect()
+        strange(text).into_iter().map(|found| found.what).collect()
     }
 
     fn is_plain(text: &str) -> bool {
@@ -203,28 +295,83 @@ mod tests {
     }
 
     #[test]
-    fn each_key_that_is_not_listed_is_shown_with_its_line() {
-        let text = "---\nname: a\nhooks : {}\nmode: free\nservers:\n  - x\n---\n";
-        let found = strange(text, &["name", "mode: plan"]);
+    fn each_key_that_acts_is_shown_with_its_line_and_its_whole_value() {
+        let text =
+            "---\nname: a\nhooks : {}\npermissionMode: auto\nservers:\n  - command: [x,\n     y]\n---\n";
         let one =
             |what: &str, line, text: &str| Strange { what: what.to_owned(), line, text: text.to_owned() };
         assert_eq!(
-            found,
+            strange(text),
             [
-                one("hooks", 3, "hooks : {}"),
-                one("mode: free", 4, "mode: free"),
-                one("servers", 5, "servers:")
+                one("hooks", 3, "hooks: {}"),
+                one("permissionMode: auto", 4, "permissionMode: auto"),
+                one("servers", 5, "servers: [{\"command\": [\"x\", \"y\"]}]")
             ]
         );
         assert_eq!(whats("---\n  \"\\x68ooks\": \u{1b}[31m\n---\n").len(), 1);
-        assert!(whats(&format!("---\n{}: 1\n---\n", "x".repeat(900)))[0].len() <= SHOWN_BYTES_MAX);
+        let long = format!("---\n{}: {{hooks: 1}}\n---\n", "x".repeat(900));
+        assert!(whats(&long)[0].len() <= NAME_BYTES_MAX);
     }
 
     #[test]
-    fn heads_that_only_name_listed_keys_are_harmless() {
+    fn the_whole_value_of_several_lines_is_shown() {
+        let text = "---\nname: a\nhooks:\n  PreToolUse:\n    - matcher: Bash\n      hooks:\n        - type: command\n          \
+            command: \"./scripts/validate.sh\"\nallowed-tools: [\n  Read,\n  Bash(rm:*)\n]\n---\n";
+        let shown: Vec<String> = strange(text).into_iter().map(|found| found.text).collect();
+        let hooks = "hooks: {\"PreToolUse\": [{\"matcher\": \"Bash\", \"hooks\": [{\"type\": \"command\", \
+            \"command\": \"./scripts/validate.sh\"}]}]}";
+        assert_eq!(shown, [hooks, "allowed-tools: [\"Read\", \"Bash(rm:*)\"]"]);
+        // No parser reads this one.
+        let text = "---\nname: a\nhooks:\n  a: 'x\n  command: ./validate.sh\ncolor: red\n---\n";
+        let shown: Vec<(u32, String)> =
+            strange(text).into_iter().map(|found| (found.line, found.text)).collect();
+        assert_eq!(shown, [(3, "hooks:\\n  a: 'x\\n  command: ./validate.sh".to_owned())]);
+    }
+
+    #[test]
+    fn keys_that_no_program_acts_on_need_no_trust() {
+        for key in [
+            "version: 1.2.0",
+            "category: quality",
+            "author: me <a@b.example>",
+            "author: {name: me, url: 'https://x.example'}",
+            "tags: [a, b]",
+            "priority: 5",
+            "license: MIT",
+            "date: 2026-01-01",
+            "role: reviewer",
+            "capabilities:\n  - read\n  - write",
+            "capabilities: {languages: [rust]}",
+            "emoji: 🎉",
+            "triggers: [\"on review\"]",
+            "triggers:\n  - pattern: x",
+            "globs: '**/*.rs'",
+            "type: agent",
+            "metadata:\n  owner: me\n  command: none",
+            "memory: project",
+            "argument-hint: \"[file]\"",
+            "mode: agent",
+            "permissionMode: auto-magic",
+            "permissionMode: plan",
+            "permissionMode: manual",
+            "isolation: worktree",
+            "handoffs:\n  - label: Plan\n    agent: b\n    send: false",
+            "handoffs:\n  - label: b\ntools:\n  bash: false",
+            "description: [unclosed",
+            "description: {a} thing",
+            "tools:\n\t- Read",
+            "description: one\nline two without indent",
+            "description: one\nline two: without indent",
+        ] {
+            let text = format!("---\nname: a\n{key}\n---\nText.\n");
+            assert_eq!(whats(&text), Vec::<String>::new(), "{text}");
+        }
+    }
+
+    #[test]
+    fn heads_without_acting_keys_are_harmless() {
         for text in [
             "Use MCP and hooks: gladly.\n",
-            "---\nmode: plan\n---\n",
             "---\nname: a\ntools:\n  - Read\n- mcp__b__c\n# x\n---\nhooks: none\n",
             "\u{feff}---\r\nname: a\r\n---\r\n",
             "--- \t\r\nname: a\n---\n",
@@ -239,6 +386,7 @@ mod tests {
             "---\nname: a\ndescription: Use it when: always\ntools: [\n  'read'\n]\n---\n",
             "---\ndescription: a --- b\nname: x\n---\n",
             "---\ndescription: |\n  hooks: no key\n---\n",
+            "---\ndescription: a\u{2028}b\n---\n",
         ] {
             assert_eq!(whats(text), Vec::<String>::new(), "{text}");
         }
@@ -265,16 +413,28 @@ mod tests {
             "name: a\nhooks : {}",
             "name: a\rhooks: {}",
             "# x\u{2028}hooks: {}",
+            "# x\u{85}\"\\x68ooks\": {}",
             "{name: a, hooks: {}}",
+            "{name: a, hooks: {}",
             "? \"m\\\n  cp-servers\"\n: {}",
+            "x: 'open\n? \"m\\\n  cp-servers\"\n: {}",
             "  name: a\n  hooks: {}",
             "x: &a {hooks: 1}\n<<: *a",
+            "x: 'open\n<<: *a",
             "\"\\x68ooks\": {}",
             "!!str hooks: {}",
+            "x: 'open\n!!str hooks: {}",
             "name: \"\nhooks: {}\n\"",
             "name: 'a\nhooks:\n  b'",
             "name: [\nhooks: {}\n]",
             "name: a: b\nhooks: {}",
+            "name: a\nHooks: {}",
+            "name: a\nmcp_servers: [b]",
+            "name: a\nallowedTools: Bash",
+            "name: a\nnew: {thing: [{command: x}]}",
+            "name: a\npermissionMode: bypassPermissions",
+            "name: a\npermissionMode: \"accept\\x45dits\"",
+            "name: a\npermissionMode: [bypassPermissions]",
         ] {
             assert!(!is_plain(&format!("---\n{head}\n---\n")), "{head}");
         }
@@ -288,5 +448,11 @@ mod tests {
             assert!(!is_plain(&format!("{opening}\nname: a\n---\n")), "{opening}");
             assert!(!is_plain(opening), "{opening}");
         }
+    }
+
+    #[test]
+    fn a_line_is_counted_as_editors_count_it() {
+        let found = strange("---\nname: a\u{2028}b\n# x\u{2028}hooks: {}\n---\n");
+        assert_eq!((found[0].what.as_str(), found[0].line), ("hooks", 3));
     }
 }

@@ -84,21 +84,6 @@ impl ProjectSettings {
         found
     }
 
-    /// Returns what settings in these folders would do, as somebody else understands them.
-    pub(crate) fn each(
-        &self,
-        folders: &[&Path],
-        does: impl Fn(&Value) -> Option<String>,
-    ) -> Vec<ProjectProgram> {
-        let files = folders.iter().flat_map(|folder| self.files.iter().map(|file| folder.join(file)));
-        let found = files.filter_map(|file| {
-            let says = format!("{}, {}", self.program, does(&user::settings(&file)?)?);
-            let excerpts = Vec::new();
-            Some(ProjectProgram { file, says, is_program: true, can_be_off: false, unread: None, excerpts })
-        });
-        found.collect()
-    }
-
     fn in_variables(&self, names: &[String], file: &Path) -> Vec<ProjectProgram> {
         let found = names.iter().map(|name| ProjectProgram {
             file: file.to_owned(),

@@ -68,6 +68,17 @@ pub fn look_text(path: &Path) -> Result<Option<String>, String> {
     }
 }
 
+/// Reads a text as vendors' programs do, which replace bytes that are not UTF-8 instead of refusing the file.
+pub fn look_lossy_text(path: &Path) -> Result<Option<String>, String> {
+    match plain_file::bytes(path, SETTINGS_BYTES_MAX) {
+        Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Ok(None)
+        }
+        Err(error) => Err(error.to_string()),
+    }
+}
+
 /// Returns what stands in a folder and has such an ending, in order.
 pub fn files(folder: &Path, has_ending: impl Fn(&OsStr) -> bool) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::text::{Entry, Shape, strict_yaml};
+use crate::text::{Entry, Shape, quote_lines, strict_yaml};
 
 /// The two parts of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,6 +61,10 @@ pub struct HeadKey {
     pub name: String,
     /// Its value, if that is a text.
     pub value: Option<String>,
+    /// Its whole value for people to read, in however many lines it is written. A text is as it is, the rest like JSON.
+    pub shown: String,
+    /// Every name below it, however deep.
+    pub inner_names: Vec<String>,
     /// The line of the YAML that it begins in, from 1.
     pub line: u32,
 }
@@ -79,13 +83,22 @@ pub fn head_keys(yaml: &str) -> Option<Vec<HeadKey>> {
         | Shape::List(_) => return None,
     };
     let key = |entry: Entry| {
+        let mut inner_names = Vec::new();
+        entry.node.collect_names(&mut inner_names);
+        let shown = entry.node.shown();
         let value = match entry.node.shape {
             Shape::Text(text) => Some(text),
             _ => None,
         };
-        HeadKey { name: entry.key, value, line: entry.place.line }
+        HeadKey { name: entry.key, value, shown, inner_names, line: entry.place.line }
     };
     Some(entries.into_iter().map(key).collect())
+}
+
+/// Returns the keys that Claude Code finds in a head that is not valid YAML: it puts values of one line that need quotes
+/// into quotes, and reads again. Lines stay where they are.
+pub fn mended_head_keys(yaml: &str) -> Option<Vec<HeadKey>> {
+    head_keys(&quote_lines(yaml).0)
 }
 
 fn is_marker(line: &str) -> bool {

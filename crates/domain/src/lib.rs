@@ -24,5 +24,6 @@ pub mod run;
 pub mod secret;
 pub mod setup;
 pub mod size;
+pub mod visible;
 
 pub use jiff::Timestamp;

@@ -34,33 +34,11 @@ static SETTINGS: ProjectSettings = ProjectSettings {
     variables: &[],
 };
 
-/// Commands, skills and agents: what of a head of theirs grants and executes nothing. All else may: they can have programs
-/// executed while they are put into a prompt, bring hooks and servers with them, and say which tools need no question.
-/// The model can choose them too.
-const PROMPTS: [(&str, &str, &[&str]); 3] = [
-    (
-        ".claude/commands",
-        "command",
-        &["argument-hint", "description", "disable-model-invocation", "model", "name"],
-    ),
-    (".claude/skills", "skill", &["description", "license", "metadata", "name", "version"]),
-    (
-        ".claude/agents",
-        "agent",
-        &[
-            "color",
-            "description",
-            "disallowedTools",
-            "model",
-            "name",
-            "permissionMode: default",
-            "permissionMode: dontAsk",
-            "permissionMode: plan",
-            "skills",
-            "tools",
-        ],
-    ),
-];
+/// Commands, skills and agents. They can have programs executed while they are put into a prompt, bring hooks and servers with
+/// them, and say which tools need no question. The model can choose them too.
+const PROMPTS: [(&str, &str); 3] =
+    [(".claude/commands", "command"), (".claude/skills", "skill"), (AGENTS, "agent")];
+const AGENTS: &str = ".claude/agents";
 /// How deep and how far is looked; what lies beyond may be anything.
 const DEPTH_MAX: usize = 8;
 const ENTRIES_MAX: usize = 10_000;
@@ -69,13 +47,13 @@ const ENTRIES_MAX: usize = 10_000;
 pub(crate) fn programs(folders: &[&Path]) -> Vec<ProjectProgram> {
     let mut found = SETTINGS.programs(folders);
     for folder in folders {
-        for (within, kind, keys) in PROMPTS {
+        for (within, kind) in PROMPTS {
             let prompts = folder.join(within);
             let (mut files, mut left) = (Vec::new(), ENTRIES_MAX);
             let is_all = collect(&prompts, DEPTH_MAX, &mut left, &mut files);
             files.sort();
             found.extend(files.into_iter().filter_map(|file| {
-                let excerpts = Some(excerpts(&file, keys)).filter(|found| !found.is_empty())?;
+                let excerpts = Some(excerpts(&file, within)).filter(|found| !found.is_empty())?;
                 let name = file.strip_prefix(&prompts).unwrap_or(&file).display().to_string();
                 let says = format!("claude, {kind}: {name}");
                 Some(ProjectProgram {
@@ -121,16 +99,27 @@ pub(super) fn denials(spec: &RunSpec) -> Vec<String> {
 }
 
 /// Returns what in a text executes or grants something; nothing if it is harmless. What cannot be read may say anything.
-fn excerpts(file: &Path, keys: &[&str]) -> Vec<Excerpt> {
-    let Some(text) = user::look_text(file).ok().flatten() else {
+fn excerpts(file: &Path, folder: &str) -> Vec<Excerpt> {
+    let Some(text) = user::look_lossy_text(file).ok().flatten() else {
         let why = "it could not be read, so it may execute anything";
         return vec![Excerpt { line: None, text: "the whole file".to_owned(), why }];
     };
-    let of_head = frontmatter::strange(&text, keys).into_iter();
-    let mut found: Vec<Excerpt> = of_head.map(Excerpt::from).collect();
+    let of_head = frontmatter::strange(&text).into_iter().map(|strange| {
+        let is_hook = strange.what == "hooks";
+        let found = Excerpt::from(strange);
+        match is_hook && folder == AGENTS {
+            // The same file is an agent of ours, whose reader says that its hooks are not run.
+            true => Excerpt { why: HOOKS_OF_AGENT, ..found },
+            false => found,
+        }
+    });
+    let mut found: Vec<Excerpt> = of_head.collect();
     found.extend(excerpt::executed(&text));
     found
 }
+
+const HOOKS_OF_AGENT: &str =
+    "Claude Code runs these programs when it starts this agent by itself; Volery does not run them";
 
 /// Adds the texts in a folder and below it, and tells whether they are all. Links may go round in circles.
 fn collect(folder: &Path, depth: usize, left: &mut usize, files: &mut Vec<PathBuf>) -> bool {

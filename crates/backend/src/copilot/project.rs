@@ -24,41 +24,14 @@ static OF_CLAUDE: ProjectSettings = ProjectSettings {
 const HOOKS: &str = ".github/hooks";
 /// Custom agents, which can be called by the model and bring servers with them.
 const AGENTS: [&str; 2] = [".github/agents", ".claude/agents"];
-/// What their heads may say without bringing any: keys of Copilot and of its editor, and of Claude Code those that grant
-/// nothing, should Copilot ever honour them.
-const HARMLESS: &[&str] = &[
-    "agents",
-    "argument-hint",
-    "background",
-    "color",
-    "description",
-    "disable-model-invocation",
-    "disallowedTools",
-    "effort",
-    "handoffs",
-    "infer",
-    "maxTurns",
-    "memory",
-    "metadata",
-    "model",
-    "name",
-    "permissionMode: default",
-    "permissionMode: dontAsk",
-    "permissionMode: plan",
-    "skills",
-    "target",
-    "tools",
-    "user-invocable",
-];
-
 /// Returns what the files in these folders would execute.
 pub(crate) fn programs(folders: &[&Path]) -> Vec<ProjectProgram> {
     let mut found = SETTINGS.programs(folders);
     found.extend(OF_CLAUDE.programs(folders));
     for folder in folders {
         found.extend(files(&folder.join(HOOKS), "json").into_iter().map(|file| {
-            let why = excerpt::why("hooks");
-            program(file, "hooks", vec![Excerpt { line: None, text: "the whole file".to_owned(), why }])
+            let excerpt = excerpt::whole_file(&file, excerpt::why("hooks"));
+            program(file, "hooks", vec![excerpt])
         }));
         let agents = AGENTS.iter().flat_map(|agents| files(&folder.join(agents), "md"));
         found.extend(agents.filter_map(|file| {
@@ -75,12 +48,12 @@ fn program(file: PathBuf, what: &str, excerpts: Vec<Excerpt>) -> ProjectProgram 
     ProjectProgram { file, says, is_program: true, can_be_off: false, unread: None, excerpts }
 }
 
-/// Says what in an agent's file may bring servers; nothing if it has only keys that are known here.
+/// Says what in an agent's file executes or grants something; nothing if it is harmless.
 fn strange(file: &Path) -> Option<(String, Vec<Excerpt>)> {
-    let Some(text) = user::look_text(file).ok().flatten() else {
+    let Some(text) = user::look_lossy_text(file).ok().flatten() else {
         return Some(("an agent that cannot be read".to_owned(), Vec::new()));
     };
-    let found = frontmatter::strange(&text, HARMLESS);
+    let found = frontmatter::strange(&text);
     let keys: Vec<&str> = found.iter().map(|one| one.what.as_str()).collect();
     let what = format!("{} of an agent", keys.join(", "));
     (!found.is_empty()).then(|| (what, found.into_iter().map(Excerpt::from).collect()))

@@ -1,5 +1,7 @@
 //! Mends the one mistake that files in the wild are full of: a top-level value that needs quotes and has none.
 
+use super::{Node, Shape, strict_yaml};
+
 /// A text in which one more value stands in quotes.
 pub(super) struct Quoted {
     pub(super) text: String,
@@ -34,6 +36,46 @@ pub(super) fn quote_scalar(text: &str, error_line: u32) -> Option<Quoted> {
     mended.extend(lines[last + 1..].iter().map(|line| (*line).to_owned()));
     let line = u32::try_from(row + 1).ok()?;
     Some(Quoted { text: mended.join("\n"), key: key.to_owned(), line })
+}
+
+/// Returns the text with every top-level value of one line in quotes that Claude Code puts into quotes when it cannot read a
+/// head, with two blanks for each tab at the beginning of a line, and the keys whose values were changed, each with its line.
+/// Unlike there, the beginning of a text, a list or a map in several lines stays as it is.
+pub(crate) fn quote_lines(text: &str) -> (String, Vec<(String, u32)>) {
+    let mut changed = Vec::new();
+    let mut mended: Vec<String> = Vec::new();
+    for (row, line) in text.lines().enumerate() {
+        let tabs = line.len() - line.trim_start_matches('\t').len();
+        let line = format!("{}{}", "  ".repeat(tabs), &line[tabs..]);
+        match value_to_quote(&line) {
+            Some((key, value)) => {
+                let value = value.replace('\\', "\\\\").replace('"', "\\\"");
+                changed.push((key.to_owned(), u32::try_from(row + 1).unwrap_or(u32::MAX)));
+                mended.push(format!("{key}: \"{value}\""));
+            }
+            None => mended.push(line),
+        }
+    }
+    (mended.join("\n"), changed)
+}
+
+fn value_to_quote(line: &str) -> Option<(&str, &str)> {
+    const SPECIAL: [char; 15] = ['{', '}', '[', ']', '*', '&', '#', '!', '|', '>', '%', '@', '`', '"', '\''];
+    let (key, rest) = line.split_once(':')?;
+    let is_name = |byte: u8| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'-');
+    let value = rest.trim();
+    if key.is_empty() || !key.bytes().all(is_name) || !rest.starts_with([' ', '\t']) || value.is_empty() {
+        return None;
+    }
+    let is_between = |mark: char| value.len() > 1 && value.starts_with(mark) && value.ends_with(mark);
+    let is_list = || matches!(strict_yaml(value), Some(Node { shape: Shape::List(_), .. }));
+    let is_block = value.len() <= 3 && value.starts_with(['|', '>']);
+    // A list or a map in several lines.
+    let goes_on = value.starts_with(['[', '{']) && (value.len() == 1 || value.ends_with(','));
+    if goes_on || is_between('"') || is_between('\'') || is_block || (value.starts_with('[') && is_list()) {
+        return None;
+    }
+    (value.contains(SPECIAL) || value.contains(": ") || value.ends_with(':')).then_some((key, value))
 }
 
 /// Splits `key: value` at the left margin, if the value can be meant as plain text.

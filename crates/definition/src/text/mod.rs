@@ -15,6 +15,7 @@ mod yaml;
 pub(crate) use fields::Fields;
 pub(crate) use findings::{Findings, quoted};
 pub(crate) use json::{read_commented_json, read_json};
+pub(crate) use lenient::quote_lines;
 pub(crate) use node::{Entry, Node, Place, Shape};
 pub(crate) use tags::{Element, Vocabulary, read_tags};
 pub(crate) use toml::read_toml;

@@ -72,4 +72,55 @@ impl Node {
         };
         Some(value)
     }
+
+    /// Returns the value in one piece for people to read: a text as it is, a list or a map like JSON. A name that a map has
+    /// twice is there twice.
+    pub(crate) fn shown(&self) -> String {
+        match &self.shape {
+            Shape::Nothing => String::new(),
+            Shape::Text(text) => text.clone(),
+            _ => self.shown_inside(),
+        }
+    }
+
+    fn shown_inside(&self) -> String {
+        let in_quotes = |text: &str| serde_json::Value::from(text).to_string();
+        match &self.shape {
+            Shape::Nothing => "null".to_owned(),
+            Shape::Truth(truth) => truth.to_string(),
+            Shape::Integer(number) => number.to_string(),
+            Shape::Number(number) => number.to_string(),
+            Shape::Text(text) => in_quotes(text),
+            Shape::Moment => "a date or time".to_owned(),
+            Shape::List(items) => {
+                let items: Vec<String> = items.iter().map(Self::shown_inside).collect();
+                format!("[{}]", items.join(", "))
+            }
+            Shape::Map(entries) => {
+                let entries = entries
+                    .iter()
+                    .map(|entry| format!("{}: {}", in_quotes(&entry.key), entry.node.shown_inside()));
+                format!("{{{}}}", entries.collect::<Vec<_>>().join(", "))
+            }
+        }
+    }
+
+    /// Adds every name in the value.
+    pub(crate) fn collect_names(&self, names: &mut Vec<String>) {
+        match &self.shape {
+            Shape::List(items) => items.iter().for_each(|item| item.collect_names(names)),
+            Shape::Map(entries) => {
+                for entry in entries {
+                    names.push(entry.key.clone());
+                    entry.node.collect_names(names);
+                }
+            }
+            Shape::Nothing
+            | Shape::Truth(_)
+            | Shape::Integer(_)
+            | Shape::Number(_)
+            | Shape::Text(_)
+            | Shape::Moment => {}
+        }
+    }
 }
