@@ -2,16 +2,16 @@
 
 use domain::agent::{Agent, Format};
 use domain::diagnostic::Diagnostic;
-use domain::permission::{Level, ToolKind};
+use domain::permission::{Level, Permission, ToolKind};
 use domain::setup::{Isolation, PromptMode};
 
 use super::AgentFile;
 use super::markdown::{self, Frontmatter};
 use super::servers::read_servers;
-use super::setup::{RULES_MAX, read_effort, read_rules, take_turns};
-use super::tools::take_tools;
-use super::values::{ONLY_LOOKS, take_description, take_inherited_model, take_unhonoured, vendor_agent};
-use crate::text::{Fields, Findings, Place, choice, choice_or_warning, quoted};
+use super::setup::{RULES_MAX, read_effort, read_rules, read_turns};
+use super::tools::read_tools;
+use super::values::{ONLY_LOOKS, read_model, take_description, take_unhonoured, vendor_agent};
+use crate::text::{Fields, Findings, Node, Place, Shape, choice, choice_or_warning, quoted};
 
 const MINIMAL: &str = "begin the file with four lines: `---`, `name: NAME`, `description: TEXT`, `---`";
 
@@ -133,6 +133,61 @@ pub(super) fn take_permission_mode(fields: &mut Fields<'_>, findings: &mut Findi
     }
 }
 
+/// Takes a value that Claude Code uses only if it has a certain shape. It passes over all others, so they are no errors.
+fn take_shaped<'a>(
+    fields: &mut Fields<'a>,
+    key: &'static str,
+    wanted: &str,
+    fits: impl Fn(&Shape) -> bool,
+    findings: &mut Findings<'_>,
+) -> Option<&'a Node> {
+    let node = fields.take(key)?;
+    if fits(&node.shape) {
+        return Some(node);
+    }
+    let message =
+        format!("{key}: expected {wanted}, found {}; it is ignored, as in Claude Code", node.describe());
+    findings.warning(node.place, message);
+    None
+}
+
+/// Takes the tools. To Claude Code, a value that is no text and no list gives the agent no tool at all, and so does a key
+/// without a value; an item of a list that is no text gives nothing.
+fn take_listed_tools(
+    fields: &mut Fields<'_>,
+    permission: &mut Permission,
+    findings: &mut Findings<'_>,
+) -> Option<Vec<String>> {
+    const KEY: &str = "tools";
+    let node = fields.take_even_empty(KEY)?;
+    let is_text = |item: &Node| matches!(item.shape, Shape::Text(_));
+    match &node.shape {
+        Shape::Text(_) => Some(read_tools(node, permission, findings)),
+        Shape::List(items) => {
+            for item in items.iter().filter(|item| !is_text(item)) {
+                let message = format!("{KEY}: {} names no tool and is ignored", item.describe());
+                findings.warning(item.place, message);
+            }
+            let texts = items.iter().filter(|item| is_text(item)).cloned().collect();
+            let node = Node { place: node.place, shape: Shape::List(texts) };
+            Some(read_tools(&node, permission, findings))
+        }
+        Shape::Nothing
+        | Shape::Truth(_)
+        | Shape::Integer(_)
+        | Shape::Number(_)
+        | Shape::Moment
+        | Shape::Map(_) => {
+            let message = format!(
+                "{KEY}: expected names of tools, found {}; the agent has no tools, as in Claude Code",
+                node.describe()
+            );
+            findings.warning_with_hint(node.place, message, "remove the key to give the agent all tools");
+            Some(Vec::new())
+        }
+    }
+}
+
 fn read_fields(
     mut fields: Fields<'_>,
     agent_file: AgentFile<'_>,
@@ -140,21 +195,28 @@ fn read_fields(
 ) -> Option<Agent> {
     let mut agent = vendor_agent("claude", Format::Claude, &mut fields, agent_file, findings);
     agent.description = take_description(&mut fields, findings);
-    agent.model = take_inherited_model(&mut fields, findings);
+    let is_text = |shape: &Shape| matches!(shape, Shape::Text(_));
+    let model = take_shaped(&mut fields, "model", "the name of a model", is_text, findings);
+    agent.model = model.and_then(|node| read_model(node, findings)).filter(|model| model != "inherit");
     let setup = &mut agent.setup;
     setup.prompt_mode = PromptMode::Replace;
     if let Some(node) = fields.take("disallowedTools") {
         setup.permission.deny = read_rules(node, "disallowedTools", findings);
     }
     setup.permission.level = take_permission_mode(&mut fields, findings);
-    setup.tools = take_tools(&mut fields, &mut setup.permission, findings);
+    setup.tools = take_listed_tools(&mut fields, &mut setup.permission, findings);
     if setup.tools.as_deref() == Some(&["*".to_owned()]) {
         setup.tools = None;
     }
     warn_of_unknown_tools(setup.tools.as_deref().unwrap_or_default(), fields.place, findings);
-    setup.max_turns = take_turns(&mut fields, "maxTurns", findings);
-    setup.effort = fields.take("effort").and_then(|node| read_effort(node, "effort", findings));
-    if let Some(node) = fields.take("mcpServers") {
+    let is_positive = |shape: &Shape| matches!(shape, Shape::Integer(1..));
+    let turns = take_shaped(&mut fields, "maxTurns", "a number above 0", is_positive, findings);
+    setup.max_turns = turns.and_then(|node| read_turns(node, "maxTurns", findings));
+    let effort = take_shaped(&mut fields, "effort", "a word for an effort", is_text, findings);
+    setup.effort = effort.and_then(|node| read_effort(node, "effort", findings));
+    let has_servers = |shape: &Shape| matches!(shape, Shape::Map(_) | Shape::List(_));
+    let servers = take_shaped(&mut fields, "mcpServers", "servers by name", has_servers, findings);
+    if let Some(node) = servers {
         setup.mcp_servers = read_servers(node, "mcpServers", findings);
     }
     if let Some(node) = fields.take("isolation") {
@@ -163,7 +225,7 @@ fn read_fields(
     }
     let unhonoured = [
         ("skills", "no skill is loaded before the agent begins; name it in the system prompt"),
-        ("hooks", "no hook of the file is run"),
+        ("hooks", "Volery runs no hook of the file; Claude Code runs them if it starts the agent by itself"),
         ("memory", "the agent gets no memory folder of its own"),
         ("background", "the caller decides whether it waits"),
         ("initialPrompt", "the caller's prompt comes first"),

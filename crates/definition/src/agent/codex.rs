@@ -92,11 +92,10 @@ fn read_fields(
     findings: &mut Findings<'_>,
 ) -> Agent {
     let mut agent = vendor_agent("codex", Format::Codex, &mut fields, agent_file, findings);
-    agent.description = match role.and_then(|role| role.description.clone()) {
-        Some(description) => {
-            fields.take("description");
-            description.trim().to_owned()
-        }
+    // As in Codex, a file's own name and description come before those of its declaration.
+    let declared = role.and_then(|role| role.description.as_deref());
+    agent.description = match declared.filter(|_| !fields.has("description")) {
+        Some(description) => description.trim().to_owned(),
         None => take_description(&mut fields, findings),
     };
     agent.model = take_inherited_model(&mut fields, findings);

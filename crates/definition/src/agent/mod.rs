@@ -33,7 +33,7 @@ pub mod qwen;
 pub use executables::{executables, executables_without_secrets};
 pub use file::AgentFile;
 pub use named::name_of;
-pub use places::place_of_key;
+pub use places::{place_of_key, place_of_path};
 pub(crate) use setup::{LEVELS, read_permission};
 pub(crate) use values::{read_agent_name, read_backend, read_word};
 pub(crate) use volery::CONTAINMENT;

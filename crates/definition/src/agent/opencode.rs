@@ -3,6 +3,7 @@
 
 use domain::agent::{Agent, Format};
 use domain::diagnostic::Diagnostic;
+use domain::permission::Level;
 use domain::setup::PromptMode;
 
 use super::AgentFile;
@@ -15,8 +16,13 @@ use super::values::{
 use crate::FILE_BYTES_MAX;
 use crate::text::{Entry, Fields, Findings, Node, Place, Shape, choice, read_commented_json, text};
 
-/// The agents that opencode has by itself: an entry without a prompt only changes how they look or what they may do.
-const BUILT_IN: [&str; 7] = ["build", "plan", "general", "explore", "compaction", "summary", "title"];
+/// The agents that opencode has by itself and that nobody can ask for directly: an entry without a prompt only changes how they
+/// look or what they may do.
+const BUILT_IN: [&str; 5] = ["general", "explore", "compaction", "summary", "title"];
+/// The agents of its own that a user talks to. An entry is an agent, with opencode's prompt where it has none.
+const PRIMARY: [&str; 2] = ["build", PLAN];
+/// It edits nothing.
+const PLAN: &str = "plan";
 
 /// Reads an agent. One that is switched off is none, without a finding.
 pub fn read(agent_file: AgentFile<'_>) -> (Option<Agent>, Vec<Diagnostic>) {
@@ -66,6 +72,10 @@ fn read_entry(entry: &Entry, agent_file: AgentFile<'_>, findings: &mut Findings<
     fields.close(findings);
     let mut agent = agent?;
     agent.system_prompt = prompt.unwrap_or_default().trim().to_owned();
+    let permission = &mut agent.setup.permission;
+    if entry.key == PLAN && permission.level.is_none() {
+        permission.level = Some(Level::ReadOnly);
+    }
     Some(agent)
 }
 
@@ -84,7 +94,10 @@ fn read_fields(
 ) -> Option<Agent> {
     let name = take_path_name(fields, agent_file.stem, findings);
     let mut agent = new_agent(name, "opencode", Format::Opencode, agent_file);
-    agent.description = take_description(fields, findings);
+    agent.description = match PRIMARY.contains(&agent_file.stem) && !fields.has("description") {
+        true => format!("opencode's own agent {}, as the configuration changes it", agent_file.stem),
+        false => take_description(fields, findings),
+    };
     agent.model = take_inherited_model(fields, findings);
     let setup = &mut agent.setup;
     setup.prompt_mode = PromptMode::Replace;

@@ -84,7 +84,11 @@ pub(super) fn take_turns(
     key: &'static str,
     findings: &mut Findings<'_>,
 ) -> Option<u32> {
-    let node = fields.take(key)?;
+    fields.take(key).and_then(|node| read_turns(node, key, findings))
+}
+
+/// The same for the value of the key.
+pub(super) fn read_turns(node: &Node, key: &str, findings: &mut Findings<'_>) -> Option<u32> {
     let turns = amount(node, key, Bounds::from(1).up_to(u32::MAX.into()), findings)?;
     u32::try_from(turns).ok()
 }

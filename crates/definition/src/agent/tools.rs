@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use domain::permission::{Ground, Permission, Rule, Ruling};
 
 use super::setup::names;
-use crate::text::{Fields, Findings, quoted};
+use crate::text::{Fields, Findings, Node, quoted};
 
 /// Takes the names of the only tools that an agent has. What stands in parentheses behind a name becomes a rule that
 /// allows this use; a tool that the rest of the permission does not hold to it is left out.
@@ -14,7 +14,15 @@ pub(super) fn take_tools(
     permission: &mut Permission,
     findings: &mut Findings<'_>,
 ) -> Option<Vec<String>> {
-    let node = fields.take("tools")?;
+    fields.take("tools").map(|node| read_tools(node, permission, findings))
+}
+
+/// The same for the value of the key.
+pub(super) fn read_tools(
+    node: &Node,
+    permission: &mut Permission,
+    findings: &mut Findings<'_>,
+) -> Vec<String> {
     let mut tools: Vec<String> = Vec::new();
     let mut known = BTreeSet::new();
     // A rule that the list itself adds must not count against the next about the same tool.
@@ -48,7 +56,7 @@ pub(super) fn take_tools(
             tools.push(bare);
         }
     }
-    Some(tools)
+    tools
 }
 
 /// Tells whether uses of a tool that a rule does not speak of would be denied or asked about.

@@ -21,6 +21,7 @@ pub(crate) use executables::{argv, quoted_ascii};
 pub use layer::{Client, ConfigLayer, Dialect, DisconnectChoice, Retention, Run, Serve, Slots};
 pub use limits::LimitSettings;
 pub use merge::{defaults, merge};
+pub use overlay::{Widening, widenings};
 pub use placeholder::PLACEHOLDERS;
 pub use project_bounds::ProjectBounds;
 pub use provider::Provider;

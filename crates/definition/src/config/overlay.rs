@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use domain::budget::AskedLimits;
 use domain::id::{AgentName, BackendName, IdError};
 use domain::overlay::Overlay;
+use domain::permission::{Level, Permission, Rule};
 
+use super::ConfigLayer;
 use super::read::sections;
 use crate::agent::{read_backend, read_permission, read_word};
 use crate::limits;
@@ -23,6 +25,14 @@ impl Kind {
         match self {
             Self::Agents => "agents",
             Self::Defaults => "defaults",
+        }
+    }
+
+    /// Returns how people call those that a section is about.
+    fn whom(self, name: &str) -> String {
+        match self {
+            Self::Agents => format!("agent {name}"),
+            Self::Defaults => format!("agents of {name}"),
         }
     }
 }
@@ -112,6 +122,74 @@ pub(super) fn in_words(overlay: &Overlay) -> String {
 fn one_word(name: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:/@".contains(&byte);
     if name.bytes().all(is_plain) { name.to_owned() } else { format!("{name:?}") }
+}
+
+/// A part of a section that may allow an agent more than its own file does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Widening {
+    /// Whom the section is about: `agent dev`, `agents of claude`.
+    pub whom: String,
+    /// The part as it is written, in words.
+    pub says: String,
+    /// What it would do.
+    pub why: String,
+    /// Where it is written, outermost name first.
+    pub path: Vec<String>,
+}
+
+/// Returns every part of the sections of a layer that may allow more. `executables` names the same sections.
+pub fn widenings(layer: &ConfigLayer) -> Vec<Widening> {
+    let named = layer.agents.iter();
+    let named = named.map(|(name, overlay)| (Kind::Agents, name.to_string(), overlay));
+    let defaults = layer.defaults.iter();
+    let defaults = defaults.map(|(name, overlay)| (Kind::Defaults, name.to_string(), overlay));
+    named.chain(defaults).flat_map(|(kind, name, overlay)| widenings_of(kind, &name, overlay)).collect()
+}
+
+fn widenings_of(kind: Kind, name: &str, overlay: &Overlay) -> Vec<Widening> {
+    let Overlay { backend, model, permission, limits, max_turns } = overlay;
+    let whom = kind.whom(name);
+    let one = |key: &str, says: String, why: String| Widening {
+        whom: whom.clone(),
+        says,
+        why,
+        path: [kind.word(), name, key].map(ToOwned::to_owned).to_vec(),
+    };
+    let mut found = Vec::new();
+    if let Some(backend) = backend {
+        let why = format!("it would have {whom} run by {backend} instead of what the agent's file names");
+        found.push(one("backend", format!("backend {backend}"), why));
+    }
+    if let Some(model) = model {
+        let why = format!("it would choose the model of {whom}, which may cost more");
+        found.push(one("model", format!("model {model}"), why));
+    }
+    if let Some(why) = allowed(&whom, permission) {
+        found.push(one("permission", format!("permission {}", permission.as_asked()), why));
+    }
+    let raises = || format!("it would raise what {whom} may use if it is more than your own limits allow");
+    if *limits != AskedLimits::default() {
+        found.push(one("limits", limits_in_words(limits), raises()));
+    }
+    if let Some(turns) = max_turns {
+        found.push(one("max_turns", format!("max_turns {turns}"), raises()));
+    }
+    found
+}
+
+/// Says what a permission would allow; nothing if it only narrows.
+fn allowed(whom: &str, permission: &Permission) -> Option<String> {
+    let rules = |rules: &[Rule]| rules.iter().map(Rule::spelling).collect::<Vec<_>>().join(", ");
+    let level = match permission.level {
+        Some(Level::Yolo) => Some("everything, without asking".to_owned()),
+        Some(Level::SafeEdit) => Some("to edit files in its directory, without asking".to_owned()),
+        Some(Level::ReadOnly) | None => None,
+    };
+    let allow =
+        (!permission.allow.is_empty()).then(|| format!("{}, without asking", rules(&permission.allow)));
+    let ask = (!permission.ask.is_empty()).then(|| format!("{}, after asking", rules(&permission.ask)));
+    let all: Vec<String> = [level, allow, ask].into_iter().flatten().collect();
+    (!all.is_empty()).then(|| format!("it would allow {whom} {}", all.join("; ")))
 }
 
 /// Names each limit with its value: trust is given to these words, so a changed value needs it again.

@@ -50,6 +50,16 @@ impl<'a> Fields<'a> {
         self.take_entry(key).map(|entry| &entry.node).filter(|node| node.shape != Shape::Nothing)
     }
 
+    /// Takes the value of a key, also where it is empty.
+    pub(crate) fn take_even_empty(&mut self, key: &'static str) -> Option<&'a Node> {
+        self.take_entry(key).map(|entry| &entry.node)
+    }
+
+    /// Tells whether a key is there with a value.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.left.iter().any(|entry| entry.key == key && entry.node.shape != Shape::Nothing)
+    }
+
     /// Returns the full name of a key for messages.
     pub(crate) fn name(&self, key: &str) -> String {
         if self.within.is_empty() { key.to_owned() } else { format!("{}.{key}", self.within) }

@@ -8,7 +8,7 @@ use serde_saphyr::budget::BudgetBreach;
 use serde_saphyr::options::{DuplicateKeyPolicy, NonFiniteFloatPolicy};
 use serde_saphyr::{Error, Location, Options, Spanned, UserMessageFormatter};
 
-use super::lenient::quote_scalar;
+use super::lenient::{quote_lines, quote_scalar};
 use super::{Entry, Findings, Node, Place, Shape, quoted};
 use crate::yaml::YamlError;
 
@@ -57,12 +57,50 @@ pub(crate) fn read_yaml(yaml: YamlText<'_>, findings: &mut Findings<'_>) -> Opti
             Err(error) => error_line = mendable_line(&error),
         }
     }
+    if let Some(node) = mendable_line(&first_error).and_then(|_| read_quoted_lines(yaml, findings)) {
+        return Some(node);
+    }
     let place = first_error.location().map_or(yaml.place(1, 1), |location| yaml.at(location));
     match passed_limit(innermost(&first_error)) {
         Some((limit, hint)) => findings.error_with_hint(place, format!("the YAML {limit}"), hint),
         None => findings.error(place, format!("not valid YAML: {}", message(&first_error))),
     }
     None
+}
+
+/// Reads a text as Claude Code reads one that is not valid: with values in quotes that stand in one line, and blanks for tabs.
+fn read_quoted_lines(yaml: YamlText<'_>, findings: &mut Findings<'_>) -> Option<Node> {
+    /// Keys whose value may become a text without giving an agent more. A list of denied tools that lost its end must not
+    /// become a text that denies nothing.
+    const MAY_BE_TEXT: [&str; 12] = [
+        "argument-hint",
+        "author",
+        "category",
+        "color",
+        "description",
+        "model",
+        "name",
+        "tags",
+        "title",
+        "tools",
+        "version",
+        "when_to_use",
+    ];
+    let (text, changed) = quote_lines(yaml.text);
+    if !changed.iter().all(|(key, _)| MAY_BE_TEXT.contains(&key.as_str())) {
+        return None;
+    }
+    let node = yaml.node(parse(&text).ok()?);
+    for (key, line) in &changed {
+        let message = format!("the value of {} is read as text, because the YAML is not valid", quoted(key));
+        findings.warning_with_hint(yaml.place(*line, 1), message, "put the value in quotes");
+    }
+    if let Some(row) = yaml.text.lines().position(|line| line.starts_with('\t')) {
+        let line = u32::try_from(row + 1).unwrap_or(u32::MAX);
+        let message = "YAML does not allow a tab at the beginning of a line; it is read as two blanks";
+        findings.warning(yaml.place(line, 1), message);
+    }
+    Some(node)
 }
 
 /// Returns the tree of a YAML text as it is written; nothing if it is not valid.

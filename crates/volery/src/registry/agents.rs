@@ -1,7 +1,7 @@
 //! Reads the agents of every folder that counts, and settles which definition of a name is used.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -37,6 +37,9 @@ pub(super) struct Agents {
     /// What could be read of such files: more may be wrong with them than their reader knows.
     pub(super) drafts: Vec<Agent>,
     duplicates: Duplicates,
+    /// The files of the agents that a configuration file of Codex declares, wherever they really are. In the folder of agents
+    /// they are no further agents.
+    declared_files: BTreeSet<PathBuf>,
 }
 
 /// Reads every agent of a project and its user. Nearer folders come later, and win.
@@ -47,7 +50,12 @@ pub(super) fn read(project: &Path, diagnostics: &mut Vec<Diagnostic>) -> Agents 
         match source {
             Source::Folder(folder) => read_into(&mut agents, &folder, &defaults, diagnostics),
             Source::ConfigFile(file) => {
-                read_config_file(&file, diagnostics).into_iter().for_each(|agent| enter(agent, &mut agents));
+                for agent in read_config_file(&file, diagnostics) {
+                    if agent.source.format == Format::Codex {
+                        agents.declared_files.extend(Path::new(&agent.source.file).canonicalize());
+                    }
+                    enter(agent, &mut agents);
+                }
             }
             Source::Plugins { claude, project } => {
                 read_plugins(&claude, &project, diagnostics)
@@ -98,6 +106,10 @@ pub(super) fn read_into(
 ) {
     let folder = &within_project(folder, diagnostics);
     for path in files(folder, diagnostics) {
+        let is_declared = || path.canonicalize().is_ok_and(|real| agents.declared_files.contains(&real));
+        if folder.format == Format::Codex && !agents.declared_files.is_empty() && is_declared() {
+            continue;
+        }
         let mut found = Vec::new();
         match read_agent(folder, &path, defaults, &mut found) {
             Some(mut agent) => {
@@ -197,8 +209,8 @@ fn read_agent(
         return None;
     }
     let text = match folder.format {
-        // sub-agents-mcp takes every file, and replaces what is not UTF-8.
-        Format::Plain => read_text_lossy(path, diagnostics)?,
+        // The programs of these formats replace what is not UTF-8.
+        Format::Plain | Format::Claude | Format::Opencode => read_text_lossy(path, diagnostics)?,
         _ => read_text(path, diagnostics)?,
     };
     let stem = stem(folder, path);

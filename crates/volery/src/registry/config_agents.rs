@@ -58,6 +58,15 @@ fn read_role(
     let file = path.display().to_string();
     let (agent, found) = codex::read_role(role, AgentFile { text: &text, file: &file, ..config_file });
     diagnostics.extend(found);
+    if let Some(agent) = agent.as_ref().filter(|agent| agent.name.as_str() != role.name) {
+        let message = format!(
+            "agents.{}: the agent is called {}, because its file {} has that name",
+            role.name,
+            agent.name,
+            path.display()
+        );
+        diagnostics.push(Diagnostic::warning(config_file.file, message));
+    }
     agent
 }
 

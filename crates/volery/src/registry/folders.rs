@@ -34,13 +34,15 @@ pub struct Prompts {
 }
 
 /// Formats and their folders below a project. If a name is defined in several, the last one is used.
-const IN_PROJECT: [(Format, &str); 13] = [
+const IN_PROJECT: [(Format, &str); 15] = [
     (Format::Directive, ".ai/directives"),
     (Format::DotAgents, ".agents"),
     (Format::Jarvis, "agents"),
     (Format::Kiro, ".kiro/agents"),
     (Format::Opencode, ".opencode/agent"),
     (Format::Opencode, ".opencode/agents"),
+    (Format::Opencode, ".opencode/mode"),
+    (Format::Opencode, ".opencode/modes"),
     (Format::Qwen, ".qwen/agents"),
     (Format::Gemini, ".gemini/agents"),
     (Format::Cursor, ".cursor/agents"),
@@ -195,6 +197,8 @@ fn user_folders(home: Option<&Path>) -> Vec<(Format, PathBuf)> {
         (Format::Kiro, below_home(".kiro/agents")),
         (Format::Opencode, in_opencode("agent")),
         (Format::Opencode, in_opencode("agents")),
+        (Format::Opencode, in_opencode("mode")),
+        (Format::Opencode, in_opencode("modes")),
         (Format::Qwen, below_home(".qwen/agents")),
         (Format::Gemini, below_home(".gemini/agents")),
         (Format::Cursor, below_home(".cursor/agents")),

@@ -16,7 +16,7 @@ const FILES_MAX: usize = 1_000;
 /// The most files and folders that are looked at in one folder and those below it.
 const ENTRIES_MAX: usize = 20_000;
 /// How many folders below the one that a program looks into may hold agents, where they may at all.
-const DEPTH_MAX: usize = 3;
+const DEPTH_MAX: usize = 8;
 /// The most folders of one that are named for what lies in them.
 const NAMED_MAX: usize = 20;
 /// How much of a file that is passed over is looked at.
@@ -33,7 +33,10 @@ pub(super) fn files(folder: &Folder, diagnostics: &mut Vec<Diagnostic>) -> Vec<P
     let format = folder.format;
     // The programs of these formats read the folders below, too.
     let sorted = [Format::Claude, Format::Codex, Format::Directive, Format::Opencode];
-    let depth = if sorted.contains(&format) { DEPTH_MAX } else { 0 };
+    // opencode reads folders below those of agents, and not below those of modes.
+    let is_flat =
+        format == Format::Opencode && ["mode", "modes"].iter().any(|name| folder.path.ends_with(name));
+    let depth = if sorted.contains(&format) && !is_flat { DEPTH_MAX } else { 0 };
     let mut search = Search::new(format, &folder.path, diagnostics);
     match format {
         Format::Jarvis => search.jarvis(),
@@ -204,7 +207,7 @@ impl Search<'_> {
     fn note_passed_over(&mut self, path: &Path) {
         let is = |wanted: &str| path.extension().is_some_and(|extension| extension == wanted);
         let message = match self.format {
-            Format::Volery | Format::Claude | Format::Cursor | Format::Gemini | Format::Qwen
+            Format::Volery | Format::Cursor | Format::Gemini | Format::Qwen
                 if is_readme(path) && is("md") =>
             {
                 "a file of this name explains its folder and is no agent; give it another name"
@@ -255,8 +258,23 @@ fn is_definition(format: Format, path: &Path) -> bool {
         Format::Codex => &["toml"],
         Format::Kiro => &["json"],
     };
-    // A folder's own explanation is no agent; sub-agents-mcp alone takes every file for one.
-    let explains = is_readme(path) && format != Format::Plain;
+    // A folder's own explanation is no agent. sub-agents-mcp and opencode take every file for one, and Claude Code takes
+    // one that is written like an agent.
+    let explains = is_readme(path)
+        && match format {
+            Format::Plain | Format::Opencode => false,
+            Format::Claude => !has_key(path, &["name"]) || !has_key(path, &["description"]),
+            Format::Volery
+            | Format::DotAgents
+            | Format::Jarvis
+            | Format::Kiro
+            | Format::Directive
+            | Format::Cursor
+            | Format::Codex
+            | Format::Gemini
+            | Format::Qwen
+            | Format::Copilot => true,
+        };
     // Gemini leaves these out too.
     let is_draft = stem.starts_with('_') && format == Format::Gemini;
     wanted.contains(&extension.as_str()) && !explains && !is_draft

@@ -102,7 +102,7 @@ fn a_file_with_errors_takes_no_name_away() {
         std::fs::write(path, text).unwrap();
     };
     write("gemini/reviewer.md", "---\nname: reviewer\ndescription: good\n---\nx");
-    write("claude/reviewer.md", "---\nname: reviewer\ndescription: bad\nmaxTurns: few\n---\nx");
+    write("claude/reviewer.md", "---\nname: reviewer\ndescription: bad\nisolation: sideways\n---\nx");
     let (mut agents, mut diagnostics) = (Agents::default(), Vec::new());
     for (format, below) in [(Format::Gemini, "gemini"), (Format::Claude, "claude")] {
         let folder = folder(place.path().join(below), format);

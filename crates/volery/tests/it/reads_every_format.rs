@@ -138,7 +138,7 @@ fn a_file_with_errors_takes_no_name_away_from_a_good_one() {
     let broken = [
         (".volery/agents/rev.md", "---\ndescription: d\nbackend: rehearsal\ntimeout: banana\n---\n"),
         (".volery/agents/other.md", "---\nname: 'rev' # mine\nbackend: [\n---\n"),
-        (".claude/agents/other.md", "---\nname: rev\ndescription: d\nmaxTurns: few\n---\n"),
+        (".claude/agents/other.md", "---\nname: rev\ndescription: d\nisolation: sideways\n---\n"),
         (".codex/agents/other.toml", "name = \"rev\"\ndescription = 3\nsandbox_mode = [\n"),
         (".kiro/agents/other.json", r#"{"name": "rev", "description": "sub-agent: d", "model": 3}"#),
         (".github/agents/rev.agent.md", "---\ndescription: d\nmodel: {a: 1}\n---\n"),
@@ -161,11 +161,12 @@ fn a_file_with_errors_takes_no_name_away_from_a_good_one() {
         assert!(checked.contains(&said), "{file}: {checked}");
         std::fs::remove_file(path).unwrap();
     }
-    let no_text = stage.project().join(".claude/agents/other.md");
+    let no_text = stage.project().join(".gemini/agents/other.md");
+    std::fs::create_dir_all(no_text.parent().unwrap()).unwrap();
     std::fs::write(&no_text, b"---\nname: rev\ndescription: caf\xe9\n---\nx").unwrap();
     assert_eq!(stage.volery(["run", "rev", "go"]).ok().stdout, "users\n");
     std::fs::remove_file(no_text).unwrap();
-    in_project(&stage, ".claude/agents/rev.md", "---\nname: rev\ndescription: d\nmaxTurns: few\n---\n");
+    in_project(&stage, ".claude/agents/rev.md", "---\nname: rev\ndescription: d\nisolation: sideways\n---\n");
     stage.agent("rev", "backend: rehearsal\nsteps: [{say: nearest}]");
     assert_eq!(stage.volery(["run", "rev", "go"]).ok().stdout, "nearest\n", "a nearer file still wins");
 }
@@ -235,8 +236,8 @@ fn what_is_passed_over_is_named() {
     link(Path::new("agents"), ".cursor/agents");
     link(Path::new("absent"), ".gemini/agents");
     link(Path::new("absent.md"), ".claude/agents/gone.md");
-    in_project(&stage, ".claude/agents/1/2/3/fine.md", "---\nname: fine\ndescription: d\n---\n");
-    in_project(&stage, ".claude/agents/1/2/3/4/deep.md", "---\nname: deep\ndescription: d\n---\n");
+    in_project(&stage, ".claude/agents/1/2/3/4/5/6/7/8/fine.md", "---\nname: fine\ndescription: d\n---\n");
+    in_project(&stage, ".claude/agents/1/2/3/4/5/6/7/8/9/deep.md", "---\nname: deep\ndescription: d\n---\n");
     for number in 0..20_001 {
         std::fs::create_dir_all(stage.project().join(".codex/agents")).unwrap();
         std::fs::write(stage.project().join(format!(".codex/agents/{number}.txt")), "").unwrap();
@@ -250,7 +251,7 @@ fn what_is_passed_over_is_named() {
         ".cursor/agents: warning: could not look into it: ",
         ".gemini/agents: warning: the symbolic link leads nowhere",
         ".claude/agents/gone.md: error: the symbolic link leads nowhere",
-        ".claude/agents/1/2/3/4: warning: only 3 folders below each other are read; move its agents up",
+        ".claude/agents/1/2/3/4/5/6/7/8/9: warning: only 8 folders below each other are read; move its agents up",
         ".codex/agents: warning: it holds more than 20000 files and folders; the rest is not read",
         "(environment): warning: AGENTS_DIR is \"relative\", which is no absolute path, so no agents are read from it",
         "(environment): warning: AGENT_MODEL is \"-x\", which means nothing",
@@ -410,9 +411,10 @@ fn a_file_that_is_passed_over_is_named_and_what_is_no_agent_is_not() {
         (".kiro/agents/sub/a.json", ".kiro/agents/sub"),
         (".volery/agents/sub/a.md", ".volery/agents/sub"),
         (".agents/sub/a.md", ".agents/sub"),
-        (".claude/agents/readme.md", ".claude/agents/readme.md"),
+        (".cursor/agents/readme.md", ".cursor/agents/readme.md"),
     ];
     let silent = [
+        (".claude/agents/README.md", "# Our agents\n\nname: of no agent"),
         (".github/agents/pictures/a.png", "---\nname: x\n---\n"),
         (".github/agents/notes/README.md", agent),
         (".github/agents/notes/plan.md", "What we plan."),
@@ -438,6 +440,90 @@ fn a_file_that_is_passed_over_is_named_and_what_is_no_agent_is_not() {
     }
     assert_eq!(checked.matches("warning: ").count(), named.len(), "{checked}");
     assert_eq!(listed(&stage), Vec::<Value>::new());
+}
+
+/// The names are those that the init event of Claude Code 2.1.325 lists for the same files.
+#[test]
+fn every_agent_that_claude_code_lists_is_an_agent() {
+    let stage = Stage::new();
+    let files = [
+        ("unclosed.md", "description: [unclosed"),
+        ("curly.md", "description: {a} thing"),
+        ("tab.md", "description: d\ntools:\n\t- Read"),
+        ("turns.md", "description: d\nmaxTurns: many"),
+        ("servers.md", "description: d\nmcpServers: 5"),
+        ("model.md", "description: d\nmodel: [a]"),
+        ("tools.md", "description: d\ntools: {a: b}"),
+        ("README.md", "description: d"),
+        ("1/2/3/4/5/deep.md", "description: d"),
+    ];
+    let mut expected: Vec<String> = vec!["latin".to_owned()];
+    for (file, head) in files {
+        let name = Path::new(file).file_stem().unwrap().to_str().unwrap().to_lowercase();
+        in_project(
+            &stage,
+            &format!(".claude/agents/{file}"),
+            &format!("---\nname: {name}\n{head}\n---\nx\n"),
+        );
+        expected.push(name);
+    }
+    expected.sort();
+    let latin = b"---\nname: latin\ndescription: caf\xe9\n---\nx\n";
+    std::fs::write(stage.project().join(".claude/agents/latin.md"), latin).unwrap();
+    let names = || {
+        let mut names: Vec<String> =
+            listed(&stage).iter().map(|agent| agent["name"].as_str().unwrap().to_owned()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(), expected);
+    // It lists none for this one.
+    in_project(&stage, ".claude/agents/two.md", "---\nname: two\ndescription: one\nline two\n---\nx\n");
+    assert_eq!(names(), expected);
+    assert_eq!(agent(&stage, "latin")["description"], "caf\u{fffd}");
+}
+
+/// The names are those that `opencode agent list` of 1.18.33 lists for the same files.
+#[test]
+fn every_agent_that_opencode_lists_is_an_agent() {
+    let stage = Stage::new();
+    let text = "---\ndescription: d\n---\nx\n";
+    for file in
+        ["agent/README.md", "agent/1/2/3/4/5/deep.md", "agents/plain.md", "mode/primary.md", "modes/other.md"]
+    {
+        in_project(&stage, &format!(".opencode/{file}"), text);
+    }
+    in_project(&stage, ".opencode/mode/below/none.md", text);
+    in_project(
+        &stage,
+        "opencode.json",
+        r#"{"agent": {"build": {"temperature": 0.3}, "title": {"temperature": 0}}}"#,
+    );
+    let mut names: Vec<String> =
+        listed(&stage).iter().map(|agent| agent["name"].as_str().unwrap().to_owned()).collect();
+    names.sort();
+    assert_eq!(names, ["1/2/3/4/5/deep", "README", "build", "other", "plain", "primary"]);
+}
+
+#[test]
+fn a_file_that_a_configuration_of_codex_declares_is_one_agent() {
+    let stage = Stage::new();
+    let server = "[mcp_servers.x]\ncommand = \"serve\"\n";
+    let file = format!("name = \"b\"\ndeveloper_instructions = \"x\"\n{server}");
+    in_project(&stage, ".codex/agents/b.toml", &file);
+    in_project(&stage, ".codex/agents/unnamed.toml", "developer_instructions = \"y\"\n");
+    let config = "[agents.rev]\ndescription = \"declared\"\nconfig_file = \"./agents/b.toml\"\n\n[agents.other]\n\
+        description = \"declared too\"\nconfig_file = \"agents/../agents/unnamed.toml\"\n";
+    in_project(&stage, ".codex/config.toml", config);
+    // As in Codex, the name in the file comes before that of the declaration, and the folder adds no second agent.
+    let names: Vec<Value> = listed(&stage).iter().map(|agent| agent["name"].clone()).collect();
+    assert_eq!(names, [json!("b"), json!("other")]);
+    assert_eq!(agent(&stage, "b")["description"], "declared");
+    let checked = stage.volery(["agents", "check"]).ok().stdout;
+    assert!(!checked.contains("files define the agent"), "{checked}");
+    assert!(checked.contains("agents.rev: the agent is called b, because its file "), "{checked}");
+    let page = stage.volery(["trust", "--yes"]).ok().stderr;
+    assert_eq!(page.matches("[\"serve\"]").count(), 1, "{page}");
 }
 
 #[test]

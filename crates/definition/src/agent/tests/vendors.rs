@@ -66,7 +66,8 @@ You find causes.
          the servers that its own file defines: write its command or url here)",
         "f:17:9: warning: skills is not honoured: no skill is loaded before the agent begins; name it in the system \
          prompt",
-        "f:18:8: warning: hooks is not honoured: no hook of the file is run",
+        "f:18:8: warning: hooks is not honoured: Volery runs no hook of the file; Claude Code runs them if it starts the agent \
+         by itself",
         "f:19:9: warning: memory is not honoured: the agent gets no memory folder of its own",
         "f:20:13: warning: background is not honoured: the caller decides whether it waits",
         "f:21:16: warning: initialPrompt is not honoured: the caller's prompt comes first",
@@ -84,6 +85,62 @@ You find causes.
     assert_eq!((setup.max_turns, setup.effort.as_deref()), (Some(8), Some("high")));
     assert_eq!((setup.isolation, setup.prompt_mode), (Isolation::Worktree, PromptMode::Replace));
     assert_eq!((setup.mcp_servers.len(), setup.mcp_servers[0].name.as_str()), (1, "tracker"));
+}
+
+#[test]
+fn what_claude_code_passes_over_is_no_error() {
+    let with = |lines: &str, warnings: &[&str]| {
+        accept(claude::read, "a", &format!("---\nname: a\ndescription: b\n{lines}\n---\nx\n"), warnings).setup
+    };
+    let ignored = |key: &str, column: u32, wanted: &str, found: &str| {
+        format!(
+            "f:4:{column}: warning: {key}: expected {wanted}, found {found}; it is ignored, as in Claude Code"
+        )
+    };
+    let turns = ignored("maxTurns", 11, "a number above 0", "the text \"many\"");
+    assert_eq!(with("maxTurns: many", &[&turns]).max_turns, None);
+    let servers = ignored("mcpServers", 13, "servers by name", "the number 5");
+    assert_eq!(with("mcpServers: 5", &[&servers]).mcp_servers, []);
+    with("model: [a]", &[&ignored("model", 8, "the name of a model", "a list")]);
+    with("effort: 3", &[&ignored("effort", 9, "a word for an effort", "the number 3")]);
+    // Never all tools, where the program gives none.
+    let none = |found: &str, place: &str| {
+        format!(
+            "f:{place}: warning: tools: expected names of tools, found {found}; the agent has no tools, as in Claude Code \
+             (hint: remove the key to give the agent all tools)"
+        )
+    };
+    assert_eq!(with("tools: {a: b}", &[&none("a map", "4:8")]).tools, texts(&[]));
+    assert_eq!(with("tools: 5", &[&none("the number 5", "4:8")]).tools, texts(&[]));
+    let (agent, found) = read(claude::read, "a", "---\nname: a\ndescription: b\ntools:\n---\nx\n");
+    assert_eq!((agent.unwrap().setup.tools, found.len()), (texts(&[]), 1));
+    let item = "f:4:15: warning: tools: the number 5 names no tool and is ignored";
+    assert_eq!(with("tools: [Read, 5]", &[item]).tools, texts(&["Read"]));
+    let tab =
+        "f:5:1: warning: YAML does not allow a tab at the beginning of a line; it is read as two blanks";
+    assert_eq!(with("tools:\n\t- Read", &[tab]).tools, texts(&["Read"]));
+}
+
+#[test]
+fn a_description_that_is_no_valid_yaml_is_read_as_text() {
+    let (agent, found) =
+        read(claude::read, "a", "---\nname: a\ndescription: b\ndisallowedTools: [Bash\n---\nx\n");
+    assert!(
+        agent.is_none() && found[0].contains("not valid YAML"),
+        "a list of denied tools stays an error: {found:?}"
+    );
+    for (description, expected) in [
+        ("[unclosed", "[unclosed"),
+        ("{a} thing", "{a} thing"),
+        ("[a] and {b}: \"c\" \\d", "[a] and {b}: \"c\" \\d"),
+        ("'it''s' more", "'it''s' more"),
+    ] {
+        let warning = "f:3:1: warning: the value of \"description\" is read as text, because the YAML is not valid \
+            (hint: put the value in quotes)";
+        let text = format!("---\nname: a\ndescription: {description}\ntools: Read\n---\nx\n");
+        let agent = accept(claude::read, "a", &text, &[warning]);
+        assert_eq!((agent.description.as_str(), agent.setup.tools), (expected, texts(&["Read"])), "{text}");
+    }
 }
 
 #[test]
