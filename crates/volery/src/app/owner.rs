@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use domain::agent::Layer;
 use domain::id::RunId;
 use domain::run::RunSpec;
+use domain::visible::visible;
 use journal::index::Index;
 use journal::keys::{self, KeyScope};
 use journal::retention::{self, Policy, Sweep, SweepLimits, SweepReport};
@@ -13,7 +15,7 @@ use super::engine::{Engine, store_error};
 use super::lists::index_error;
 use super::{
     App, AppError, Clean, Cleaned, ConfigFileView, IndexView, NewAgent, NewAgentView, Reindexed, SlotsView,
-    Start, StateReport, TrustItem, TrustList, TrustState, TrustView, TrustedProject, Way,
+    Start, StateReport, TrustEffect, TrustItem, TrustList, TrustState, TrustView, TrustedProject, Way,
 };
 use crate::clock;
 use crate::registry::{self, Catalogue, Trust, TrustError};
@@ -234,13 +236,22 @@ fn trust_view(trust: &Trust, catalogue: &Catalogue) -> Result<TrustView, AppErro
     })
 }
 
-/// Returns what would be executed, each with its place and the reason.
+/// Returns what would be executed and allowed, each with its place and the reason.
 fn trust_items(catalogue: &Catalogue) -> Vec<TrustItem> {
     let mut items = Vec::new();
+    let configs = catalogue.config_files.iter().filter(|found| found.layer == Layer::Project);
+    let widenings: Vec<_> = configs
+        .flat_map(|found| found.widenings.iter().map(move |(widening, line)| (&found.file, widening, *line)))
+        .collect();
     for (file, text) in Trust::by_own_file(catalogue) {
         for line in text.lines() {
             let (what, command) = line.split_once(": ").unwrap_or((line, ""));
+            // These have an item for each part below.
+            if widenings.iter().any(|(of, widening, _)| **of == *file && widening.whom == what) {
+                continue;
+            }
             items.push(TrustItem {
+                effect: TrustEffect::Execute,
                 what: what.to_owned(),
                 command: command.to_owned(),
                 line: registry::place_of_executable(&file, what),
@@ -253,6 +264,7 @@ fn trust_items(catalogue: &Catalogue) -> Vec<TrustItem> {
         let file = program.file.display().to_string();
         let (what, rest) = program.says.split_once(": ").unwrap_or((&program.says, ""));
         let item = |line, command: &str, why: &str| TrustItem {
+            effect: TrustEffect::Execute,
             what: what.to_owned(),
             command: command.to_owned(),
             file: file.clone(),
@@ -264,6 +276,19 @@ fn trust_items(catalogue: &Catalogue) -> Vec<TrustItem> {
         }
         let excerpts = program.excerpts.iter();
         items.extend(excerpts.map(|found| item(found.line, &found.text, found.why)));
+    }
+    items.extend(widenings.into_iter().map(|(file, widening, line)| TrustItem {
+        effect: TrustEffect::Allow,
+        what: widening.whom.clone(),
+        command: widening.says.clone(),
+        file: file.clone(),
+        line,
+        why: widening.why.clone(),
+    }));
+    for item in &mut items {
+        for text in [&mut item.what, &mut item.command, &mut item.why] {
+            *text = visible(text).into_owned();
+        }
     }
     items
 }

@@ -26,16 +26,30 @@ pub struct TrustView {
     pub items: Vec<TrustItem>,
 }
 
-/// Something that would be executed.
+/// What trust in an item would do.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TrustEffect {
+    /// A program is executed, or gets more than it would without the project's files.
+    #[default]
+    Execute,
+    /// An agent may do more than its own file allows.
+    Allow,
+}
+
+/// Something that would be executed or allowed. Nothing in its texts is invisible.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TrustItem {
+    #[serde(default)]
+    pub effect: TrustEffect,
     /// What it is: `backend upper`.
     pub what: String,
+    /// What would be executed, or the part of the file that allows more.
     pub command: String,
     pub file: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
-    /// Why it would be executed.
+    /// Why it would be executed, or what would be allowed.
     #[serde(default)]
     pub why: String,
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use backend::contract::ProjectProgram;
-use definition::config::{Config, ConfigFile, ConfigLayer, ProjectBounds};
+use definition::config::{Config, ConfigFile, ConfigLayer, ProjectBounds, Widening};
 use domain::agent::{Agent, Layer};
 use domain::diagnostic::Diagnostic;
 use domain::id::AgentName;
@@ -90,6 +90,8 @@ pub struct ConfigFound {
     pub file: String,
     pub layer: Layer,
     pub executables: String,
+    /// What of that allows agents more instead of executing something, each with its line.
+    pub widenings: Vec<(Widening, Option<u32>)>,
     /// A setting other than a backend could not be read.
     pub unsound: bool,
     pub diagnostics: Vec<Diagnostic>,
@@ -178,7 +180,14 @@ fn read_config(layer: Layer, path: &Path, project: &str) -> Option<(ConfigFound,
     let Some(text) = text else {
         // A limit that cannot be read is not simply left out.
         let settings = ConfigLayer { unsound: true, ..ConfigLayer::default() };
-        let found = ConfigFound { file, layer, executables: String::new(), unsound: true, diagnostics };
+        let found = ConfigFound {
+            file,
+            layer,
+            executables: String::new(),
+            widenings: Vec::new(),
+            unsound: true,
+            diagnostics,
+        };
         return (!found.diagnostics.is_empty()).then_some((found, settings));
     };
     let built_in = backend::registry::built_in();
@@ -186,7 +195,17 @@ fn read_config(layer: Layer, path: &Path, project: &str) -> Option<(ConfigFound,
         definition::config::read(ConfigFile { text: &text, file: &file, layer, built_in: &built_in });
     let executables = definition::config::executables(&settings);
     let unsound = settings.unsound;
-    Some((ConfigFound { file, layer, executables, unsound, diagnostics: found }, settings))
+    let widenings = match layer {
+        Layer::Project => definition::config::widenings(&settings),
+        _ => Vec::new(),
+    };
+    let widenings = widenings.into_iter().map(|widening| {
+        let path: Vec<&str> = widening.path.iter().map(String::as_str).collect();
+        let line = definition::agent::place_of_path(&file, &text, &path).map(|(line, _)| line);
+        (widening, line)
+    });
+    let widenings = widenings.collect();
+    Some((ConfigFound { file, layer, executables, widenings, unsound, diagnostics: found }, settings))
 }
 
 fn from_environment(diagnostics: &mut Vec<Diagnostic>) -> Option<ConfigLayer> {

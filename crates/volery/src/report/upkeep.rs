@@ -1,33 +1,39 @@
 //! What trust, clean and reindex found and did.
 
 use domain::size::display_bytes;
+use domain::visible::visible;
 
 use super::figures::{age, count, span};
 use super::look::{Look, Tone};
 use super::table::{Cell, Column, Table};
 use super::text::one_line;
-use crate::app::{Cleaned, MadeBy, Reindexed, TokenList, TrustItem, TrustList, TrustState, TrustView};
+use crate::app::{
+    Cleaned, MadeBy, Reindexed, TokenList, TrustEffect, TrustItem, TrustList, TrustState, TrustView,
+};
 
 /// Returns what a project's files would execute, where and why, and whether that is trusted.
 pub(crate) fn trust_page(view: &TrustView, look: &Look) -> String {
     let mut text = format!("project  {}\n", one_line(&look.short_path(&view.project, None)));
     let (state, tone) = trust_words(view.state);
     text.push_str(&format!("state    {}\n", look.paint.apply(tone, state)));
-    if !view.items.is_empty() {
-        text.push_str("\nits files would execute:\n");
-    }
-    let mut last = None;
-    for item in &view.items {
-        let file = one_line(&look.short_path(&item.file, Some(&view.project)));
-        if last.replace((&item.file, &item.what)) != Some((&item.file, &item.what)) {
-            let what = look.paint.apply(Tone::Strong, &one_line(&item.what));
-            text.push_str(&format!("  {what} in {file}\n"));
+    for (effect, heading) in [(TrustEffect::Execute, "execute"), (TrustEffect::Allow, "allow")] {
+        let mut items = view.items.iter().filter(|item| item.effect == effect).peekable();
+        if items.peek().is_some() {
+            text.push_str(&format!("\nits files would {heading}:\n"));
         }
-        let line = item.line.map(|line| format!("line {line}: ")).unwrap_or_default();
-        text.push_str(&format!("    {line}{}\n", one_line(&item.command)));
-        if !item.why.is_empty() {
-            let why = look.paint.apply(Tone::Faint, &format!("why: {}", one_line(&item.why)));
-            text.push_str(&format!("      {why}\n"));
+        let mut last = None;
+        for item in items {
+            let file = one_line(&visible(&look.short_path(&item.file, Some(&view.project))));
+            if last.replace((&item.file, &item.what)) != Some((&item.file, &item.what)) {
+                let what = look.paint.apply(Tone::Strong, &one_line(&item.what));
+                text.push_str(&format!("  {what} in {file}\n"));
+            }
+            let line = item.line.map(|line| format!("line {line}: ")).unwrap_or_default();
+            text.push_str(&format!("    {line}{}\n", one_line(&item.command)));
+            if !item.why.is_empty() {
+                let why = look.paint.apply(Tone::Faint, &format!("why: {}", one_line(&item.why)));
+                text.push_str(&format!("      {why}\n"));
+            }
         }
     }
     // Last, where it is still on the screen when the list is not.

@@ -152,6 +152,104 @@ in all: 2 programs, 1 grant
     assert_eq!(stage.volery(["trust", "--yes"]).ok().stderr, expected);
 }
 
+fn write(stage: &Stage, file: &str, text: &str) {
+    let file = stage.project().join(file);
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(file, text).unwrap();
+}
+
+#[test]
+fn a_command_in_several_lines_is_shown_whole_and_nothing_of_it_is_hidden() {
+    let stage = Stage::new();
+    let agent = "---\nname: check\ndescription: d\nhooks:\n  PreToolUse:\n    - matcher: Bash\n      hooks:\n        \
+        - type: command\n          command: \"./scripts/validate.sh \u{202e}x\u{200b}\"\n---\nCheck.\n";
+    write(&stage, ".claude/agents/check.md", agent);
+    write(
+        &stage,
+        ".claude/commands/ship.md",
+        "---\nallowed-tools: [\n  Read,\n  Bash(rm:*)\n]\n---\nShip.\n",
+    );
+    let page = stage.volery(["trust", "--yes"]).ok().stderr;
+    let hooks = "line 4: hooks: {\"PreToolUse\": [{\"matcher\": \"Bash\", \"hooks\": [{\"type\": \"command\", \
+        \"command\": \"./scripts/validate.sh \\u{202e}x\\u{200b}\"}]}]}";
+    assert!(page.contains(hooks), "{page}");
+    assert!(page.contains("line 2: allowed-tools: [\"Read\", \"Bash(rm:*)\"]"), "{page}");
+    assert!(!page.contains(['\u{202e}', '\u{200b}']), "{page}");
+    // The same file is an agent, and both say who runs its hooks.
+    assert!(page.contains("Claude Code runs these programs when it starts this agent by itself"), "{page}");
+    let checked = stage.volery(["agents", "check"]).ok().stdout;
+    assert!(checked.contains("Volery runs no hook of the file; Claude Code runs them if it"), "{checked}");
+}
+
+#[test]
+fn a_program_reads_what_would_be_trusted_before_somebody_agrees() {
+    let stage = place();
+    let overlay = "[backends.upper]\ncommand = [\"tr\", \"a-z\", \"A-Z\"]\n\n[agents.dev]\nmodel = \"opus\"\n\
+        permission = \"yolo\"\n";
+    configure(&stage, overlay);
+    let shown = stage.volery(["trust", "--json"]).exits(3);
+    let shown: serde_json::Value = serde_json::from_str(&shown.stdout).unwrap();
+    assert_eq!((&shown["state"], &shown["error"]["kind"]), (&json!("untrusted"), &json!("denied")));
+    let file = stage.project().join(".volery/config.toml");
+    let item = |effect: &str, what: &str, line: u32, command: &str, why: &str| json!({"effect": effect, "what": what, "command": command, "file": file, "line": line, "why": why});
+    assert_eq!(
+        shown["items"],
+        json!([
+            item(
+                "execute",
+                "backend upper",
+                1,
+                "[\"tr\", \"a-z\", \"A-Z\"]",
+                "agents with this backend are run by it"
+            ),
+            item(
+                "allow",
+                "agent dev",
+                5,
+                "model opus",
+                "it would choose the model of agent dev, which may cost more"
+            ),
+            item(
+                "allow",
+                "agent dev",
+                6,
+                "permission yolo",
+                "it would allow agent dev everything, without asking"
+            ),
+        ])
+    );
+    assert_eq!(stage.json(["trust", "--list"]), json!({"projects": []}));
+    let page = stage.volery(["trust", "--yes"]).ok().stderr;
+    let expected = "its files would allow:
+  agent dev in .volery/config.toml
+    line 5: model opus
+      why: it would choose the model of agent dev, which may cost more
+    line 6: permission yolo
+      why: it would allow agent dev everything, without asking
+";
+    assert!(page.ends_with(expected), "{page}");
+}
+
+#[test]
+fn metadata_of_agents_and_prompt_files_of_the_project_need_no_trust() {
+    let stage = Stage::new();
+    let metadata = "---\nname: a\ndescription: d\nversion: 1.0.0\ncategory: quality\nauthor: me\ntags: [a, b]\n\
+        priority: high\nlicense: MIT\nrole: reviewer\ntriggers:\n  - review\nmetadata:\n  owner: me\nmemory: project\n\
+        argument-hint: '[file]'\npermissionMode: auto-magic\n---\nReview.\n";
+    write(&stage, ".claude/agents/a.md", metadata);
+    write(&stage, ".claude/agents/b.md", "---\nname: b\ndescription: one\nline two without indent\n---\n");
+    write(
+        &stage,
+        ".github/agents/c.agent.md",
+        "---\nname: c\nmode: agent\nversion: 1\nauthor: me\n---\nLook.\n",
+    );
+    write(&stage, "prompts/docs.md", "Write.\n");
+    let settings = r#"{"agent":{"docs":{"description":"d","prompt":"{file:./prompts/docs.md}"}}}"#;
+    write(&stage, "opencode.json", settings);
+    let trusted = stage.volery(["trust", "--yes"]).ok().stdout;
+    assert!(trusted.ends_with("executes nothing, so there is nothing to trust\n"), "{trusted}");
+}
+
 #[test]
 fn lists_in_several_lines_and_backticks_in_texts_need_no_trust() {
     let stage = Stage::new();

@@ -15,7 +15,8 @@ use crate::report;
 /// Text from a repository is harmless, programs it names are not. Whatever a
 /// project's files would execute needs your word once, and again when it
 /// changes. You see each command, its file and line, and why it would be
-/// executed, before you are asked; with --yes too.
+/// executed, before you are asked; with --yes too. With --json and nobody to
+/// ask, the same list is the answer, and nothing is trusted.
 ///
 /// Examples:
 ///   volery trust
@@ -77,6 +78,9 @@ async fn give(app: &App, directory: Option<String>, yes: bool, out: &mut Out) ->
         TrustState::Trusted => return tell(&view, "is trusted already", out),
         TrustState::Untrusted | TrustState::Changed => {}
     }
+    if !yes && out.format() == Format::Json && !stdin().is_terminal() {
+        return show_only(&view, out);
+    }
     // Also for those who have agreed already: so a log shows what was trusted.
     if out.format() == Format::Text || !yes {
         let page = report::trust_page(&view, &out.notes_look());
@@ -105,6 +109,16 @@ pub(crate) async fn offer(app: &App, directory: Option<String>, out: &mut Out) -
     agree(out)?;
     app.trust(directory, view.fingerprint).await?;
     Ok(true)
+}
+
+/// Writes what would be trusted as the JSON document, so that a program can read it before somebody agrees.
+fn show_only(view: &TrustView, out: &mut Out) -> Result<Exit, CommandError> {
+    let error = AppError::denied("a project is not trusted without somebody who agrees");
+    let error = error.hint("read the items, then run volery trust --yes");
+    let mut document = serde_json::json!(view);
+    document["error"] = serde_json::json!(error);
+    out.json(&document)?;
+    Ok(Exit::Denied)
 }
 
 fn agree(out: &mut Out) -> Result<(), CommandError> {
