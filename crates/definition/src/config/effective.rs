@@ -4,16 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use domain::agent::Layer;
 use domain::dialect::DialectName;
-use domain::duration::display_ms;
 use domain::id::{AgentName, BackendName};
 use domain::inherit::Inherited;
 use domain::overlay::Overlay;
 use domain::permission::Level;
 use domain::price::Price;
 use domain::run::{ContainmentDemand, OnDisconnect, UnattendedChoice};
+use serde_json::{Value, json};
 
-use super::executables::{argv, shown};
-use super::{Backend, DisconnectChoice, LimitSettings, overlay};
+use super::{Backend, DisconnectChoice, LimitSettings, written};
 
 /// A value and where it was set.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,10 +64,11 @@ pub struct Config {
 }
 
 /// One setting for people.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Row {
     pub key: String,
-    pub value: String,
+    /// As a configuration file has it.
+    pub value: Value,
     pub layer: Layer,
     pub file: String,
 }
@@ -94,41 +94,25 @@ impl Config {
     pub fn rows(&self) -> Vec<Row> {
         let mut rows = Vec::new();
         for (name, backend) in &self.backends {
-            rows.push(match &backend.value {
-                Backend::Program(program) => {
-                    row(format!("backends.{name}.command"), backend, |_| argv(&program.command))
-                }
-                Backend::Provider(_) => row(format!("backends.{name}.api"), backend, shown),
-            });
+            let settings = match &backend.value {
+                Backend::Program(program) => vec![("command", json!(program.command))],
+                Backend::Provider(service) => service.settings(),
+            };
+            let row = |(key, value)| Row::new(format!("backends.{name}.{key}"), backend, value);
+            rows.extend(settings.into_iter().map(row));
         }
         self.limits.add_rows(&mut rows);
-        rows.extend(self.slots_count.iter().map(|count| row("slots.count", count, u32::to_string)));
-        rows.push(row("slots.queue", &self.slots_queue, u32::to_string));
+        rows.extend(self.slots_count.iter().map(|count| row("slots.count", count, |count| json!(count))));
+        rows.push(row("slots.queue", &self.slots_queue, |count| json!(count)));
         rows.push(row("retention.output", &self.retention_output_ms, time));
         rows.push(row("retention.record", &self.retention_record_ms, time));
-        rows.push(row("serve.wait", &self.wait_ms, time));
-        rows.push(row("serve.on_disconnect", &self.on_disconnect, |choice| {
-            match choice {
-                DisconnectChoice::Cancel => "cancel",
-                DisconnectChoice::Continue => "continue",
-            }
-            .to_owned()
-        }));
-        rows.push(row("serve.disconnect_grace", &self.disconnect_grace_ms, time));
-        rows.push(row("serve.dialects", &self.dialects, |dialects| {
-            dialects.iter().map(|dialect| dialect.as_str()).collect::<Vec<_>>().join(" ")
-        }));
-        rows.push(row("serve.calls_per_minute", &self.calls_per_minute, u32::to_string));
-        rows.push(row("serve.allowed_hosts", &self.allowed_hosts, |hosts| hosts.join(", ")));
-        rows.push(row("serve.allowed_origins", &self.allowed_origins, |origins| origins.join(", ")));
-        rows.push(row("serve.powerspawn_permission", &self.powerspawn_permission, |level| {
-            level.as_str().to_owned()
-        }));
-        rows.push(row("serve.powerspawn_agents_context", &self.powerspawn_agents_context, bool::to_string));
-        rows.push(row("serve.callers_may_widen", &self.callers_may_widen, bool::to_string));
+        self.add_serve_rows(&mut rows);
         let sections = |word: &str, name: &str, overlays: &[Setting<Overlay>]| {
-            let section = |overlay| row(format!("{word}.{name}"), overlay, overlay::in_words);
-            overlays.iter().map(section).collect::<Vec<Row>>()
+            let section = |overlay: &Setting<Overlay>| {
+                let row = |(key, value)| Row::new(format!("{word}.{name}.{key}"), overlay, value);
+                written::section(&overlay.value).into_iter().map(row).collect::<Vec<Row>>()
+            };
+            overlays.iter().flat_map(section).collect::<Vec<Row>>()
         };
         for (name, overlays) in &self.agents {
             rows.extend(sections("agents", name.as_str(), overlays));
@@ -141,34 +125,49 @@ impl Config {
         }
         for (dialect, inherit) in &self.inherit {
             rows.push(row(format!("dialects.{}.inherit", dialect.as_str()), inherit, |inherit| {
-                inherit.iter().map(|item| item.as_str()).collect::<Vec<_>>().join(" ")
+                inherit.iter().map(|item| item.as_str()).collect()
             }));
         }
-        rows.push(row("run.containment", &self.containment, |demand| containment_word(*demand).to_owned()));
+        rows.push(row("run.containment", &self.containment, |demand| json!(containment_word(*demand))));
         rows.push(row("run.unattended", &self.unattended, |choice| {
-            match choice {
+            json!(match choice {
                 UnattendedChoice::Deny => "deny",
                 UnattendedChoice::Wait => "wait",
-            }
-            .to_owned()
+            })
         }));
         for (model, price) in &self.prices {
-            rows.push(row(format!("prices.{model}"), price, |price| {
-                format!("${} in, ${} out", usd(price.input), usd(price.output))
-            }));
+            rows.push(row(format!("prices.{model}"), price, written::price));
         }
         rows
+    }
+
+    fn add_serve_rows(&self, rows: &mut Vec<Row>) {
+        rows.push(row("serve.wait", &self.wait_ms, time));
+        rows.push(row("serve.on_disconnect", &self.on_disconnect, |choice| {
+            json!(match choice {
+                DisconnectChoice::Cancel => "cancel",
+                DisconnectChoice::Continue => "continue",
+            })
+        }));
+        rows.push(row("serve.disconnect_grace", &self.disconnect_grace_ms, time));
+        rows.push(row("serve.dialects", &self.dialects, |dialects| {
+            dialects.iter().map(|dialect| dialect.as_str()).collect()
+        }));
+        rows.push(row("serve.calls_per_minute", &self.calls_per_minute, |count| json!(count)));
+        rows.push(row("serve.allowed_hosts", &self.allowed_hosts, |hosts| json!(hosts)));
+        rows.push(row("serve.allowed_origins", &self.allowed_origins, |origins| json!(origins)));
+        rows.push(row("serve.powerspawn_permission", &self.powerspawn_permission, |level| {
+            json!(level.as_str())
+        }));
+        let truth = |value: &bool| json!(value);
+        rows.push(row("serve.powerspawn_agents_context", &self.powerspawn_agents_context, truth));
+        rows.push(row("serve.callers_may_widen", &self.callers_may_widen, truth));
     }
 
     /// Returns what its user pays for models.
     pub fn prices(&self) -> BTreeMap<String, Price> {
         self.prices.iter().map(|(model, setting)| (model.clone(), setting.value)).collect()
     }
-}
-
-pub(super) fn row<T>(key: impl Into<String>, setting: &Setting<T>, show: impl Fn(&T) -> String) -> Row {
-    let Setting { value, layer, file } = setting;
-    Row { key: key.into(), value: show(value), layer: *layer, file: file.clone() }
 }
 
 pub(super) fn containment_word(demand: ContainmentDemand) -> &'static str {
@@ -179,14 +178,16 @@ pub(super) fn containment_word(demand: ContainmentDemand) -> &'static str {
     }
 }
 
-pub(super) fn time(ms: &u64) -> String {
-    display_ms(*ms)
+impl Row {
+    pub(super) fn new<T>(key: impl Into<String>, setting: &Setting<T>, value: Value) -> Self {
+        Self { key: key.into(), value, layer: setting.layer, file: setting.file.clone() }
+    }
 }
 
-fn usd(microusd: u64) -> String {
-    let (whole, part) = (microusd / 1_000_000, format!("{:06}", microusd % 1_000_000));
-    match part.trim_end_matches('0') {
-        "" => whole.to_string(),
-        part => format!("{whole}.{part}"),
-    }
+pub(super) fn row<T>(key: impl Into<String>, setting: &Setting<T>, show: impl Fn(&T) -> Value) -> Row {
+    Row::new(key, setting, show(&setting.value))
+}
+
+pub(super) fn time(ms: &u64) -> Value {
+    written::duration(*ms)
 }

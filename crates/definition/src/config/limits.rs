@@ -1,9 +1,10 @@
 //! The limits that configuration gives to every run, each with its origin.
 
 use domain::budget::AskedLimits;
-use domain::size::display_bytes;
+use serde_json::{Value, json};
 
 use super::effective::{Row, Setting, row, time};
+use super::written;
 
 /// Limits as configured; `None` leaves the resource to the agent and the call.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -47,8 +48,8 @@ impl LimitSettings {
     }
 
     pub(super) fn add_rows(&self, rows: &mut Vec<Row>) {
-        fn size(bytes: &u64) -> String {
-            display_bytes(*bytes)
+        fn size(bytes: &u64) -> Value {
+            written::size(*bytes)
         }
         let times = [
             ("timeout", &self.timeout_ms),
@@ -65,10 +66,12 @@ impl LimitSettings {
         rows.extend(times.iter().filter_map(|(name, set)| Some(row(key(name), set.as_ref()?, time))));
         rows.extend(sizes.iter().filter_map(|(name, set)| Some(row(key(name), set.as_ref()?, size))));
         rows.extend(
-            amounts.iter().filter_map(|(name, set)| Some(row(key(name), set.as_ref()?, u64::to_string))),
+            amounts
+                .iter()
+                .filter_map(|(name, set)| Some(row(key(name), set.as_ref()?, |count| json!(count)))),
         );
         rows.extend(
-            counts.iter().filter_map(|(name, set)| Some(row(key(name), set.as_ref()?, u32::to_string))),
+            counts.iter().filter_map(|(name, set)| Some(row(key(name), set.as_ref()?, |count| json!(count)))),
         );
     }
 }

@@ -13,6 +13,7 @@ mod prices;
 mod project_bounds;
 mod provider;
 mod read;
+mod written;
 
 pub use backend::{Backend, Match, Output, Program, PromptBy, Protocol};
 pub use effective::{Config, Row, Setting};

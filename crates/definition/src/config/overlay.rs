@@ -60,8 +60,12 @@ fn read_all<N: std::str::FromStr<Err = IdError> + Ord>(
             findings.error_with_hint(entry.place, message, *rule);
         }
         let within = format!("{}.{}", kind.word(), domain::size::head(&entry.key, 64));
+        let errors = findings.errors();
         let overlay = read_one(&entry.node, &within, kind, findings);
-        if let (Ok(name), Some(overlay)) = (name, overlay) {
+        // Nothing starts until an error is corrected, so the rest of its section is not in force either.
+        if let (Ok(name), Some(overlay)) = (name, overlay)
+            && findings.errors() == errors
+        {
             overlays.insert(name, overlay);
         }
     }

@@ -32,6 +32,22 @@ pub struct Provider {
     pub max_tokens: Option<u64>,
 }
 
+impl Provider {
+    /// Returns what the section says, by key.
+    pub(super) fn settings(&self) -> Vec<(&'static str, serde_json::Value)> {
+        let Self { api, base_url, key_env, model, max_tokens } = self;
+        let text = |text: &Option<String>| text.as_ref().map(|text| serde_json::json!(text));
+        let settings = [
+            ("api", Some(serde_json::json!(api))),
+            ("base_url", text(base_url)),
+            ("key_env", text(key_env)),
+            ("model", text(model)),
+            ("max_tokens", max_tokens.map(|tokens| serde_json::json!(tokens))),
+        ];
+        settings.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
+    }
+}
+
 /// Reads a service; `None` if it cannot be asked.
 pub(super) fn read(api: &Node, mut fields: Fields<'_>, findings: &mut Findings<'_>) -> Option<Provider> {
     let api = choice(api, &fields.name("api"), &APIS, findings);

@@ -473,41 +473,41 @@ fn the_nearest_layer_wins_and_every_value_knows_its_origin() {
         (Layer::Project, "p.toml".to_owned(), project),
         (Layer::User, "u.toml".to_owned(), user),
     ]);
-    let row = |key: &str, value: &str, layer, file: &str| Row {
+    let row = |key: &str, value: serde_json::Value, layer, file: &str| Row {
         key: key.to_owned(),
-        value: value.to_owned(),
+        value,
         layer,
         file: file.to_owned(),
     };
-    let default = |key: &str, value: &str| row(key, value, Layer::Default, "(built in)");
+    let default = |key: &str, value| row(key, value, Layer::Default, "(built in)");
     let expected = vec![
-        row("backends.a.command", "[\"project\", \"\\u00e9\"]", Layer::Project, "p.toml"),
-        row("backends.b.command", "[\"b\"]", Layer::User, "u.toml"),
-        row("limits.timeout", "7.0s", Layer::CommandLine, "--timeout"),
-        default("limits.grace", "5.0s"),
-        default("limits.answer_timeout", "1h00m"),
-        row("limits.memory", "1.0 GiB", Layer::User, "u.toml"),
-        default("limits.output", "64.0 MiB"),
-        default("limits.depth", "5"),
-        default("limits.children", "20"),
-        default("limits.tree_runs", "200"),
-        row("slots.count", "3", Layer::User, "u.toml"),
-        default("slots.queue", "1000"),
-        default("retention.output", "1d00h"),
-        default("retention.record", "7d00h"),
-        row("serve.wait", "2.0s", Layer::Project, "p.toml"),
-        row("serve.on_disconnect", "continue", Layer::User, "u.toml"),
-        default("serve.disconnect_grace", "30.0s"),
-        default("serve.dialects", "volery"),
-        default("serve.calls_per_minute", "1200"),
-        default("serve.allowed_hosts", ""),
-        default("serve.allowed_origins", ""),
-        default("serve.powerspawn_permission", "yolo"),
-        default("serve.powerspawn_agents_context", "false"),
-        default("serve.callers_may_widen", "false"),
-        row("clients.c.wait", "9.0s", Layer::User, "u.toml"),
-        default("run.containment", "auto"),
-        default("run.unattended", "deny"),
+        row("backends.a.command", json!(["project", "é"]), Layer::Project, "p.toml"),
+        row("backends.b.command", json!(["b"]), Layer::User, "u.toml"),
+        row("limits.timeout", json!("7s"), Layer::CommandLine, "--timeout"),
+        default("limits.grace", json!("5s")),
+        default("limits.answer_timeout", json!("1h")),
+        row("limits.memory", json!("1GiB"), Layer::User, "u.toml"),
+        default("limits.output", json!("64MiB")),
+        default("limits.depth", json!(5)),
+        default("limits.children", json!(20)),
+        default("limits.tree_runs", json!(200)),
+        row("slots.count", json!(3), Layer::User, "u.toml"),
+        default("slots.queue", json!(1000)),
+        default("retention.output", json!("1d")),
+        default("retention.record", json!("7d")),
+        row("serve.wait", json!("2s"), Layer::Project, "p.toml"),
+        row("serve.on_disconnect", json!("continue"), Layer::User, "u.toml"),
+        default("serve.disconnect_grace", json!("30s")),
+        default("serve.dialects", json!(["volery"])),
+        default("serve.calls_per_minute", json!(1200)),
+        default("serve.allowed_hosts", json!([])),
+        default("serve.allowed_origins", json!([])),
+        default("serve.powerspawn_permission", json!("yolo")),
+        default("serve.powerspawn_agents_context", json!(false)),
+        default("serve.callers_may_widen", json!(false)),
+        row("clients.c.wait", json!("9s"), Layer::User, "u.toml"),
+        default("run.containment", json!("auto")),
+        default("run.unattended", json!("deny")),
     ];
     assert_eq!(config.rows(), expected);
     assert_eq!(config.on_disconnect(), OnDisconnect::Continue);
@@ -555,14 +555,14 @@ output = 0.000001
     assert_eq!(config.prices().get("local"), Some(&local));
     let rows = config.rows();
     let shown: Vec<_> = rows.iter().filter(|row| row.key.starts_with("prices.")).collect();
-    let row = |key: &str, value: &str| Row {
+    let row = |key: &str, value: serde_json::Value| Row {
         key: key.to_owned(),
-        value: value.to_owned(),
+        value,
         layer: Layer::User,
         file: "u.toml".to_owned(),
     };
-    let sonnet = row("prices.claude-sonnet-4-5", "$3 in, $15 out");
-    assert_eq!(shown, [&sonnet, &row("prices.local", "$0 in, $0.000001 out")]);
+    let sonnet = row("prices.claude-sonnet-4-5", json!({"input": 3, "output": 15, "cache_read": 0.3}));
+    assert_eq!(shown, [&sonnet, &row("prices.local", json!({"input": 0, "output": 0.000001}))]);
 }
 
 #[test]

@@ -43,7 +43,7 @@ use domain::run::Caller;
 
 pub use crate::registry::{Folder, Prompts};
 
-pub use configuration::{ConfigView, read_configuration};
+pub use configuration::{ConfigView, SettingView, read_configuration};
 pub use container::find_container_engine;
 pub use contract::{Contract, LoginFound, try_contracts};
 pub use engine::{AppContext, Engine};

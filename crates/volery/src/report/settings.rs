@@ -1,14 +1,17 @@
 //! The settings in force, and the files that they come from.
 
 use domain::agent::Layer;
+use serde_json::Value;
 
 use super::look::{Look, Tone};
 use super::table::{Cell, Column, Table};
-use crate::app::ConfigView;
+use super::text::one_line;
+use crate::app::{ConfigView, SettingView};
 
 /// Returns the table of `config show`: each setting, its value and where it was set.
 pub(crate) fn settings(view: &ConfigView, look: &Look) -> String {
-    let columns = [Column::left("SETTING"), Column::flexible("VALUE"), Column::left("SET BY").cut_start(12)];
+    // Where a value was set is what people look for; the rest of a long value is in that file.
+    let columns = [Column::left("SETTING"), Column::flexible("VALUE"), Column::left("SET BY").cut_start(40)];
     let mut table = Table::new(&columns);
     for setting in &view.settings {
         let source = match setting.layer {
@@ -19,10 +22,44 @@ pub(crate) fn settings(view: &ConfigView, look: &Look) -> String {
             }
         };
         let tone = if setting.layer == Layer::Default { Tone::Faint } else { Tone::Plain };
-        let value = if setting.value.is_empty() { "-" } else { &setting.value };
-        table.push(vec![Cell::new(&setting.key), Cell::toned(value, tone), Cell::toned(&source, tone)]);
+        let value = match setting.not_applied {
+            None => Cell::toned(&written(&setting.value), tone),
+            Some(_) => Cell::toned(&format!("{} (not applied)", written(&setting.value)), Tone::Careful),
+        };
+        table.push(vec![Cell::new(&setting.key), value, Cell::toned(&source, tone)]);
     }
-    table.render(look)
+    let mut text = table.render(look);
+    let held: Vec<&SettingView> =
+        view.settings.iter().filter(|setting| setting.not_applied.is_some()).collect();
+    if !held.is_empty() {
+        text.push('\n');
+    }
+    for setting in held {
+        let reason = setting.not_applied.unwrap_or_default();
+        text.push_str(&format!("{} is not applied: {reason}\n", one_line(&setting.key)));
+    }
+    text
+}
+
+/// Returns a value as a file has it, but for the quotes around a single text.
+fn written(value: &Value) -> String {
+    match value {
+        Value::Null => "-".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) if items.is_empty() => "-".to_owned(),
+        other => inline(other),
+    }
+}
+
+fn inline(value: &Value) -> String {
+    match value {
+        Value::Array(items) => format!("[{}]", items.iter().map(inline).collect::<Vec<_>>().join(", ")),
+        Value::Object(fields) => {
+            let fields = fields.iter().map(|(key, value)| format!("{key} = {}", inline(value)));
+            format!("{{ {} }}", fields.collect::<Vec<_>>().join(", "))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.to_string(),
+    }
 }
 
 /// Returns the table of `config path`.
