@@ -153,7 +153,8 @@ impl Engine {
             Err(error) => {
                 let mut findings = vec![as_finding(file, &Obstacle::of("backend", error.clone()))];
                 findings.extend(unknown_delegates(catalogue, agent));
-                return Weighed { problem: Some(error.to_string()), findings, backend: None };
+                let problem = without_name(error.to_string(), &agent.name);
+                return Weighed { problem: Some(problem), findings, backend: None };
             }
         };
         let mut wrong = honour::obstacles(&agent.system_prompt, &agent.setup, agent.source.format, &backend);
@@ -186,6 +187,7 @@ impl Engine {
                 fitted.and_then(|driven| needs_nothing_unset(&driven)).err().map(|error| error.to_string())
             })
             .or_else(|| no_worktree(agent, directory));
+        let problem = problem.map(|problem| without_name(problem, &agent.name));
         Weighed { problem, findings, backend: Some(backend) }
     }
 }
@@ -286,6 +288,13 @@ fn empty_rehearsal(agent: &Agent) -> Option<Diagnostic> {
 fn in_a_list(error: &AppError) -> String {
     let first = error.message.lines().next().unwrap_or_default().trim_end_matches(':');
     AppError { message: first.to_owned(), ..error.clone() }.to_string()
+}
+
+/// Returns a problem without the name of the agent that has it, which a list says already: so equal problems are equal.
+fn without_name(problem: String, name: &AgentName) -> String {
+    let rest = problem.strip_prefix(&format!("agent {name}"));
+    let rest = rest.and_then(|rest| rest.strip_prefix(": ").or_else(|| rest.strip_prefix(' ')));
+    rest.map(ToOwned::to_owned).unwrap_or(problem)
 }
 
 /// Returns a warning for each agent that this one may delegate to and that is not there.

@@ -22,7 +22,8 @@ pub(crate) fn health(report: &HealthReport, look: &Look) -> String {
     }
     let mut table = Table::new(&[
         Column::left("AGENT").cut(12),
-        Column::left("BACKEND").left_out(4),
+        // Mostly it repeats the name.
+        Column::left("BACKEND").left_out(8),
         Column::right("RUNS"),
         Column::right("OK").left_out(3),
         Column::right("PARTIAL").left_out(6),
@@ -32,7 +33,7 @@ pub(crate) fn health(report: &HealthReport, look: &Look) -> String {
         Column::right("MAX").left_out(7),
         Column::right("COST"),
         Column::right("LAST").left_out(5),
-        Column::flexible("LAST ERROR"),
+        Column::left("LAST ERROR").cut(32),
     ]);
     for line in &report.agents {
         let rate = match line.success_rate {

@@ -18,7 +18,7 @@ mod text;
 mod upkeep;
 
 pub(crate) use agent_page::agent_page;
-pub(crate) use agents::{agents, diagnostics};
+pub(crate) use agents::{agents, diagnostics, grouped_diagnostics, problems, some_of};
 pub(crate) use doctor::{Check, Grade, doctor};
 pub(crate) use events::event_line;
 pub(crate) use figures::{count, money, span};

@@ -417,3 +417,30 @@ fn agents_that_stand_below_the_top_of_the_project_are_said_to_be_unread() {
     let list = volery(&stage, &["agents", "--json", "--dir", part.to_str().unwrap()]).ok().json();
     assert_eq!(problem(&list, "near"), "", "{list}");
 }
+
+#[test]
+fn equal_problems_of_many_agents_are_told_once() {
+    let stage = Stage::new();
+    for number in 0..17 {
+        let text = format!("---\nname: dev{number:02}\ndescription: Works\ncolor: red\n---\nWork.\n");
+        in_project(&stage, &format!(".claude/agents/dev{number:02}.md"), &text);
+    }
+    let without_claude =
+        |words: &[&str]| said(stage.command(words).env("PATH", "/nowhere").output().unwrap());
+    let list = without_claude(&["agents"]).ok().stdout;
+    assert_eq!(list.matches("needs claude, which is not on the PATH").count(), 1, "{list}");
+    assert!(list.contains("dev00, dev01, dev02, dev03, dev04 and 12 more cannot run:"), "{list}");
+    let checked = without_claude(&["agents", "check"]).ok();
+    assert_eq!(checked.stdout.matches("color").count(), 1, "{checked:?}");
+    assert_eq!(checked.stderr.matches("needs claude").count(), 1, "{checked:?}");
+    assert!(checked.stderr.contains("volery agents check --all"), "{checked:?}");
+    assert_eq!(without_claude(&["agents", "check", "--all"]).ok().stdout.matches("color").count(), 17);
+    let mut command = stage.command(["serve"]);
+    command.env("PATH", "/nowhere");
+    let mut client = crate::stage::Client::start(command).initialize("it");
+    let listed = client.call("list_agents", serde_json::json!({"directory": stage.project()}));
+    assert_eq!(listed.to_string().matches("needs claude").count(), 1, "{listed}");
+    let none =
+        client.call("list_agents", serde_json::json!({"directory": stage.project(), "filter": "zzzz"}));
+    assert_eq!((none["agents"].as_array().unwrap().len(), none.get("problems")), (0, None), "{none}");
+}

@@ -57,7 +57,11 @@ pub(crate) enum Action {
 ///   volery agents check --dir ../api --json | jq '.diagnostics[]?.message'
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
-pub(crate) struct CheckArgs {}
+pub(crate) struct CheckArgs {
+    /// List each warning of each file, also where many files have the same one
+    #[arg(long)]
+    pub(crate) all: bool,
+}
 
 /// Show one agent as it is understood, and how it would be started
 ///
@@ -67,7 +71,7 @@ pub(crate) struct CheckArgs {}
 ///
 /// Examples:
 ///   volery agents show reviewer
-///   volery agents show reviewer --json | jq .invocation.process.argv
+///   volery agents show reviewer --json | jq '.invocation.process?.argv'
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct ShowArgs {
@@ -108,8 +112,9 @@ pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<
     let app = context.open()?;
     match args.command {
         None => print_list(&app.list_agents(ListAgents { directory }).await?, out),
-        Some(Action::Check(CheckArgs {})) => {
-            print_check(&app.list_agents(ListAgents { directory }).await?, out)
+        Some(Action::Check(CheckArgs { all })) => {
+            let extent = if all { Extent::Each } else { Extent::Grouped };
+            print_check(&app.list_agents(ListAgents { directory }).await?, extent, out)
         }
         Some(Action::Show(ShowArgs { agent })) => {
             print_agent(&app.show_agent(ShowAgent { agent, directory }).await?, out)
@@ -178,7 +183,14 @@ fn print_list(list: &AgentList, out: &mut Out) -> Result<Exit, CommandError> {
     Ok(Exit::Done)
 }
 
-fn print_check(list: &AgentList, out: &mut Out) -> Result<Exit, CommandError> {
+/// How warnings that many files share are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    Grouped,
+    Each,
+}
+
+fn print_check(list: &AgentList, extent: Extent, out: &mut Out) -> Result<Exit, CommandError> {
     let errors = list.diagnostics.iter().filter(|found| found.is_error()).count();
     let warnings = list.diagnostics.len() - errors;
     // Built-in agents have no file that could be checked.
@@ -188,15 +200,20 @@ fn print_check(list: &AgentList, out: &mut Out) -> Result<Exit, CommandError> {
     match out.format() {
         Format::Json => out.json(list)?,
         Format::Text => {
-            let findings = report::diagnostics(&list.diagnostics, &out.look());
+            let each = report::diagnostics(&list.diagnostics, &out.look());
+            let findings = match extent {
+                Extent::Grouped => report::grouped_diagnostics(list, &out.look()),
+                Extent::Each => each.clone(),
+            };
+            let is_grouped = findings != each;
             out.page(&findings)?;
             out.flush()?;
             // What is an error in a file was said.
             let said =
                 |problem: &str| list.diagnostics.iter().any(|found| problem.starts_with(&found.message));
             let unsaid = |agent: &&AgentView| !agent.problem.as_deref().is_some_and(said);
-            for agent in blocked.into_iter().filter(unsaid) {
-                out.warning(&format!("{}: {}", agent.name, agent.problem.as_deref().unwrap_or_default()));
+            for (problem, names) in report::problems(blocked.into_iter().filter(unsaid)) {
+                out.warning(&format!("{}: {problem}", report::some_of(&names)));
             }
             for agent in &defined {
                 let how = match agent.answers_by {
@@ -209,6 +226,9 @@ fn print_check(list: &AgentList, out: &mut Out) -> Result<Exit, CommandError> {
             let counts = [counted(defined.len(), "agent"), format!("{blocked_count} of them blocked")];
             let findings = [counted(errors, "error"), counted(warnings, "warning")];
             out.note(&[counts, findings].concat().join(", "));
+            if is_grouped {
+                out.hint("volery agents check --all lists equal warnings of every file");
+            }
         }
     }
     Ok(if errors > 0 { Exit::RunFailed } else { Exit::Done })

@@ -60,9 +60,45 @@ fn agents_and_why_they_cannot_run() {
         agent("reviewer", Some("claude-opus-4-5"), Some(problem)),
         agent("security-reviewer-of-the-backend", None, Some(problem)),
         agent("scout", None, None),
+        AgentView { built_in: true, login_unknown: true, ..agent("claude", None, None) },
     ];
     let list = AgentList { project: "/src/api".into(), agents: found, diagnostics: Vec::new() };
-    insta::assert_snapshot!(at_each_width(|look| agents(&list, look)));
+    let text = at_each_width(|look| agents(&list, look));
+    assert_eq!(text.matches("built in").count(), 3, "marked at every width: {text}");
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn equal_problems_of_many_agents_take_one_paragraph() {
+    let names: Vec<String> = (0..17).map(|number| format!("agent{number:02}")).collect();
+    let found = names.iter().map(|name| agent(name, None, Some("needs claude, which is not on the PATH")));
+    let file = |name: &str| format!("/home/ada/.claude/agents/{name}.md");
+    let colour = |name: &String| Diagnostic::warning(&file(name), "color is not honoured").at(4, 1);
+    let allow = |name: &String| {
+        Diagnostic::warning(&file(name), format!("Bash is denied; write [agents.{name}] permission = …"))
+    };
+    let mut diagnostics: Vec<Diagnostic> =
+        names.iter().flat_map(|name| [colour(name), allow(name)]).collect();
+    diagnostics.extend(names[..2].iter().map(|name| Diagnostic::error(&file(name), "it has no name")));
+    let list = AgentList { project: "/src/api".into(), agents: found.collect(), diagnostics };
+    let text = agents(&list, &look(Some(80)));
+    assert!(
+        text.ends_with(
+            "
+agent00, agent01, agent02, agent03, agent04 and 12 more cannot run:
+  needs claude, which is not on the PATH
+"
+        ),
+        "{text}"
+    );
+    insta::assert_snapshot!(grouped_diagnostics(&list, &look(Some(80))), @r"
+    ~/.claude/agents/agent00.md:4:1: warning: color is not honoured
+      and the same for agent01, agent02, agent03, agent04, agent05 and 11 more
+    ~/.claude/agents/agent00.md: warning: Bash is denied; write [agents.NAME] permission = …
+      and the same for agent01, agent02, agent03, agent04, agent05 and 11 more
+    ~/.claude/agents/agent00.md: error: it has no name
+    ~/.claude/agents/agent01.md: error: it has no name
+    ");
 }
 
 #[test]

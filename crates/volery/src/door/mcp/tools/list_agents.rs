@@ -106,6 +106,11 @@ impl NativeTool for ListAgents {
         let next = list.agents.is_empty().then(|| nothing_to_offer(&list));
         let filter = input.filter.unwrap_or_default();
         list.agents.retain(|agent| has_words(agent, &filter));
+        if !filter.trim().is_empty() {
+            // Of files that the caller did not ask about, nothing is said.
+            let files: Vec<&str> = list.agents.iter().map(|agent| agent.file.as_str()).collect();
+            list.diagnostics.retain(|found| files.contains(&found.file.as_str()));
+        }
         let next = next.or_else(|| {
             let nothing =
                 list.agents.is_empty().then(|| format!("No agent has {filter:?}: leave filter out."));
