@@ -9,7 +9,7 @@ use crate::user::User;
 use domain::inherit::Inherited;
 use domain::mcp_server::VariableText;
 use domain::permission::Permission;
-use domain::run::{AgentEnd, Call, CallClass, CallKind, RunSpec, Stream, Usage};
+use domain::run::{AgentEnd, Call, CallClass, CallKind, ModelError, RunSpec, Stream, Usage};
 use domain::setup::{PromptMode, Setup};
 use serde::Serialize;
 
@@ -71,6 +71,9 @@ pub struct Capabilities {
     pub temperature: bool,
     /// Each use of a tool is told, so that none told means none made.
     pub tells_tools: bool,
+    /// What the program writes to standard output is text for people, and not a protocol.
+    #[serde(skip)]
+    pub writes_text: bool,
     /// The program can run in a container.
     pub containers: bool,
     /// The program reads a file of its own kind by itself, and does all that stands there.
@@ -437,6 +440,19 @@ pub enum Report {
         usage: Usage,
     },
     Warned(String),
+    /// The program did not let the agent use a tool, without asking anybody.
+    Denied {
+        /// The id of the call, as in `ToolCalled`.
+        call: String,
+        tool: String,
+        /// As the program says it.
+        reason: String,
+    },
+    /// The program got no answer from its model and asks it again.
+    Retries {
+        error: ModelError,
+        message: String,
+    },
     /// The session that a later run can continue, as soon as it is known.
     Session(String),
     Model(String),
@@ -477,6 +493,8 @@ impl Report {
             | Self::Used(_)
             | Self::UsedBy { .. }
             | Self::Warned(_)
+            | Self::Denied { .. }
+            | Self::Retries { .. }
             | Self::Session(_)
             | Self::Model(_)
             | Self::ToolCalled { .. }

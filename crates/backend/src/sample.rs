@@ -55,6 +55,7 @@ pub(crate) fn spec(backend: &str) -> RunSpec {
         prices: std::collections::BTreeMap::new(),
         tag: 1,
         unattended: None,
+        timeout_covers_wait: false,
         grants: Vec::new(),
         trusted_programs: None,
         idempotency: None,
@@ -111,4 +112,10 @@ pub(crate) fn lines(events: &[Value]) -> Vec<u8> {
 pub(crate) fn read(mut reader: impl Reader, events: &[Value], exit: Exit) -> (Vec<Report>, Conclusion) {
     let reports = reader.feed(Stream::Stdout, &lines(events));
     (reports, reader.conclude(exit))
+}
+
+/// A use of a tool that a program denied by itself.
+pub(crate) fn denied(call: &str, tool: &str, reason: &str) -> crate::contract::Report {
+    let (call, tool, reason) = (call.to_owned(), tool.to_owned(), reason.to_owned());
+    crate::contract::Report::Denied { call, tool, reason }
 }

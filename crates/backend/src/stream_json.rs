@@ -152,10 +152,12 @@ impl<D: Dialect> StreamJson<D> {
         let returned = blocks.filter(|block| block["type"] == "tool_result").flat_map(|block| {
             let (ok, output) = (block["is_error"] != true, content_text(&block["content"]));
             let missing = Some(&output).filter(|_| !ok).and_then(|error| self.dialect.missing_tool(error));
-            let denied = missing.map(|tool| {
-                Report::Warned(format!("denied: {}: the agent has no such tool", kept::message(tool)))
-            });
             let id = text_of(&block["tool_use_id"]);
+            let denied = missing.map(|tool| Report::Denied {
+                call: id.clone(),
+                tool: kept::message(tool),
+                reason: "the agent has no such tool".to_owned(),
+            });
             denied.into_iter().chain([Report::ToolReturned { id, ok, output }])
         });
         returned.collect()
@@ -168,8 +170,10 @@ impl<D: Dialect> StreamJson<D> {
         let mut reports = self.dialect.used(event);
         let denials = event["permission_denials"].as_array().into_iter().flatten();
         let told = if D::LISTS_DECIDED { self.denied } else { 0 };
-        reports.extend(denials.skip(told).map(|denial| {
-            Report::Warned(format!("denied: {}: {}", text_of(&denial["tool_name"]), D::DENIED_BY))
+        reports.extend(denials.skip(told).map(|denial| Report::Denied {
+            call: text_of(&denial["tool_use_id"]),
+            tool: text_of(&denial["tool_name"]),
+            reason: D::DENIED_BY.to_owned(),
         }));
         reports.push(Report::CloseInput);
         reports

@@ -142,6 +142,7 @@ pub fn plan(agent: &Agent, order: Order, place: Place) -> Result<RunSpec, Refusa
     let inputs = filled.map_err(|problems| Refusal::Inputs { agent: agent.name.clone(), problems })?;
     let prompt = full_prompt(prompt, context, &inputs)?;
     check_caller(agent, &place.caller)?;
+    let caller_set_timeout = limits.timeout_ms.is_some();
     let asked = place.configured_limits.iter().chain([&agent.limits, &limits]);
     let mut limits = budget::resolve(asked);
     if let Some(parent) = &place.parent {
@@ -182,6 +183,7 @@ pub fn plan(agent: &Agent, order: Order, place: Place) -> Result<RunSpec, Refusa
         delegates: agent.delegates.clone(),
         on_disconnect: on_disconnect.or(agent.on_disconnect).unwrap_or(place.on_disconnect),
         on_interrupt: agent.on_interrupt,
+        timeout_covers_wait: caller_set_timeout && unattended.is_some(),
         unattended,
         containment: agent.containment,
         setup,

@@ -96,6 +96,7 @@ fn change_ending(ending: &mut Ending, each: &mut dyn FnMut(&mut String)) {
         result,
         structured,
         stderr_tail,
+        waited_for,
         repaired: _,
         backend: _,
         duration_ms: _,
@@ -104,6 +105,7 @@ fn change_ending(ending: &mut Ending, each: &mut dyn FnMut(&mut String)) {
         killed: _,
     } = ending;
     each(stderr_tail);
+    each(waited_for);
     if let Some(value) = structured {
         change_value(value, each);
     }

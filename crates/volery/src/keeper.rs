@@ -13,7 +13,9 @@ use std::process::ExitCode;
 use backend::contract::Exit;
 use backend::process::{self, ChildStatus, Forked, ProcessHandle, Signal, SignalFd};
 use domain::id::{RunId, SessionId};
-use domain::run::{CancelOrder, Event, Failure, Lost, OnDisconnect, OnInterrupt, Outcome, RunSpec};
+use domain::run::{
+    CancelOrder, Ending, Event, Failure, Lost, OnDisconnect, OnInterrupt, Outcome, RunSpec, TimeLimit,
+};
 use journal::inbox::{self, Letter};
 use journal::sessions;
 use journal::slots::{Acquire, Slot, SlotError, Slots};
@@ -63,6 +65,8 @@ struct Keeper {
     words: Vec<Word>,
     /// When the disconnect of the door cancels a run that waits.
     cancel_at: Option<u64>,
+    /// Since when the run may begin.
+    accepted_ms: u64,
     signals: SignalFd,
     listener: UnixListener,
     socket: PathBuf,
@@ -121,6 +125,7 @@ fn keep(arguments: &[OsString]) -> Result<(), KeeperError> {
         inbound: Inbound::default(),
         words: Vec::new(),
         cancel_at: None,
+        accepted_ms: clock::monotonic_ms(),
         signals,
         listener,
         socket,
@@ -140,6 +145,7 @@ impl Keeper {
         if !self.wait_for_go()? {
             return Ok(());
         }
+        self.accepted_ms = clock::monotonic_ms();
         let ControlFlow::Continue(session) = self.wait_for_session()? else { return Ok(()) };
         let slot = match self.spec.parent {
             // A child uses its root's slot, so that parents cannot starve their children.
@@ -149,6 +155,11 @@ impl Keeper {
                 None => return Ok(()),
             },
         };
+        if self.spec.timeout_covers_wait {
+            // At least 1, so that a run whose turn came with the last millisecond ends as one that began.
+            let left_ms = self.spec.limits.timeout_ms.saturating_sub(self.waited_ms());
+            self.spec.limits.timeout_ms = left_ms.max(1);
+        }
         self.leave_later();
         let result = self.keep_workers();
         drop((slot, session));
@@ -191,7 +202,7 @@ impl Keeper {
                 point::reach("keeper_awaits_session");
             }
             if let Some(log) = &mut log
-                && self.ended_while_waiting(log)?
+                && self.ended_while_waiting(log, "another run of its session had not ended")?
             {
                 return Ok(ControlFlow::Break(()));
             }
@@ -225,14 +236,26 @@ impl Keeper {
         Ok(dir.exists() && dir.ending()?.is_none() && dir.is_locked()?)
     }
 
-    /// Ends a run that waits and shall not go on. Returns whether it did.
-    fn ended_while_waiting(&mut self, log: &mut LogWriter) -> Result<bool, KeeperError> {
-        let Some(order) = self.order_to_cancel() else { return Ok(false) };
-        let event = Event::CancelAsked { by: order.by.clone(), reason: order.reason.clone() };
-        log.append(clock::now(), event)?;
-        worker::finish_unstarted(log, Outcome::Cancelled { by: order.by })?;
+    /// Ends a waiting run that was cancelled, or whose time-out covers the wait and has passed. Returns whether it did.
+    fn ended_while_waiting(&mut self, log: &mut LogWriter, waited_for: &str) -> Result<bool, KeeperError> {
+        let ending = if let Some(order) = self.order_to_cancel() {
+            let event = Event::CancelAsked { by: order.by.clone(), reason: order.reason.clone() };
+            log.append(clock::now(), event)?;
+            Ending::bare(Outcome::Cancelled { by: order.by })
+        } else if self.spec.timeout_covers_wait && self.waited_ms() >= self.spec.limits.timeout_ms {
+            let outcome = Outcome::TimedOut { limit: TimeLimit::Total };
+            Ending { waited_for: waited_for.to_owned(), ..Ending::bare(outcome) }
+        } else {
+            return Ok(false);
+        };
+        log.finish(clock::now(), ending)?;
         crate::iac::ended(self.dir.home(), &self.spec);
         Ok(true)
+    }
+
+    /// Returns how long the run has waited for its session and a slot.
+    fn waited_ms(&self) -> u64 {
+        clock::monotonic_ms().saturating_sub(self.accepted_ms)
     }
 
     /// Records that the keeper itself could not go on, so that the run has an end and a reason.
@@ -307,7 +330,7 @@ impl Keeper {
                 log.append(clock::now(), Event::SlotTaken { waited_ms })?;
                 return Ok(Some(slot));
             }
-            if self.ended_while_waiting(&mut log)? {
+            if self.ended_while_waiting(&mut log, "no slot became free, so the run never began")? {
                 return Ok(None);
             }
             let queue = ticket.as_fd().unwrap_or(self.signals.as_fd());

@@ -72,8 +72,7 @@ impl Dialect for Told {
     /// Keeps what is said of a message that may never come whole, and tells why an answer is late.
     fn other(&mut self, event: &Value, kept: &mut Kept) -> Vec<Report> {
         if event["subtype"] == "api_retry" && event["attempt"] == 1 {
-            let why = [event["error_status"].to_string(), text_of(&event["error"])].join(" ");
-            return vec![Report::Warned(kept::message(&format!("claude asks its model again: {why}")))];
+            return vec![retries(event)];
         }
         if event["type"] == "stream_event" && event["parent_tool_use_id"].is_null() {
             let event = &event["event"];
@@ -206,4 +205,14 @@ fn model_error(event: &Value) -> Option<ModelError> {
 fn of_words(text: &str) -> Option<ModelError> {
     let status = text.split("API Error: ").nth(1)?.split(|digit: char| !digit.is_ascii_digit()).next()?;
     Some(status.parse().map_or(ModelError::Other, ModelError::of_status))
+}
+
+/// Tells why the program asks its model again. Without a status there was no answer over HTTP at all.
+fn retries(event: &Value) -> Report {
+    let named = text_of(&event["error"]);
+    let (error, why) = match event["error_status"].as_u64() {
+        Some(status) => (ModelError::of_status(status), format!("{status} {named}")),
+        None => (ModelError::Unreachable, format!("no answer from its service ({named})")),
+    };
+    Report::Retries { error, message: kept::message(&format!("claude asks its model again: {why}")) }
 }

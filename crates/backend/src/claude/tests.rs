@@ -158,7 +158,12 @@ fn what_a_run_used_that_was_cut_short_is_told_by_its_messages() {
 fn why_an_answer_is_late_is_told_once() {
     let again = |attempt: u64| json!({"type": "system", "subtype": "api_retry", "attempt": attempt, "error_status": 429, "error": "rate_limit"});
     let (reports, _) = read(reader(false, false), &[again(1), again(2)], Exit::Signal(9));
-    assert_eq!(reports, [Report::Warned("claude asks its model again: 429 rate_limit".to_owned())]);
+    let message = "claude asks its model again: 429 rate_limit".to_owned();
+    assert_eq!(reports, [Report::Retries { error: ModelError::RateLimit, message }]);
+    let silent = json!({"type": "system", "subtype": "api_retry", "attempt": 1, "error_status": null, "error": "unknown"});
+    let (reports, _) = read(reader(false, false), &[silent], Exit::Signal(9));
+    let message = "claude asks its model again: no answer from its service (unknown)".to_owned();
+    assert_eq!(reports, [Report::Retries { error: ModelError::Unreachable, message }]);
 }
 
 #[test]
@@ -209,7 +214,7 @@ fn tools_denials_and_missing_servers_are_told() {
     let (id, name) = ("t1".to_owned(), "Read".to_owned());
     assert_eq!(reports[3], Report::ToolCalled { id: id.clone(), name, input: json!({}) });
     assert_eq!(reports[4], Report::ToolReturned { id, ok: false, output: "no".to_owned() });
-    assert_eq!(reports[6], Report::Warned("denied: Bash: by the settings of claude".to_owned()));
+    assert_eq!(reports[6], sample::denied("", "Bash", "by the settings of claude"));
 }
 
 fn argv(change: impl FnOnce(&mut domain::run::RunSpec)) -> Result<Vec<String>, PrepareError> {
@@ -441,9 +446,7 @@ fn a_tool_that_the_agent_does_not_have_is_told_as_denied() {
     };
     let warned = |ok| {
         let reports = reader(false, false).feed(Pipe::Stdout, line(ok).as_bytes());
-        reports
-            .iter()
-            .any(|report| *report == Report::Warned("denied: Bash: the agent has no such tool".to_owned()))
+        reports.iter().any(|report| *report == sample::denied("t", "Bash", "the agent has no such tool"))
     };
     assert_eq!((warned(false), warned(true)), (true, false));
 }

@@ -31,6 +31,7 @@ impl Backend for Command {
             session: uses("{session_id}"),
             output_schema: true,
             process: true,
+            writes_text: options::writes_text(options),
             ..Capabilities::default()
         }
     }

@@ -70,3 +70,9 @@ pub struct Options {
 fn only_zero() -> Vec<i32> {
     vec![0]
 }
+
+/// Tells whether what the command writes is text for people.
+pub(super) fn writes_text(options: &serde_json::Value) -> bool {
+    let read = serde_json::from_value::<Options>(options.clone());
+    read.is_ok_and(|options| options.output == Output::Text)
+}

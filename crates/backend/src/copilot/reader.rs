@@ -117,9 +117,9 @@ impl Stream {
         let name = self.calls.remove(&id).unwrap_or_default();
         let ok = data["success"] == true;
         let output = if ok { text(&data["result"]["content"]) } else { text(&data["error"]["message"]) };
-        let mut reports = vec![Report::ToolReturned { id, ok, output: output.to_owned() }];
+        let mut reports = vec![Report::ToolReturned { id: id.clone(), ok, output: output.to_owned() }];
         if data["error"]["code"] == "denied" {
-            reports.push(Report::Warned(format!("denied: {name}: {output}")));
+            reports.push(Report::Denied { call: id, tool: name, reason: output.to_owned() });
         }
         reports
     }

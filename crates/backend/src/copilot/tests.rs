@@ -150,7 +150,7 @@ fn tools_denials_and_servers_are_told() {
         ),
         Report::ToolCalled { id: id.clone(), name, input: json!({"n": 1}) },
         Report::ToolReturned { id, ok: false, output: "no".to_owned() },
-        warned("denied: mcp__own__x: no"),
+        sample::denied("t1", "mcp__own__x", "no"),
     ];
     assert_eq!(reports[1..], expected);
 }

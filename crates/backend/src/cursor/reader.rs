@@ -128,9 +128,10 @@ fn tool(event: &Value) -> Vec<Report> {
     let ok = result.get("success").is_some();
     let output = result.get("success").unwrap_or(result).to_string();
     let rejected = result.get("rejected").is_some();
-    let mut reports = vec![Report::ToolReturned { id, ok, output: kept::message(&output) }];
+    let mut reports = vec![Report::ToolReturned { id: id.clone(), ok, output: kept::message(&output) }];
     if rejected {
-        reports.push(Report::Warned(format!("denied: {name}: by the settings of cursor")));
+        let reason = "by the settings of cursor".to_owned();
+        reports.push(Report::Denied { call: id, tool: name, reason });
     }
     reports
 }

@@ -79,7 +79,7 @@ fn tools_and_refusals_are_told() {
     let (id, name) = ("t1".to_owned(), "shell".to_owned());
     assert_eq!(reports[0], Report::ToolCalled { id: id.clone(), name, input });
     assert!(matches!(&reports[1], Report::ToolReturned { ok: false, .. }), "{reports:?}");
-    assert_eq!(reports[2], Report::Warned("denied: shell: by the settings of cursor".to_owned()));
+    assert_eq!(reports[2], sample::denied("t1", "shell", "by the settings of cursor"));
 }
 
 fn drive(change: impl FnOnce(&mut domain::run::RunSpec)) -> Result<ProcessDrive, PrepareError> {

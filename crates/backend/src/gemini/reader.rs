@@ -13,6 +13,8 @@ use crate::worded_schema;
 
 /// How many models are told apart.
 const MODELS_MAX: usize = 16;
+/// Written to stderr between two requests to the model.
+const RETRYING: &str = "Retrying with backoff";
 /// Said before a `result` that claims success.
 const TURNS_EXCEEDED: &str = "Maximum session turns exceeded";
 
@@ -73,7 +75,7 @@ impl Stream {
         let error = &event["error"];
         let told = event["output"].as_str().or_else(|| error["message"].as_str()).unwrap_or_default();
         let ok = event["status"] == "success";
-        let mut reports = vec![Report::ToolReturned { id, ok, output: told.to_owned() }];
+        let mut reports = vec![Report::ToolReturned { id: id.clone(), ok, output: told.to_owned() }];
         let reason = error["message"].as_str().unwrap_or(told);
         let denied = match error["type"].as_str() {
             Some(NOT_OFFERED) => Some("it is not offered to this agent"),
@@ -82,7 +84,7 @@ impl Stream {
             Some(_) | None => None,
         };
         if let Some(reason) = denied {
-            reports.push(Report::Warned(format!("denied: {name}: {}", kept::message(reason))));
+            reports.push(Report::Denied { call: id, tool: name, reason: kept::message(reason) });
         }
         reports
     }
@@ -174,8 +176,27 @@ impl Events for Stream {
             }
             (None, exit) => kept::without_end(exit),
         };
-        Conclusion::new(AgentEnd::Failed(failure), self.kept.answer())
+        let answer = self.kept.answer();
+        // What it wrote before it said anything may be long over.
+        let retries = retries(&stderr).filter(|_| answer == Answer::Nothing);
+        let reports = retries.into_iter().collect();
+        Conclusion { reports, ..Conclusion::new(AgentEnd::Failed(failure), answer) }
     }
+}
+
+/// Returns why the program was asking its model again when it was ended: `Attempt 3 failed with status 503. Retrying with
+/// backoff... Error: …`, of which the last one counts.
+fn retries(stderr: &str) -> Option<Report> {
+    let line = stderr.lines().rfind(|line| line.starts_with("Attempt ") && line.contains(RETRYING))?;
+    let (_, why) = line.split_once(RETRYING)?;
+    let mut words = line.split(|character: char| !character.is_ascii_digit());
+    let status = words.find_map(|word| word.parse().ok().filter(|status| (400..600).contains(status)));
+    let error = status.map_or_else(
+        || if is_unreachable(why) { ModelError::Unreachable } else { ModelError::Other },
+        ModelError::of_status,
+    );
+    let why = why.trim_start_matches(['.', ' ']).trim();
+    Some(Report::Retries { error, message: kept::message(&format!("gemini asks its model again: {why}")) })
 }
 
 /// Returns what was wrong with the model, if it was the model.
@@ -183,10 +204,10 @@ fn model_error(event: &Value, message: &str, exit: Exit) -> Option<ModelError> {
     if message.starts_with("The model response was blocked") {
         return Some(ModelError::Refusal);
     }
-    let lower = message.to_ascii_lowercase();
-    if lower.contains("fetch failed") || lower.contains("econnrefused") || lower.contains("enotfound") {
+    if is_unreachable(message) {
         return Some(ModelError::Unreachable);
     }
+    let lower = message.to_ascii_lowercase();
     if lower.contains("token count") && lower.contains("exceeds") {
         return Some(ModelError::TooLong);
     }
@@ -218,4 +239,11 @@ fn usage(told: &Value) -> Usage {
     let beyond = count("total_tokens").saturating_sub(input_tokens);
     let output_tokens = count("output_tokens").max(beyond);
     Usage { input_tokens, output_tokens, cache_read_tokens: count("cached"), ..Usage::default() }
+}
+
+fn is_unreachable(message: &str) -> bool {
+    let lower = message.to_ascii_lowercase();
+    ["fetch failed", "econnrefused", "enotfound", "eai_again", "etimedout"]
+        .iter()
+        .any(|word| lower.contains(word))
 }

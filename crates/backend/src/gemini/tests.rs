@@ -163,12 +163,12 @@ fn a_denied_tool_is_a_warning() {
             json!({"type": "tool_result", "tool_id": "t", "status": "error", "output": "no", "error": error});
         read(&[call("t", "replace"), result], Exit::Code(0)).0.into_iter().skip(2).collect::<Vec<_>>()
     };
-    let warned = |text: &str| vec![Report::Warned(text.to_owned())];
+    let denied = |reason: &str| vec![sample::denied("t", "replace", reason)];
     let hidden = back("tool_not_registered", "Tool \"replace\" not found.");
-    assert_eq!(hidden, warned("denied: replace: it is not offered to this agent"));
-    assert_eq!(back("policy_violation", "by a rule"), warned("denied: replace: by a rule"));
+    assert_eq!(hidden, denied("it is not offered to this agent"));
+    assert_eq!(back("policy_violation", "by a rule"), denied("by a rule"));
     let asks = "Tool execution for \"Edit\" requires user confirmation";
-    assert_eq!(back("unhandled_exception", asks), warned(&format!("denied: replace: {asks}")));
+    assert_eq!(back("unhandled_exception", asks), denied(asks));
     assert_eq!(back("file_not_found", "File not found"), []);
 }
 
@@ -508,4 +508,24 @@ fn the_servers_of_the_agents_own_may_be_used_as_far_as_its_tools_say() {
     assert!(one.contains("toolName = [\"count\"]\nmcpName = \"aviary\""), "{one}");
     assert!(!policy(Some(&["read_file"]), None).contains("aviary"));
     assert!(!policy(None, Some(Level::ReadOnly)).contains("aviary"));
+}
+
+#[test]
+fn why_an_answer_is_late_is_told_when_it_never_comes() {
+    let late = |stderr: &str| {
+        let mut stream = Stream::new(false);
+        stream.feed(Pipe::Stderr, stderr.as_bytes());
+        stream.conclude(Exit::Signal(15)).reports
+    };
+    let retries = |error, why: &str| {
+        vec![Report::Retries { error, message: format!("gemini asks its model again: {why}") }]
+    };
+    let lost = "Error: exception TypeError: fetch failed sending request";
+    let told = late(&format!(
+        "Ripgrep is not available.\nAttempt 1 failed. Retrying with backoff... {lost}\n    at frame\n"
+    ));
+    assert_eq!(told, retries(ModelError::Unreachable, lost));
+    let told = late("Attempt 2 failed with status 503. Retrying with backoff... ApiError: full\n");
+    assert_eq!(told, retries(ModelError::Overloaded, "ApiError: full"));
+    assert_eq!(late("Ripgrep is not available.\n"), []);
 }

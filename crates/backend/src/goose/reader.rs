@@ -150,8 +150,11 @@ impl Stream {
             self.structured = Some(value);
         }
         let name = self.calls.ended(&id);
-        let denied = (!ok && output.contains(UNKNOWN_TOOL))
-            .then(|| Report::Warned(format!("denied: {name}: the agent has no such tool")));
+        let denied = (!ok && output.contains(UNKNOWN_TOOL)).then(|| Report::Denied {
+            call: id.clone(),
+            tool: name,
+            reason: "the agent has no such tool".to_owned(),
+        });
         let mut reports = vec![Report::ToolReturned { id, ok, output }];
         reports.extend(denied);
         reports

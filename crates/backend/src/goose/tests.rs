@@ -136,8 +136,7 @@ fn the_use_of_a_tool_that_was_taken_away_is_told_as_denied() {
     let back = message(Some("u"), "user", &json!({"type": "toolResponse", "id": "t1", "toolResult": result}));
     let events = [call("t1", "shell", &json!({})), back];
     let (reports, _) = read(reader(false, false), &events, Exit::Code(0));
-    let warning = "denied: shell: the agent has no such tool".to_owned();
-    assert_eq!(reports.last(), Some(&Report::Warned(warning)));
+    assert_eq!(reports.last(), Some(&sample::denied("t1", "shell", "the agent has no such tool")));
 }
 
 #[test]

@@ -58,9 +58,13 @@ impl Stream {
         let name = self.calls.ended(&id);
         let output = kept::message(&event["rawOutput"].to_string());
         let denied = !ok && output.to_lowercase().contains("permission denied");
-        let mut reports = vec![Report::ToolReturned { id, ok, output }];
+        let mut reports = vec![Report::ToolReturned { id: id.clone(), ok, output }];
         if denied {
-            reports.push(Report::Warned(format!("denied: {name}: by the rules or the sandbox of grok")));
+            reports.push(Report::Denied {
+                call: id,
+                tool: name,
+                reason: "by the rules or the sandbox of grok".to_owned(),
+            });
         }
         reports
     }

@@ -49,8 +49,8 @@ fn tools_are_told_and_the_answer_is_what_comes_after_them() {
     assert_eq!(reports[3], Report::ToolReturned { id, ok: true, output: "\"x\"".to_owned() });
     assert_eq!(conclusion.answer, Answer::Text("Done.".to_owned()));
     let (reports, _) = read(&[called, ended("failed", "Permission denied: run_terminal_cmd")], Exit::Code(0));
-    let warning = "denied: run_terminal_cmd: by the rules or the sandbox of grok".to_owned();
-    assert_eq!(reports.last(), Some(&Report::Warned(warning)));
+    let denied = sample::denied("c1", "run_terminal_cmd", "by the rules or the sandbox of grok");
+    assert_eq!(reports.last(), Some(&denied));
 }
 
 #[test]

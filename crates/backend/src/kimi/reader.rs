@@ -63,12 +63,10 @@ impl Stream {
         if message.starts_with(NO_SESSION.0) && message.contains(NO_SESSION.1) {
             return Failure::Session { reason: message };
         }
-        let Some((_, named)) = ERRORS.iter().find(|(name, _)| message.starts_with(name)) else {
-            return Failure::Agent { message };
-        };
-        let words = message.split(|character: char| !character.is_ascii_digit());
-        let status = words.filter_map(|word| word.parse().ok()).find(|status| (400..600).contains(status));
-        Failure::Model { error: status.map_or(*named, ModelError::of_status), message }
+        match model_error(&message) {
+            Some(error) => Failure::Model { error, message },
+            None => Failure::Agent { message },
+        }
     }
 }
 
@@ -83,8 +81,11 @@ impl Events for Stream {
             (Some("tool"), _) => {
                 let (id, output) = (text(&event["tool_call_id"]), text(&event["content"]));
                 let missing = missing_tool(&output);
-                let denied =
-                    missing.map(|tool| Report::Warned(format!("denied: {tool}: the agent has no such tool")));
+                let denied = missing.map(|tool| Report::Denied {
+                    call: id.clone(),
+                    tool,
+                    reason: "the agent has no such tool".to_owned(),
+                });
                 let ok = event["is_error"] != true && denied.is_none();
                 denied.into_iter().chain([Report::ToolReturned { id, ok, output }]).collect()
             }
@@ -96,7 +97,9 @@ impl Events for Stream {
             (Some("meta"), Some("turn.step.retrying")) if !self.retried => {
                 self.retried = true;
                 let why = event["error_message"].as_str().unwrap_or("it does not say why");
-                vec![Report::Warned(kept::message(&format!("kimi asks its model again: {why}")))]
+                let error = model_error(why).unwrap_or(ModelError::Other);
+                let message = kept::message(&format!("kimi asks its model again: {why}"));
+                vec![Report::Retries { error, message }]
             }
             _ => Vec::new(),
         }
@@ -120,6 +123,14 @@ impl Events for Stream {
 }
 
 /// Returns the tool that a run tried to use and does not have.
+/// Returns what was wrong with the model, if the message begins with the name of such an error.
+fn model_error(message: &str) -> Option<ModelError> {
+    let (_, named) = ERRORS.iter().find(|(name, _)| message.starts_with(name))?;
+    let words = message.split(|character: char| !character.is_ascii_digit());
+    let status = words.filter_map(|word| word.parse().ok()).find(|status| (400..600).contains(status));
+    Some(status.map_or(*named, ModelError::of_status))
+}
+
 fn missing_tool(output: &str) -> Option<String> {
     let (before, after) = UNKNOWN_TOOL;
     let name = output.trim().strip_prefix(before)?.strip_suffix(after)?;

@@ -154,7 +154,7 @@ fn a_tool_that_the_agent_may_not_have_is_told_as_denied() {
     let refused = stream.feed(Pipe::Stdout, line("Tool \"Bash\" not found").as_bytes());
     let output = "Tool \"Bash\" not found".to_owned();
     let expected = [
-        Report::Warned("denied: Bash: the agent has no such tool".to_owned()),
+        sample::denied("c", "Bash", "the agent has no such tool"),
         Report::ToolReturned { id: "c".to_owned(), ok: false, output },
     ];
     assert_eq!(refused, expected);

@@ -91,6 +91,7 @@ impl Backend for Kiro {
             session: sessions,
             names_sessions: sessions,
             containers: true,
+            writes_text: true,
             system_prompt: true,
             model: true,
             process: true,

@@ -171,7 +171,11 @@ fn used(part: &Value) -> Vec<Report> {
     let ok = completed && !is_stand_in;
     let output = text(&state[if completed { "output" } else { "error" }]).to_owned();
     let denied = !ok && DENIED.iter().any(|words| output.contains(words));
-    let warning = denied.then(|| Report::Warned(format!("denied: {name}: by the rules of this run")));
+    let warning = denied.then(|| Report::Denied {
+        call: id.clone(),
+        tool: name.clone(),
+        reason: "by the rules of this run".to_owned(),
+    });
     let mut reports = vec![
         Report::ToolCalled { id: id.clone(), name, input: state["input"].clone() },
         Report::ToolReturned { id, ok, output },

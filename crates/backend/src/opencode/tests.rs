@@ -113,7 +113,7 @@ fn tools_and_denials_are_told() {
     let (reports, _) = read(&events, Exit::Code(0));
     assert!(matches!(&reports[1], Report::ToolCalled { name, .. } if name == "bash"), "{reports:?}");
     assert!(matches!(&reports[2], Report::ToolReturned { ok: false, .. }), "{reports:?}");
-    assert_eq!(reports[3], Report::Warned("denied: bash: by the rules of this run".to_owned()));
+    assert_eq!(reports[3], sample::denied("t1", "bash", "by the rules of this run"));
 }
 
 fn drive(change: impl FnOnce(&mut domain::run::RunSpec)) -> Result<ProcessDrive, PrepareError> {

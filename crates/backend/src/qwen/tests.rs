@@ -174,7 +174,7 @@ fn tools_denials_and_what_it_did_not_take_are_told() {
     let (id, name) = ("t1".to_owned(), "read_file".to_owned());
     assert_eq!(reports[2], Report::ToolCalled { id: id.clone(), name, input: json!({}) });
     assert_eq!(reports[3], Report::ToolReturned { id, ok: false, output: "no".to_owned() });
-    assert_eq!(reports[5], warned("denied: edit: by the options or settings of qwen"));
+    assert_eq!(reports[5], sample::denied("", "edit", "by the options or settings of qwen"));
 }
 
 fn prepared(change: impl FnOnce(&mut RunSpec)) -> Result<ProcessDrive, PrepareError> {

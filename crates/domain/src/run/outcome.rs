@@ -205,6 +205,9 @@ pub struct Ending {
     /// The last lines of the error stream, when the run did not succeed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stderr_tail: String,
+    /// What the run was waiting for when its time was over, as a clause; empty where it was at work, or nobody knows.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub waited_for: String,
     /// Processes of the run that had to be killed at the end.
     #[serde(default)]
     pub killed: u32,
@@ -223,24 +226,29 @@ impl Ending {
             usage: Usage::default(),
             exit_code: None,
             stderr_tail: String::new(),
+            waited_for: String::new(),
             killed: 0,
         }
     }
 
-    /// Explains how the run ended in one line. A failure that names no reason gets the one that the program wrote to stderr.
+    /// Explains how the run ended in one line. A failure that names no reason gets the one that the program wrote to stderr;
+    /// a time-out, what the run was waiting for.
     pub fn explanation(&self) -> String {
         let text = self.outcome.to_string();
-        let unexplained = match &self.outcome {
-            Outcome::Failed { failure } => failure.names_no_reason(),
+        let reason = match &self.outcome {
+            Outcome::Failed { failure } if failure.names_no_reason() => stderr_reason(&self.stderr_tail),
+            Outcome::TimedOut { .. } | Outcome::Partial { cause: Cause::TimedOut { .. } } => {
+                Some(self.waited_for.clone()).filter(|waited_for| !waited_for.is_empty())
+            }
             Outcome::Succeeded
             | Outcome::Partial { .. }
-            | Outcome::TimedOut { .. }
+            | Outcome::Failed { .. }
             | Outcome::Cancelled { .. }
             | Outcome::OverBudget { .. }
             | Outcome::Refused { .. }
-            | Outcome::Interrupted { .. } => false,
+            | Outcome::Interrupted { .. } => None,
         };
-        match stderr_reason(&self.stderr_tail).filter(|_| unexplained) {
+        match reason {
             Some(reason) => format!("{text}: {reason}"),
             None => text,
         }

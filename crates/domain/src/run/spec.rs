@@ -61,6 +61,10 @@ pub struct RunSpec {
     /// Why no person can answer the run's questions, which are denied then. Absent: somebody can.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unattended: Option<String>,
+    /// The time-out also covers the wait for a slot and for the session: its caller set one, and nobody is there to see
+    /// that it waits.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub timeout_covers_wait: bool,
     pub containment: ContainmentDemand,
     /// What the backend is asked for beyond prompt and model.
     #[serde(default)]

@@ -499,7 +499,7 @@ impl State {
     }
 
     fn warn(&mut self, message: &str) {
-        if self.warnings.len() < WARNINGS_MAX {
+        if self.warnings.len() < WARNINGS_MAX && !self.warnings.iter().any(|known| known == message) {
             self.warnings.push(message.to_owned());
         }
     }

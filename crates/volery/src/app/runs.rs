@@ -15,7 +15,7 @@ use super::{
     AcceptanceView, Answer, Answered, AppError, Cancel, CancelTarget, Cancelled, CancelledRun, ChildView,
     GetRun, OutputPage, ReadOutput, RunDetail, RunView, WaitingView,
 };
-use crate::{clock, sockets};
+use crate::{clock, sockets, worker};
 
 /// The most events in one page.
 const EVENTS_MAX: usize = 1_000;
@@ -70,11 +70,13 @@ impl Engine {
         match &state.phase {
             Phase::Ended(ending) => add_end(&mut view, dir, spec, (state, ending), page)?,
             Phase::Accepted | Phase::Running | Phase::Waiting(_) | Phase::Stopping => {
-                let said = match state.said.is_empty() {
-                    true => {
-                        SpoolReader::new(dir, Stream::Stdout).tail(PARTIAL_BYTES).map(|bytes| lossy(&bytes))
-                    }
-                    false => Ok(domain::size::tail(&state.said, PARTIAL_BYTES).to_owned()),
+                let said = if !state.said.is_empty() {
+                    Ok(domain::size::tail(&state.said, PARTIAL_BYTES).to_owned())
+                } else if worker::writes_for_people(spec, &state) {
+                    SpoolReader::new(dir, Stream::Stdout).tail(PARTIAL_BYTES).map(|bytes| lossy(&bytes))
+                } else {
+                    // A protocol between programs is not what the agent said.
+                    Ok(String::new())
                 };
                 view.partial = said.ok().filter(|text| !text.is_empty());
                 let last = last_sign(dir, state);

@@ -26,7 +26,7 @@ pub(crate) use health::health;
 pub(crate) use live::{LiveRow, frame};
 pub(crate) use look::{Look, Paint, Tone};
 pub(crate) use page::facts;
-pub(crate) use run_page::{damage, run_page, summary};
+pub(crate) use run_page::{damage, denials, run_page, summary};
 pub(crate) use run_table::{run_table, runs_in_order, view_table};
 pub(crate) use settings::{config_files, settings};
 pub(crate) use table::{Cell, Column, Table};

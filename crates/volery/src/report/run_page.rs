@@ -14,6 +14,8 @@ use crate::app::{RunView, WaitingView};
 
 /// How many changed files a page names.
 const FILES_SHOWN: usize = 20;
+/// How many denials the end of a command names.
+const DENIALS_SHOWN: usize = 5;
 
 /// Returns a run's outcome, duration, cost and id in a line.
 pub(crate) fn summary(run: &RunView) -> String {
@@ -38,6 +40,23 @@ pub(crate) fn summary(run: &RunView) -> String {
     parts.extend(run.changes.as_ref().map(changed_count));
     parts.extend(run.branch.as_ref().map(|branch| format!("on the branch {}", one_line(&branch.name))));
     parts.join(", ")
+}
+
+/// Returns a line for each different thing that the agent was denied, as far as that fits at the end of a command.
+pub(crate) fn denials(run: &RunView) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for warning in run.warnings.iter().filter(|warning| warning.starts_with("denied: ")) {
+        let line = one_line(warning);
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    let more = lines.len().saturating_sub(DENIALS_SHOWN);
+    lines.truncate(DENIALS_SHOWN);
+    if more > 0 {
+        lines.push(format!("denied: {more} more, listed by volery show {}", run.short_id));
+    }
+    lines
 }
 
 /// Says how many files changed.

@@ -1,6 +1,6 @@
 //! The last word about a run: by its worker, by a keeper whose worker was lost, or by whoever looks later.
 
-use backend::contract::{Answer, Drive};
+use backend::contract::Answer;
 use backend::process;
 use domain::id::BackendName;
 use domain::run::{Ending, Event, Failure, Outcome, OutcomeKind, ResultText, RunSpec, State, Stream, Usage};
@@ -26,11 +26,14 @@ pub(super) struct Facts {
     pub(super) exit_code: Option<i32>,
     pub(super) killed: u32,
     pub(super) usage: Usage,
+    /// As in [`Ending`].
+    pub(super) waited_for: String,
 }
 
 /// Puts together what is told about the end of a run, and stores its answer.
 pub(super) fn ending(dir: &RunDir, state: &State, facts: Facts) -> Result<Ending, StoreError> {
-    let Facts { outcome, answer, structured, repaired, duration_ms, exit_code, killed, usage } = facts;
+    let Facts { outcome, answer, structured, repaired, duration_ms, exit_code, killed, usage, waited_for } =
+        facts;
     let stored = match &answer {
         Answer::Stdout => store_result(dir, ResultSource::Spool(Stream::Stdout)),
         Answer::Text(text) => store_result(dir, ResultSource::Bytes(text.as_bytes())),
@@ -61,6 +64,7 @@ pub(super) fn ending(dir: &RunDir, state: &State, facts: Facts) -> Result<Ending
         usage,
         exit_code,
         stderr_tail,
+        waited_for,
         killed,
     })
 }
@@ -141,7 +145,7 @@ pub fn end_lost(
         Answer::Text(submitted.clone())
     } else if !state.said.trim().is_empty() {
         Answer::Text(state.answer())
-    } else if writes_for_people(dir, spec, &state) && !tail(dir, Stream::Stdout, 4 << 10)?.trim().is_empty() {
+    } else if writes_for_people(spec, &state) && !tail(dir, Stream::Stdout, 4 << 10)?.trim().is_empty() {
         Answer::Stdout
     } else {
         Answer::Nothing
@@ -156,8 +160,10 @@ pub fn end_lost(
     let started = state.started_at.unwrap_or(last);
     let duration_ms = u64::try_from(last.as_millisecond() - started.as_millisecond()).unwrap_or(0);
     let (structured, repaired, exit_code) = (None, false, None);
+    let usage = state.usage;
+    let waited_for = String::new();
     let facts =
-        Facts { outcome, answer, structured, repaired, duration_ms, exit_code, killed, usage: state.usage };
+        Facts { outcome, answer, structured, repaired, duration_ms, exit_code, killed, usage, waited_for };
     let ending = ending(dir, &state, facts)?;
     log.finish(clock::now(), ending)?;
     crate::iac::ended(dir.home(), spec);
@@ -165,14 +171,10 @@ pub fn end_lost(
 }
 
 /// Tells whether what the agent writes may be taken as its answer: a protocol between programs is none.
-fn writes_for_people(dir: &RunDir, spec: &RunSpec, state: &State) -> bool {
+pub fn writes_for_people(spec: &RunSpec, state: &State) -> bool {
     let choice = state.attempts.last().map_or(0, |attempt| attempt.choice as usize);
     let (backend, _) = super::attempts::chosen(spec, choice);
-    let attempt = RunSpec { backend: backend.clone(), ..spec.clone() };
-    match super::begin::prepare(dir, &attempt, None) {
-        Ok(Drive::Process(drive)) => drive.reader.is_plain(),
-        Ok(Drive::Loop(_)) | Err(_) => false,
-    }
+    super::attempts::capabilities(backend).writes_text
 }
 
 /// Removes the control group that the lost worker may have made for its agent.

@@ -24,6 +24,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::acceptance::Accepting;
 use super::attempts::PutOff;
 use super::audience::Audience;
+use super::denials::RecentCalls;
 use super::output::{Heard, Output};
 use super::questions::OpenQuestion;
 use super::shape::UnfitAnswer;
@@ -176,6 +177,9 @@ pub(super) struct Desk {
     pub(super) leave_by: Option<u64>,
     /// It did not leave by itself.
     pub(super) dismissed: bool,
+    /// Why the model has not answered yet, where the program says so.
+    pub(super) late: Option<String>,
+    pub(super) recent_calls: RecentCalls,
     /// The work tree as it was before the agent.
     pub(super) before: Option<backend::work_tree::Snapshot>,
 }
@@ -233,6 +237,8 @@ impl Desk {
             put_off: None,
             attempts_here: Rc::default(),
             secrets,
+            late: None,
+            recent_calls: RecentCalls::default(),
             before: None,
             spec,
         };

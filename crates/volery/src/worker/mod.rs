@@ -11,6 +11,7 @@ mod calls;
 mod changes;
 mod conclude;
 mod contained;
+mod denials;
 mod desk;
 mod ground;
 mod isolation;
@@ -29,5 +30,5 @@ mod tree;
 mod visible;
 
 pub use begin::masked;
-pub use conclude::{end_lost, finish_unstarted};
+pub use conclude::{end_lost, finish_unstarted, writes_for_people};
 pub use desk::{Assignment, EXIT_BUG, EXIT_STORAGE, carry_out};

@@ -55,6 +55,7 @@ impl Desk {
                 Report::Asks(ask) => self.take_ask_of_agent(ask)?,
                 Report::Session(session) => self.name_session(&session)?,
                 Report::Said(text) => {
+                    self.late = None;
                     self.audience.heard(text.as_bytes());
                     self.append(Event::Said { text: domain::size::head(&text, SAID_MAX).to_owned() })?;
                 }
@@ -63,6 +64,13 @@ impl Desk {
                     self.append(Event::Used { usage, model: Some(named(model)) })?;
                 }
                 Report::Warned(message) => self.append(Event::Warned { message })?,
+                Report::Denied { call, tool, reason } => {
+                    self.denied_by_program(&call, &named(tool), &reason)?;
+                }
+                Report::Retries { error, message } => {
+                    self.late = Some(format!("{error}; {message}"));
+                    self.append(Event::Warned { message })?;
+                }
                 Report::Model(model) => {
                     let model = named(model);
                     if self.log.state().model.as_ref() != Some(&model) {
@@ -71,6 +79,8 @@ impl Desk {
                 }
                 Report::ToolCalled { id, name, input } => {
                     let (id, name) = (named(id), named(name));
+                    self.late = None;
+                    self.recent_calls.remember(&id, &input);
                     self.audience.note(format!("uses {name}"));
                     self.append(Event::ToolCalled { id, name, input: bounded(input) })?;
                 }
@@ -96,13 +106,7 @@ impl Desk {
 
     /// Decides about what the agent wants to do, or lets a person decide.
     fn take_ask_of_agent(&mut self, ask: Ask) -> Result<(), StoreError> {
-        let permission = &self.attempt.setup.permission;
-        let ground = super::ground::of(&ask.input, &self.spec.directory);
-        let ruling = match self.users_rules_count() {
-            true => permission.decide_beyond_users(&ask.tool, &ask.input, &ground),
-            false => permission.decide(&ask.tool, &ask.input, &ground),
-        };
-        match ruling {
+        match self.ruling(&ask.tool, &ask.input) {
             Ruling::Allow(_) => self.tell_agent(&ask, &Decision::Allow(ask.input.clone())),
             Ruling::Deny(reason) => self.tell_agent(&ask, &Decision::Deny(reason)),
             Ruling::Ask(_) if mcp_config::is_unasked(&self.spec, &ask.tool) => {
@@ -117,6 +121,16 @@ impl Desk {
                 asks.push_back(ask);
                 self.ask_next_of_agent()
             }
+        }
+    }
+
+    /// Returns what the run's permission says about a use of a tool.
+    pub(super) fn ruling(&self, tool: &str, input: &serde_json::Value) -> Ruling {
+        let permission = &self.spec.setup.permission;
+        let ground = super::ground::of(input, &self.spec.directory);
+        match self.users_rules_count() {
+            true => permission.decide_beyond_users(tool, input, &ground),
+            false => permission.decide(tool, input, &ground),
         }
     }
 
@@ -195,7 +209,7 @@ impl Desk {
 
     fn tell_agent(&mut self, ask: &Ask, decision: &Decision) -> Result<(), StoreError> {
         if let Decision::Deny(reason) = decision {
-            self.append(Event::Warned { message: format!("denied: {}: {reason}", ask.tool) })?;
+            self.denied_here(ask, reason)?;
         }
         let Driven::Process { output, .. } = &mut self.driven else { return Ok(()) };
         let reports = output.decide(&ask.id, decision);

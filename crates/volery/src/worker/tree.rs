@@ -229,7 +229,18 @@ impl Desk {
         let duration_ms = self.duration_ms();
         let structured = self.structured.take();
         let (repaired, killed, usage) = (self.repaired, self.killed, self.usage());
-        let facts = Facts { outcome, answer, structured, repaired, duration_ms, exit_code, killed, usage };
+        let waited_for = self.late.take().unwrap_or_default();
+        let facts = Facts {
+            outcome,
+            answer,
+            structured,
+            repaired,
+            duration_ms,
+            exit_code,
+            killed,
+            usage,
+            waited_for,
+        };
         let ending = conclude::ending(&self.dir, self.log.state(), facts)?;
         self.settle_session();
         self.log.finish_of(&self.spec, clock::now(), ending)?;

@@ -51,6 +51,49 @@ fn the_time_out_bounds_a_run_that_asks() {
 }
 
 #[test]
+fn the_time_out_bounds_the_wait_for_a_slot() {
+    let stage = publisher("");
+    stage.configure("[slots]\ncount = 1");
+    let gate = stage.path("gate");
+    stage.fake("holder", &[&format!("wait-file:{}", gate.display())], "");
+    let holder = stage.start("holder", "hold");
+    stage.event(&holder, "agent_started");
+    let said = publish(&stage, &["--timeout", "2s"], &[]).exits(4);
+    assert!(
+        said.stderr
+            .contains("timed out: the total time-out passed: no slot became free, so the run never began"),
+        "{said:?}"
+    );
+    // Without a time-out of its caller it waits.
+    let id = stage.start("publisher", "go");
+    stage.event(&id, "queued");
+    assert_eq!(stage.spec(&id).get("timeout_covers_wait"), None);
+    std::fs::write(gate, "").unwrap();
+    assert_eq!(stage.ended(&id)["status"], json!("succeeded"));
+}
+
+#[test]
+fn what_was_waited_is_taken_off_the_time_out() {
+    let stage = Stage::new();
+    stage.configure("[slots]\ncount = 1");
+    let gate = stage.path("gate");
+    stage.fake("holder", &[&format!("wait-file:{}", gate.display())], "");
+    stage.rehearsal("sleeper", "- say: so far\n- sleep: 10m", "");
+    let holder = stage.start("holder", "hold");
+    stage.event(&holder, "agent_started");
+    let began = Instant::now();
+    let id = stage.volery(["run", "sleeper", "go", "--timeout", "6s", "--background"]).ok().stdout;
+    let id = id.trim();
+    stage.event(id, "queued");
+    // Three of its six seconds pass in the queue.
+    std::thread::sleep(Duration::from_secs(3).saturating_sub(began.elapsed()));
+    std::fs::write(gate, "").unwrap();
+    let ended = stage.ended(id);
+    assert_eq!(ended["status"], json!("partial"), "{ended}");
+    assert!(ended["duration_ms"].as_u64().unwrap() < 4_500, "{ended}");
+}
+
+#[test]
 fn where_ci_is_set_or_nobody_is_declared_to_be_there() {
     let stage = publisher("");
     for (words, variables, reason) in [

@@ -50,6 +50,7 @@ mod refuses_a_relative_home;
 mod refuses_bad_requests;
 mod rehearses_a_huge_prompt;
 mod repeats_no_request;
+mod reports_what_a_program_says;
 mod resumes_after_kill;
 mod runs_an_agent;
 mod runs_without_a_file;

@@ -20,7 +20,7 @@ use super::watch::{Watched, watch};
 use super::{prompt, result};
 use crate::app::{App, AppError, Attachment, ErrorKind, Start, Started, Wait, WaitUntil};
 use crate::attendance::{self, PromptFrom};
-use crate::report::summary;
+use crate::report::{denials, summary};
 
 /// Between the leaving of this command and the cancel of its run.
 const DISCONNECT_GRACE_MS: u64 = 30_000;
@@ -289,6 +289,7 @@ async fn show_end(app: &App, run: RunId, out: &mut Out) -> Result<Exit, CommandE
     };
     let view = &detail.run;
     out.note(&summary(view));
+    denials(view).iter().for_each(|denial| out.warning(denial));
     let exit = Exit::of_run(view);
     if exit != Exit::Done {
         out.hint(&format!("volery show {} tells all that is known about it", view.short_id));

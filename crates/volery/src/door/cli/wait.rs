@@ -11,7 +11,7 @@ use super::result;
 use super::signals::Signals;
 use super::watch::{Watched, watch};
 use crate::app::{App, Wait, WaitUntil, Waited};
-use crate::report::{summary, view_table};
+use crate::report::{denials, summary, view_table};
 
 /// Wait until runs have ended
 ///
@@ -73,6 +73,7 @@ async fn print(app: &App, waited: &Waited, out: &mut Out) -> Result<(), CommandE
         [run] if run.ended => {
             let detail = result::print(app, &run.run_id.to_string(), out).await?;
             out.note(&summary(&detail.run));
+            denials(&detail.run).iter().for_each(|denial| out.warning(denial));
         }
         [run] => out.note(&summary(run)),
         runs => {

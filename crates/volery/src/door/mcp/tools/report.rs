@@ -165,6 +165,17 @@ pub(in super::super) fn is_failure(status: &str) -> bool {
     }
 }
 
+/// Returns as many warnings as an answer has room for, what the agent was denied before the rest.
+fn bounded(mut warnings: Vec<String>) -> Vec<String> {
+    if warnings.len() > WARNINGS_MAX {
+        warnings.sort_by_key(|warning| !warning.starts_with("denied: "));
+        let more = warnings.len() - WARNINGS_MAX + 1;
+        warnings.truncate(WARNINGS_MAX - 1);
+        warnings.push(format!("{more} more warnings: `volery show RUN` has them"));
+    }
+    warnings
+}
+
 impl RunReport {
     /// Renders a run for a client, with as much of its result as the client shows.
     pub(in super::super) fn of(run: RunView, client: &Client) -> Self {
@@ -182,7 +193,7 @@ impl RunReport {
                 let bytes = value.to_string().len();
                 format!("the value is left out here: it has {bytes} bytes; `volery show RUN --json` has it")
             });
-        let warnings = run.warnings.into_iter().chain(damage(run.damaged_lines)).take(WARNINGS_MAX);
+        let warnings = bounded(run.warnings.into_iter().chain(damage(run.damaged_lines)).collect());
         let mut report = Self {
             run_id: run.run_id.to_string(),
             agent: run.agent,
