@@ -166,6 +166,26 @@ fn bash_offers_commands_agents_and_runs() {
 }
 
 #[test]
+fn bash_offers_what_fits_the_rest_of_the_line() {
+    let stage = Stage::new();
+    stage.rehearsal("reviewer", "- say: hello", "");
+    let other = stage.path("home/other/.volery/agents");
+    std::fs::create_dir_all(&other).unwrap();
+    std::fs::write(other.join("reporter.md"), "---\ndescription: x\nbackend: rehearsal\n---\n").unwrap();
+    let folder = stage.path("home/other").display().to_string();
+    assert_eq!(offered_by_bash(&stage, &["run", "--dir", &folder, "re"]), ["reporter"]);
+    assert_eq!(offered_by_bash(&stage, &["run", "--dir", "=", &folder, "re"]), ["reporter"]);
+    assert_eq!(offered_by_bash(&stage, &["run", "--dir", "~/other", "re"]), ["reporter"]);
+    assert_eq!(offered_by_bash(&stage, &["ps", "--state", "r"]), ["running", "refused"]);
+    let [one, two] = ["one", "two"].map(|prompt| stage.start("reviewer", prompt));
+    let short = |run: &str| run[run.len() - 8..].to_owned();
+    stage.ended(&one);
+    let session = stage.ended(&two)["session"].as_str().unwrap().to_owned();
+    assert!(offered_by_bash(&stage, &["ps", "--session", ""]).contains(&session));
+    assert_eq!(offered_by_bash(&stage, &["wait", &short(&one), ""]), [short(&two)]);
+}
+
+#[test]
 fn a_shell_that_cannot_be_answered_prints_nothing() {
     let stage = Stage::new();
     stage.rehearsal("reviewer", "- say: hello", "");

@@ -34,13 +34,13 @@ pub(crate) struct Args {
     pub(crate) now: bool,
 
     /// Why, for the record
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    pub(crate) reason: String,
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: Option<String>,
 }
 
 pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<Exit, CommandError> {
     let app = context.open()?;
-    let order = CancelOrder { by: context.person(), reason: args.reason, now: args.now };
+    let order = CancelOrder { by: context.person(), reason: args.reason.unwrap_or_default(), now: args.now };
     let targets = match args.session {
         Some(session) => vec![CancelTarget::Session(session)],
         None if args.runs.is_empty() => {

@@ -3,13 +3,17 @@
 //!
 //! It prints nothing where it knows nothing, and never an error: a person who presses Tab has not asked for one.
 
+use std::path::PathBuf;
+
 use clap::{Arg, ArgAction, ValueEnum};
 
 use super::context::Context;
 use super::error::CommandError;
 use super::exit::Exit;
 use super::out::Out;
-use crate::app::{App, ListAgents, ListRuns, RunLine};
+use super::ps;
+use crate::app::{App, GetRun, ListAgents, ListRuns, RunLine};
+use crate::env;
 use crate::report::one_line;
 
 /// Runs offered at most, the newest.
@@ -57,6 +61,10 @@ pub(crate) struct Expected {
     pub(crate) lookup: Option<Lookup>,
     /// What every candidate begins with: `--option=`.
     pub(crate) prefix: String,
+    /// Arguments that were typed before and that nobody repeats.
+    pub(crate) taken: Vec<String>,
+    /// The directory that an option names.
+    pub(crate) directory: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,8 +105,12 @@ pub(crate) async fn run(
     let expected = expected(root, &args.words);
     let mut candidates = expected.known;
     if let (Some(lookup), Ok(app)) = (expected.lookup, context.open()) {
-        candidates.extend(look_up(&app, lookup).await);
+        let directory = expected.directory.as_deref().map(at_home);
+        // A path that cannot be used offers nothing, and says nothing either.
+        let Ok(directory) = context.absolute(directory.as_ref()) else { return Ok(Exit::Done) };
+        candidates.extend(look_up(&app, lookup, directory).await);
     }
+    candidates.retain(|candidate| !expected.taken.contains(&candidate.value));
     for Candidate { value, help } in candidates {
         let value = format!("{}{value}", expected.prefix);
         if value.starts_with(typed) && !value.contains(char::is_control) {
@@ -106,6 +118,15 @@ pub(crate) async fn run(
         }
     }
     Ok(Exit::Done)
+}
+
+/// Returns a path with the home directory for `~`: a shell hands over what was typed.
+fn at_home(typed: &str) -> PathBuf {
+    match (typed.strip_prefix('~'), env::home()) {
+        (Some(""), Some(home)) => home,
+        (Some(rest), Some(home)) if rest.starts_with('/') => home.join(rest.trim_start_matches('/')),
+        _ => PathBuf::from(typed),
+    }
 }
 
 fn line(shell: Dialect, value: &str, help: &str) -> String {
@@ -123,10 +144,17 @@ pub(crate) fn expected(mut root: clap::Command, words: &[String]) -> Expected {
     let Some((typed, before)) = words.split_last() else { return Expected::default() };
     let mut command = &root;
     let mut positionals = 0;
-    let (mut option, mut only_positionals, mut helping) = (None, false, false);
+    let (mut option, mut only_positionals, mut helping): (Option<&Arg>, _, _) = (None, false, false);
+    let (mut taken, mut directory) = (Vec::new(), None);
     for word in before {
-        if option.take().is_some() {
+        if let Some(option) = option.take() {
+            if option.get_id() == "dir" {
+                directory = Some(word.clone());
+            }
             continue;
+        }
+        if let Some(value) = word.strip_prefix("--dir=").filter(|_| !only_positionals) {
+            directory = Some(value.to_owned());
         }
         match word.as_str() {
             "--" if !only_positionals => only_positionals = true,
@@ -136,10 +164,33 @@ pub(crate) fn expected(mut root: clap::Command, words: &[String]) -> Expected {
             "help" if command.get_name() == root.get_name() => helping = true,
             word => match command.find_subcommand(word).filter(|_| positionals == 0) {
                 Some(child) => command = child,
-                None => positionals += 1,
+                None => {
+                    positionals += 1;
+                    taken.push(word.to_owned());
+                }
             },
         }
     }
+    let mut expected = expected_of(command, typed, Typed { option, positionals, only_positionals, helping });
+    // Only a list of arguments of one kind would name the same one twice; an answer may repeat the name of its run.
+    let is_list = |arg: &Arg| matches!(arg.get_action(), ArgAction::Append);
+    if command.get_positionals().next().is_some_and(is_list) {
+        expected.taken = taken;
+    }
+    expected.directory = directory;
+    expected
+}
+
+/// What stands before the word that is being typed.
+struct Typed<'a> {
+    option: Option<&'a Arg>,
+    positionals: usize,
+    only_positionals: bool,
+    helping: bool,
+}
+
+fn expected_of(command: &clap::Command, typed: &str, before: Typed<'_>) -> Expected {
+    let Typed { option, positionals, only_positionals, helping } = before;
     if let Some(option) = option {
         return values(command, option, String::new());
     }
@@ -202,13 +253,17 @@ fn values(command: &clap::Command, arg: &Arg, prefix: String) -> Expected {
         ("run" | "runs", _) => Some(Lookup::Runs(RunChoice::All)),
         _ => None,
     };
-    Expected { known: known.collect(), lookup, prefix }
+    let mut known: Vec<Candidate> = known.collect();
+    if (arg.get_id().as_str(), command.get_name()) == ("state", "ps") {
+        known.extend(ps::states().map(|state| Candidate::new(state, "")));
+    }
+    Expected { known, lookup, prefix, ..Expected::default() }
 }
 
-async fn look_up(app: &App, lookup: Lookup) -> Vec<Candidate> {
+async fn look_up(app: &App, lookup: Lookup, directory: Option<String>) -> Vec<Candidate> {
     match lookup {
         Lookup::Agents => {
-            let Ok(list) = app.list_agents(ListAgents::default()).await else { return Vec::new() };
+            let Ok(list) = app.list_agents(ListAgents { directory }).await else { return Vec::new() };
             list.agents.iter().map(|agent| Candidate::new(&agent.name, &agent.description)).collect()
         }
         Lookup::Backends => {
@@ -218,24 +273,38 @@ async fn look_up(app: &App, lookup: Lookup) -> Vec<Candidate> {
         }
         Lookup::Sessions => {
             let mut sessions: Vec<Candidate> = Vec::new();
-            for run in runs(app).await {
-                if let Some(id) = &run.session
-                    && !sessions.iter().any(|known| known.value == *id)
-                {
+            for run in runs(app, directory).await {
+                let Some(id) = session_of(app, &run).await else { continue };
+                if !sessions.iter().any(|known| known.value == id) {
                     sessions.push(Candidate::new(id, &format!("{}: {}", run.agent, run.prompt)));
                 }
             }
             sessions
         }
         Lookup::Runs(choice) => {
-            let runs = runs(app).await.into_iter().filter(|run| choice.fits(run));
+            let runs = runs(app, directory).await.into_iter().filter(|run| choice.fits(run));
             let help = |run: &RunLine| format!("{} {}: {}", run.agent, run.status, run.prompt);
             runs.map(|run| Candidate::new(&run.short_id, &help(&run))).collect()
         }
     }
 }
 
-async fn runs(app: &App) -> Vec<RunLine> {
-    let ask = ListRuns { limit: RUNS_MAX, ..ListRuns::default() };
+/// Returns the session of a run. A list does not have those of backends that keep none, which begin with the run's own id.
+async fn session_of(app: &App, run: &RunLine) -> Option<String> {
+    if run.session.is_some() {
+        return run.session.clone();
+    }
+    let ask = GetRun {
+        run: run.run_id.to_string(),
+        result_offset: 0,
+        result_max: 0,
+        events_from: None,
+        events_max: 0,
+    };
+    app.get_run(ask).await.ok()?.run.session
+}
+
+async fn runs(app: &App, directory: Option<String>) -> Vec<RunLine> {
+    let ask = ListRuns { directory, limit: RUNS_MAX, ..ListRuns::default() };
     app.list_runs(ask).await.map(|list| list.runs).unwrap_or_default()
 }

@@ -61,6 +61,11 @@ pub(crate) struct Args {
     pub(crate) dir: Option<PathBuf>,
 }
 
+/// Returns every state that `--state` knows.
+pub(super) fn states() -> impl Iterator<Item = &'static str> {
+    OPEN_STATES.into_iter().chain(OutcomeKind::ALL.into_iter().map(OutcomeKind::as_str))
+}
+
 pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<Exit, CommandError> {
     check_states(&args.state)?;
     let scope = if args.all { ListScope::All } else { ListScope::Project };

@@ -10,8 +10,14 @@ use crate::report::{self, Grade};
 
 /// Tell what this machine can enforce, and what to do about the rest
 ///
-/// Each line is ok, weak (works, with a weaker guarantee) or missing. Exits with
-/// 1 if something is missing that runs cannot do without.
+/// Each line is one of
+///   ok       it is there and works
+///   absent   it is not there, and need not be, such as a program of a vendor
+///   weak     it works, with a weaker guarantee
+///   missing  it is not there, or cannot be used
+///   broken   it is there and does not work
+///
+/// Exits with 1 if something is missing that runs cannot do without.
 ///
 /// With --live each installed program of a vendor carries out one run, in a
 /// temporary home and with a model on loopback that gives one answer. Your keys
