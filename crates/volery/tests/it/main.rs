@@ -11,6 +11,7 @@ mod stage;
 mod a_task_outlives_its_server;
 mod a_wait_is_not_a_run;
 mod accepts_only_what_is_confirmed;
+mod answers_at_the_terminal;
 mod answers_by_a_tool;
 mod answers_into_a_file;
 mod applies_imports;

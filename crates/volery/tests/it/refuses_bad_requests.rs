@@ -195,3 +195,14 @@ fn a_run_without_any_time() {
     assert_eq!(said, "error: no time is left for it: the time-out is 0\n");
     assert_eq!(stage.runs(), Vec::<String>::new());
 }
+
+#[test]
+fn a_rule_about_an_unknown_tool_is_warned_about() {
+    let stage = Stage::new();
+    stage.rehearsal("quick", "- say: done", "");
+    let words = ["run", "quick", "go", "--allow", "Bsh(ls:*)", "--deny", "mcp__x__y", "--ask", "zoological"];
+    let said = stage.volery(words).stderr;
+    assert!(said.contains("--allow Bsh(ls:*): Bsh is not a known tool; did you mean Bash?"), "{said}");
+    assert!(said.contains("--ask zoological: zoological is not a known tool"), "{said}");
+    assert!(!said.contains("mcp__x__y is"), "{said}");
+}

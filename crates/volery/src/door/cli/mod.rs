@@ -5,6 +5,7 @@ mod entry;
 mod agents;
 mod answer;
 mod approve;
+mod ask_here;
 mod cancel;
 mod clean;
 mod complete;

@@ -7,7 +7,8 @@ use domain::budget::AskedLimits;
 use domain::duration::parse_ms;
 use domain::id::RunId;
 use domain::inputs::Inputs;
-use domain::permission::{Level, Permission, Rule};
+use domain::nearest::nearest;
+use domain::permission::{Level, Permission, Rule, ToolKind};
 use domain::run::OnDisconnect;
 
 use super::context::Context;
@@ -16,7 +17,7 @@ use super::exit::Exit;
 use super::out::{Format, Out};
 use super::signals::{Response, Signals};
 use super::trust;
-use super::watch::{Watched, watch};
+use super::watch::{Own, Watched, watch};
 use super::{prompt, result};
 use crate::app::{App, AppError, Attachment, ErrorKind, Start, Started, Wait, WaitUntil};
 use crate::attendance::{self, PromptFrom};
@@ -24,11 +25,15 @@ use crate::report::{denials, summary};
 
 /// Between the leaving of this command and the cancel of its run.
 const DISCONNECT_GRACE_MS: u64 = 30_000;
+/// Names of tools that rules are mostly about.
+const TOOLS: [&str; 10] =
+    ["Agent", "Bash", "Edit", "Glob", "Grep", "Read", "Task", "WebFetch", "WebSearch", "Write"];
 
 /// Run an agent and wait for its answer
 ///
 /// The answer goes to standard output, what happened to standard error. On a
-/// terminal you see what the agent does. The first Ctrl-C asks the run to stop
+/// terminal you see what the agent does, and answer what it asks, there or with
+/// `volery approve` elsewhere. The first Ctrl-C asks the run to stop
 /// and waits for its end, the second kills it now. When the terminal goes away
 /// the run goes on: find it with `volery ps`.
 ///
@@ -175,11 +180,29 @@ pub(super) async fn carry_out(start: Start, context: &Context, out: &mut Out) ->
     }
     match attachment {
         Attachment::Detached => announce(&started, out),
-        Attachment::Attached => follow(&app, &started, &mut signals, out).await,
+        Attachment::Attached => {
+            let own = Own { run: started.run_id, person: context.person() };
+            follow(&app, &started, own, &mut signals, out).await
+        }
+    }
+}
+
+/// Warns of rules about tools that nobody here knows. They are passed on: an agent may have tools of its own.
+fn warn_of_unknown_tools(args: &Args, out: &mut Out) {
+    for (option, rules) in [("--allow", &args.allow), ("--ask", &args.ask), ("--deny", &args.deny)] {
+        for rule in rules {
+            let ToolKind::Other(tool) = rule.kind() else { continue };
+            let meant = match nearest(tool, TOOLS) {
+                Some(near) => format!("did you mean {near}?"),
+                None => "it counts only for an agent that has a tool of this name".to_owned(),
+            };
+            out.warning(&format!("{option} {rule}: {tool} is not a known tool; {meant}"));
+        }
     }
 }
 
 fn into_start(args: Args, context: &Context, out: &mut Out) -> Result<Start, CommandError> {
+    warn_of_unknown_tools(&args, out);
     let from = match args.prompt.as_deref() {
         None | Some("-") => PromptFrom::StandardInput,
         Some(_) => PromptFrom::Arguments,
@@ -257,6 +280,7 @@ fn announce(started: &Started, out: &mut Out) -> Result<Exit, CommandError> {
 async fn follow(
     app: &App,
     started: &Started,
+    own: Own,
     signals: &mut Signals,
     out: &mut Out,
 ) -> Result<Exit, CommandError> {
@@ -265,7 +289,7 @@ async fn follow(
         out.note(&format!("the idempotency key was known: this is the earlier run {}", run.short()));
     }
     let ask = Wait { runs: vec![run.to_string()], until: WaitUntil::All, timeout_ms: None };
-    match watch(app, ask, Some(run), signals, out).await? {
+    match watch(app, ask, Some(own), signals, out).await? {
         Watched::Left(response) => Ok(leave(app, run, response, out)),
         Watched::Waited { interrupted, .. } => {
             let exit = show_end(app, run, out).await?;

@@ -1,5 +1,6 @@
 //! `volery serve`: the MCP door.
 
+use std::io::{IsTerminal, stdin};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -126,6 +127,12 @@ pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<
             let codex_home = env::codex_home();
             options.waits.codex_limit = codex_settings::limit(&context.directory, codex_home.as_deref());
             app.keep_house();
+            if stdin().is_terminal() {
+                out.note("waiting for an MCP client on standard input; Ctrl-C ends it");
+                out.hint(
+                    "a client starts this command itself: volery init adds it to the clients that you have",
+                );
+            }
             serve(app, options).await.map_err(|error| {
                 AppError::internal(format!("could not serve on standard input and output: {error}"))
             })?;

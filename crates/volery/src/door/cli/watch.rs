@@ -8,12 +8,16 @@ use domain::id::RunId;
 use domain::run::CancelOrder;
 use tokio::time::MissedTickBehavior;
 
+use super::ask_here::{Person, Question};
 use super::error::CommandError;
 use super::live::{Live, REDRAW_EVERY};
 use super::out::Out;
 use super::signals::{Response, Signals, respond};
 use crate::app::{App, Cancel, CancelTarget, Progress, Wait, Waited};
 use crate::report::LiveRow;
+
+/// How the activity of a run begins that waits for an answer.
+const ASKS: &str = "asks: ";
 
 /// How a wait came to its end.
 pub(crate) enum Watched {
@@ -34,16 +38,26 @@ struct Signs {
     by_run: BTreeMap<RunId, (Progress, Instant)>,
     /// The questions that were shown, by run.
     shown: BTreeMap<RunId, String>,
+    /// There were signs since somebody asked for that.
+    changed: bool,
 }
 
-/// Waits for runs. Signals concern `own`, the run that this command started.
+/// The run that a command started itself, and who answers its questions where the command has a terminal.
+pub(crate) struct Own {
+    pub(crate) run: RunId,
+    pub(crate) person: String,
+}
+
+/// Waits for runs. Signals concern `own`, the run that this command started, and only its questions are put here.
 pub(crate) async fn watch(
     app: &App,
     ask: Wait,
-    own: Option<RunId>,
+    own: Option<Own>,
     signals: &mut Signals,
     out: &mut Out,
 ) -> Result<Watched, CommandError> {
+    let (own, person) = own.map(|own| (own.run, own.person)).unzip();
+    let mut person = person.and_then(Person::here);
     let latest = Latest::default();
     let sink = latest.clone();
     let mut progress = move |progress: Progress| sink.put(progress);
@@ -58,12 +72,42 @@ pub(crate) async fn watch(
                 break waited.map(|waited| Watched::Waited { waited, interrupted: interrupts > 0 });
             }
             _ = redraw.tick() => {
-                let questions = latest.new_questions();
-                if !questions.is_empty() {
-                    live.erase(out);
-                    questions.iter().for_each(|question| out.note(question));
+                if let Some(person) = &mut person {
+                    // Only a change can mean that the question was answered elsewhere.
+                    if let Some(run) = own.filter(|_| person.is_asked() && latest.has_changed()) {
+                        let now = Question::of_run(app, run).await;
+                        person.withdraw(now.as_ref(), out);
+                    }
+                    if person.is_asked() {
+                        // A picture would be drawn over what is being typed.
+                        continue;
+                    }
                 }
-                live.draw(&latest.rows(), out);
+                let here = own.filter(|run| person.is_some() && latest.is_asking(*run));
+                for run in latest.new_questions().into_iter().filter(|run| here != Some(*run)).chain(here) {
+                    let Some(question) = Question::of_run(app, run).await else { continue };
+                    match &mut person {
+                        Some(person) if own == Some(run) => {
+                            if !person.knows(&question) {
+                                live.erase(out);
+                                person.ask(question, out);
+                            }
+                        }
+                        Some(_) | None => {
+                            live.erase(out);
+                            out.note(&question.sentence());
+                            out.note(&question.commands());
+                        }
+                    }
+                }
+                if !person.as_ref().is_some_and(Person::is_asked) {
+                    live.draw(&latest.rows(), out);
+                }
+            }
+            line = typed(&mut person) => {
+                if let Some(person) = &mut person {
+                    person.answer(line, app, out).await;
+                }
             }
             received = signals.next() => {
                 let response = respond(received, interrupts);
@@ -85,6 +129,14 @@ pub(crate) async fn watch(
     };
     live.erase(out);
     Ok(watched?)
+}
+
+/// Waits for a line that answers a question.
+async fn typed(person: &mut Option<Person>) -> Option<String> {
+    match person.as_mut().filter(|person| person.is_asked()) {
+        Some(person) => person.line().await,
+        None => std::future::pending().await,
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -109,30 +161,37 @@ impl Latest {
     fn put(&self, progress: Progress) {
         let mut seen = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         seen.by_run.insert(progress.run_id, (progress, Instant::now()));
+        seen.changed = true;
     }
 
-    /// Returns what runs have begun to ask, and how it is answered: a run that waits for a word should not look as if
-    /// it hung.
-    fn new_questions(&self) -> Vec<String> {
+    /// Tells whether there were signs since the last question for them.
+    fn has_changed(&self) -> bool {
         let mut seen = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let Signs { by_run, shown } = &mut *seen;
-        let mut questions = Vec::new();
+        std::mem::take(&mut seen.changed)
+    }
+
+    /// Returns the runs that have begun to ask something: a run that waits for a word should not look as if it hung.
+    fn new_questions(&self) -> Vec<RunId> {
+        let mut seen = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let Signs { by_run, shown, changed: _ } = &mut *seen;
+        let mut asking = Vec::new();
         for (run, (progress, _)) in by_run {
-            let asks = Some(progress.activity.clone()).filter(|activity| activity.starts_with("asks: "));
-            match asks {
-                Some(activity) if shown.get(run) != Some(&activity) => {
-                    let (agent, short) = (&progress.agent, run.short());
-                    questions.push(format!("{agent} {activity}"));
-                    questions.push(format!(
-                        "from another terminal: volery approve {short}, volery deny {short}, or, where it asks for words, volery answer {short} TEXT"
-                    ));
-                    shown.insert(*run, activity);
+            match Some(&progress.activity).filter(|activity| activity.starts_with(ASKS)) {
+                Some(activity) if shown.get(run) != Some(activity) => {
+                    asking.push(*run);
+                    shown.insert(*run, activity.clone());
                 }
                 Some(_) => {}
                 None => _ = shown.remove(run),
             }
         }
-        questions
+        asking
+    }
+
+    /// Tells whether a run waits for an answer.
+    fn is_asking(&self, run: RunId) -> bool {
+        let seen = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        seen.by_run.get(&run).is_some_and(|(progress, _)| progress.activity.starts_with(ASKS))
     }
 
     fn rows(&self) -> Vec<LiveRow> {
