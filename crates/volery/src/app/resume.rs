@@ -34,7 +34,14 @@ impl Engine {
             None => {
                 let (_, explanation, _) = self.status(&spec, &state);
                 let short = spec.id.short();
-                Err(AppError::usage(format!("the run {short} was not interrupted: {explanation}")))
+                let error = AppError::usage(format!("the run {short} was not interrupted: {explanation}"));
+                Err(match super::runs::session_of(&spec, &state).filter(|_| state.ending().is_some()) {
+                    Some(session) => error.hint(format!(
+                        "to continue its conversation: volery run {} --session {session} \"…\"",
+                        spec.agent
+                    )),
+                    None => error,
+                })
             }
         }
     }

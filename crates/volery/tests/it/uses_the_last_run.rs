@@ -19,6 +19,9 @@ fn the_last_run_of_the_caller_in_this_project_is_meant() {
     said(elsewhere.current_dir(stage.path("other")).output().unwrap()).ok();
     let mut client = stage.serve().initialize("another");
     client.call("run_agent", serde_json::json!({ "agent": "echo", "prompt": "of a client" }));
+    // Nor one of a client that does not say its name.
+    let mut nameless = stage.serve().initialize("");
+    nameless.call("run_agent", serde_json::json!({ "agent": "echo", "prompt": "of somebody" }));
 
     assert_eq!(stage.json(["show"])["run_id"], second.as_str());
     let shown = stage.volery(["logs"]).ok();
@@ -29,4 +32,5 @@ fn the_last_run_of_the_caller_in_this_project_is_meant() {
     assert!(cancelled.contains("has ended already"), "{cancelled}");
     let resumed = stage.volery(["resume"]);
     assert!(resumed.code != 0 && resumed.stderr.contains(&second[second.len() - 8..]), "{resumed:?}");
+    assert!(resumed.stderr.contains("volery run echo --session "), "{resumed:?}");
 }

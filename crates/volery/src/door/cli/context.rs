@@ -9,6 +9,8 @@ use crate::app::{App, AppContext, AppError};
 
 /// The caller that every shell is.
 const CALLER: &str = "main";
+/// What an MCP client is called that has not said its name. Not `main`, or its runs would be the shell's own.
+const NAMELESS_CLIENT: &str = "mcp-client";
 
 /// What commands are given beside their arguments.
 pub(crate) struct Context {
@@ -22,7 +24,11 @@ impl Context {
     }
 
     pub(crate) fn open_as(&self, door: Door) -> Result<Arc<App>, AppError> {
-        let context = AppContext { door, caller: CALLER.to_owned(), directory: self.directory.clone() };
+        let caller = match door {
+            Door::Mcp => NAMELESS_CLIENT,
+            Door::Shell | Door::Run => CALLER,
+        };
+        let context = AppContext { door, caller: caller.to_owned(), directory: self.directory.clone() };
         App::open(context).map(Arc::new)
     }
 
