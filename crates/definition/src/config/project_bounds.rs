@@ -4,10 +4,11 @@
 use domain::agent::{Agent, Layer};
 use domain::budget::AskedLimits;
 use domain::diagnostic::Diagnostic;
+use domain::duration::display_ms;
 use domain::run::ContainmentDemand;
 use domain::size::display_bytes;
 
-use super::effective::{Config, Setting, containment_word, time};
+use super::effective::{Config, Setting, containment_word};
 use super::layer::ConfigLayer;
 use super::limits::LimitSettings;
 
@@ -96,6 +97,7 @@ impl ProjectBounds {
             tree_runs,
         } = asked;
         let size = |bytes: &u64| display_bytes(*bytes);
+        let time = |ms: &u64| display_ms(*ms);
         let mut times = Hold { binding, held: &mut held, show: time };
         times.hold("timeout", timeout_ms, &users.timeout_ms, Some(TIMEOUT_MS_MAX));
         times.hold("idle_timeout", idle_timeout_ms, &users.idle_timeout_ms, Some(TIMEOUT_MS_MAX));

@@ -211,7 +211,7 @@ impl Engine {
             let hint = format!(
                 "callers may only ask for less; your user allows more by permission under {} in their \
                  configuration, or lets callers do so by callers_may_widen = true under [serve]",
-                section_of(&name)
+                section_of(name.as_str())
             );
             AppError::denied(format!("agent {name}: {wide}")).hint(hint)
         })?;
@@ -249,7 +249,8 @@ fn held_to_built_in(catalogue: &Catalogue, agent: Cow<'_, Agent>, is_trusted: &d
     let said = format!("the project's file {file} takes the name of the built-in agent {name}");
     let beyond = catalogue.beyond_built_in(agent);
     if beyond.is_empty() || is_trusted() {
-        settled.warnings.push(said);
+        // Who configured a backend knows that a project may have an agent of that name.
+        settled.warnings.extend(catalogue.takes_vendors_name(&settled.agent).then_some(said));
         return settled;
     }
     agent.env.clear();
@@ -269,7 +270,7 @@ fn said_of_ceiling(ceiling: &Ceiling, lost: &[String]) -> String {
         Some(parent) => {
             format!(
                 "; to allow more, write a wider permission under {} in your configuration",
-                section_of(parent)
+                section_of(parent.as_str())
             )
         }
         None => String::new(),

@@ -63,6 +63,7 @@ use relay::{Relay, own_run_tag};
 
 pub use crate::iac::Entry;
 pub use crate::report::iac::Excerpt;
+pub(crate) use unasked::section_of;
 
 fn not_inside() -> AppError {
     AppError::denied("inside a run, only its own runs can be asked about")

@@ -72,7 +72,7 @@ impl Engine {
             Phase::Accepted | Phase::Running | Phase::Waiting(_) | Phase::Stopping => {
                 let said = if !state.said.is_empty() {
                     Ok(domain::size::tail(&state.said, PARTIAL_BYTES).to_owned())
-                } else if worker::writes_for_people(spec, &state) {
+                } else if worker::writes_for_people(spec, state) {
                     SpoolReader::new(dir, Stream::Stdout).tail(PARTIAL_BYTES).map(|bytes| lossy(&bytes))
                 } else {
                     // A protocol between programs is not what the agent said.

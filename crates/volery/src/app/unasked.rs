@@ -132,9 +132,9 @@ fn is_denied(permission: &Permission, kind: ToolKind<'_>) -> bool {
 }
 
 /// Returns the section of a configuration for an agent, as TOML wants it.
-pub(super) fn section_of(name: &AgentName) -> String {
+pub(crate) fn section_of(name: &str) -> String {
     let is_bare = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_');
-    match name.as_str().chars().all(is_bare) {
+    match name.chars().all(is_bare) {
         true => format!("[agents.{name}]"),
         false => format!("[agents.\"{name}\"]"),
     }
@@ -170,7 +170,7 @@ fn way_to_allow(owner: Owner<'_>, tools: &[&str]) -> String {
     let in_config = format!(
         "permission = {{ allow = [{}] }} under {} in your configuration",
         quoted.join(", "),
-        section_of(owner.name)
+        section_of(owner.name.as_str())
     );
     match in_file {
         Some(in_file) => format!("to allow that, write {in_file}, or {in_config}"),
@@ -255,10 +255,9 @@ mod tests {
 
     #[test]
     fn a_section_can_be_copied_into_a_configuration() {
-        let section = |name: &str| section_of(&name.parse().unwrap());
-        assert_eq!(section("code-reviewer_2"), "[agents.code-reviewer_2]");
-        assert_eq!(section("team/lead"), "[agents.\"team/lead\"]");
-        assert_eq!(section("plugin:agent"), "[agents.\"plugin:agent\"]");
+        assert_eq!(section_of("code-reviewer_2"), "[agents.code-reviewer_2]");
+        assert_eq!(section_of("team/lead"), "[agents.\"team/lead\"]");
+        assert_eq!(section_of("plugin:agent"), "[agents.\"plugin:agent\"]");
     }
 
     #[test]

@@ -49,12 +49,17 @@ impl Catalogue {
     /// not know that there is a file.
     pub fn takes_built_in_name(&self, agent: &Agent) -> bool {
         let name = agent.name.as_str();
-        let is_vendors = || backends::vendors().any(|vendor| vendor.backend == name);
         let is_configured = || {
             let mut own = self.config.backends.iter().filter(|(_, backend)| backend.layer != Layer::Project);
             own.any(|(own, backend)| own.as_str() == name && matches!(backend.value, Configured::Program(_)))
         };
-        agent.source.layer == Layer::Project && (is_vendors() || is_configured())
+        self.takes_vendors_name(agent) || (agent.source.layer == Layer::Project && is_configured())
+    }
+
+    /// Tells whether an agent of the project's has the name of a vendor's program.
+    pub fn takes_vendors_name(&self, agent: &Agent) -> bool {
+        let name = agent.name.as_str();
+        agent.source.layer == Layer::Project && backends::vendors().any(|vendor| vendor.backend == name)
     }
 
     /// Returns what an agent that takes the name of a built-in one has beyond that, in words; empty if it has no more.

@@ -126,7 +126,7 @@ impl Desk {
 
     /// Returns what the run's permission says about a use of a tool.
     pub(super) fn ruling(&self, tool: &str, input: &serde_json::Value) -> Ruling {
-        let permission = &self.spec.setup.permission;
+        let permission = &self.attempt.setup.permission;
         let ground = super::ground::of(input, &self.spec.directory);
         match self.users_rules_count() {
             true => permission.decide_beyond_users(tool, input, &ground),

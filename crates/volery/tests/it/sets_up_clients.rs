@@ -86,7 +86,7 @@ fn what_forbids_the_server_is_named_and_left() {
     for ban in [
         "settings.local.json: disabledMcpjsonServers names volery",
         "settings.local.json: permissions.deny has mcp__volery",
-        "home/.gemini/settings.json: mcp.allowed does not name volery",
+        "~/.gemini/settings.json: mcp.allowed does not name volery",
     ] {
         assert!(said.stderr.contains(ban), "{ban}: {said:?}");
     }

@@ -8,7 +8,7 @@ use domain::inherit::{Inherited, describe_all};
 use domain::permission::{Level, Permission, Rule, ToolKind};
 use domain::setup::Setup;
 
-use crate::app::RunView;
+use crate::app::{RunView, section_of};
 
 /// How many notes an answer has at most, and how long one is.
 const NOTES_MAX: usize = 20;
@@ -65,7 +65,8 @@ fn way_to_allow(run: &RunView) -> Option<String> {
     let denied = run.warnings.iter().filter_map(|warning| warning.strip_prefix(DENIED));
     // What a rule denies, no other rule allows.
     let denied = denied.filter(|rest| !rest.contains(BY_RULE));
-    let mut tools: Vec<&str> = denied.filter_map(|rest| rest.split(": ").next()).collect();
+    // `Bash(touch a.txt): reason`, or `Bash: reason`.
+    let mut tools: Vec<&str> = denied.filter_map(|rest| rest.split(['(', ':']).next()).collect();
     tools.sort_unstable();
     tools.dedup();
     if tools.is_empty() || tools.len() > NOTES_MAX {
@@ -92,7 +93,8 @@ fn way_to_allow(run: &RunView) -> Option<String> {
             format!("{{ {level}allow = [{}] }}", rules.join(", "))
         }
     };
-    Some(format!("to allow more, write [agents.{}] permission = {words} in your configuration", run.agent))
+    let section = section_of(&run.agent);
+    Some(format!("to allow more, write permission = {words} under {section} in your configuration"))
 }
 
 /// Tells whether a rule that allows a tool would let the agent use it: its program has words for such a rule, and the level does
@@ -154,7 +156,7 @@ mod tests {
     fn what_was_denied_or_withheld_is_named_once_and_nothing_else_is() {
         let whole = Inheritance::of(&config(""), DialectName::SubAgentsMcp);
         let run = run(&["the model is not passed on", "denied: Bash: x", "denied: Bash: x", "withheld: y"]);
-        let way = "to allow more, write [agents.scout] permission = \"yolo\" in your configuration";
+        let way = "to allow more, write permission = { allow = [\"Bash\"] } under [agents.scout] in your configuration";
         assert_eq!(whole.notes(&run), ["denied: Bash: x", "withheld: y", way]);
         let narrowed = config("[dialects.sub-agents-mcp]\ninherit = [\"settings\"]\n");
         let narrowed = Inheritance::of(&narrowed, DialectName::SubAgentsMcp);
@@ -173,9 +175,11 @@ mod tests {
             way_to_allow(&run)
         };
         let wanted = |words: &str| {
-            Some(format!("to allow more, write [agents.scout] permission = {words} in your configuration"))
+            Some(format!(
+                "to allow more, write permission = {words} under [agents.scout] in your configuration"
+            ))
         };
-        let shell = ["denied: Bash: x", "denied: mcp__aviary__count: y", "withheld: z"];
+        let shell = ["denied: Bash(ls: x): y", "denied: mcp__aviary__count: y", "withheld: z"];
         let both = wanted("{ level = \"safe-edit\", allow = [\"Bash\", \"mcp__aviary__count\"] }");
         assert_eq!(way("claude", Level::SafeEdit, &shell), both);
         assert_eq!(way("claude", Level::ReadOnly, &shell), both);

@@ -30,8 +30,8 @@ fn advices_until_allowed(program: &'static str, level: Option<&str>) -> Option<u
             notes.iter().filter_map(|note| note.as_str()?.strip_prefix("to allow more, write ")).next();
         let advice = advice.and_then(|advice| advice.strip_suffix(" in your configuration"));
         let advice = advice.unwrap_or_else(|| panic!("{program}: {answer}"));
-        // A table and its key are two lines.
-        fs::write(&configuration, format!("{before}\n{}\n", advice.replacen("] ", "]\n", 1))).unwrap();
+        let (key, section) = advice.split_once(" under ").unwrap_or_else(|| panic!("{program}: {advice}"));
+        fs::write(&configuration, format!("{before}\n{section}\n{key}\n")).unwrap();
     }
     panic!("{program} is denied it whatever is allowed");
 }
