@@ -249,8 +249,7 @@ fn held_to_built_in(catalogue: &Catalogue, agent: Cow<'_, Agent>, is_trusted: &d
     let said = format!("the project's file {file} takes the name of the built-in agent {name}");
     let beyond = catalogue.beyond_built_in(agent);
     if beyond.is_empty() || is_trusted() {
-        // Who configured a backend knows that a project may have an agent of that name.
-        settled.warnings.extend(catalogue.takes_vendors_name(&settled.agent).then_some(said));
+        settled.warnings.push(said);
         return settled;
     }
     agent.env.clear();

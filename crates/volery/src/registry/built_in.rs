@@ -45,19 +45,9 @@ impl Catalogue {
         agents
     }
 
-    /// Tells whether an agent of the project's has the name of a built-in one, installed or not: whoever types that name may
-    /// not know that there is a file.
+    /// Tells whether an agent of the project's has the name of a vendor's program, installed or not: whoever types that name
+    /// may not know that there is a file. Names of backends that the user configured are the user's own choice.
     pub fn takes_built_in_name(&self, agent: &Agent) -> bool {
-        let name = agent.name.as_str();
-        let is_configured = || {
-            let mut own = self.config.backends.iter().filter(|(_, backend)| backend.layer != Layer::Project);
-            own.any(|(own, backend)| own.as_str() == name && matches!(backend.value, Configured::Program(_)))
-        };
-        self.takes_vendors_name(agent) || (agent.source.layer == Layer::Project && is_configured())
-    }
-
-    /// Tells whether an agent of the project's has the name of a vendor's program.
-    pub fn takes_vendors_name(&self, agent: &Agent) -> bool {
         let name = agent.name.as_str();
         agent.source.layer == Layer::Project && backends::vendors().any(|vendor| vendor.backend == name)
     }
