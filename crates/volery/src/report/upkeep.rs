@@ -66,13 +66,12 @@ impl TrustKind {
     ];
 
     fn of_item(item: &TrustItem) -> Self {
-        let TrustItem { what, why, .. } = item;
-        let is_section = what.starts_with("agent ") || what.starts_with("agents of ");
+        let TrustItem { effect, what, why, .. } = item;
         if what.contains("MCP server") || why.contains("MCP server") {
             Self::Server
         } else if what.ends_with("hook") || why.starts_with("hooks ") {
             Self::Hook
-        } else if why.contains("allows tools") || (is_section && !what.contains(", ")) {
+        } else if *effect == TrustEffect::Allow || why.contains("allows tools") {
             Self::Grant
         } else if why.starts_with("variable") || why.starts_with("a variable") || why.contains("not known") {
             Self::Setting

@@ -226,6 +226,8 @@ fn a_program_reads_what_would_be_trusted_before_somebody_agrees() {
       why: it would choose the model of agent dev, which may cost more
     line 6: permission yolo
       why: it would allow agent dev everything, without asking
+
+in all: 1 program, 2 grants
 ";
     assert!(page.ends_with(expected), "{page}");
 }
