@@ -23,6 +23,11 @@ use super::project_programs::ProjectPrograms;
 use super::{AgentList, AgentView, AppError, FoundAgent, FoundAgents, ListAgents, own_folders};
 use crate::registry::{self, Catalogue, Folder};
 
+/// How many entries of an agent's lists are listed, and how long each is.
+const LIST_MAX: usize = 20;
+const LIST_TEXT_BYTES_MAX: usize = 500;
+const INPUTS_MAX: usize = 64;
+
 /// Reads the agents of one folder.
 pub(super) fn read_folder(folder: &Folder) -> FoundAgents {
     let read = registry::folder_agents(folder);
@@ -192,6 +197,11 @@ impl Engine {
     }
 }
 
+/// Returns as much of a list as a model gets to see. A file may hold megabytes, and every client asks for all agents.
+fn bounded(texts: &[String]) -> Vec<String> {
+    texts.iter().take(LIST_MAX).map(|text| domain::size::head(text, LIST_TEXT_BYTES_MAX).to_owned()).collect()
+}
+
 pub(super) fn agent_view(catalogue: &Catalogue, agent: &Agent, standing: &Standing) -> AgentView {
     let word = |value: serde_json::Value| value.as_str().unwrap_or_default().to_owned();
     AgentView {
@@ -199,10 +209,10 @@ pub(super) fn agent_view(catalogue: &Catalogue, agent: &Agent, standing: &Standi
         description: agent.description.clone(),
         backend: agent.backend.to_string(),
         model: agent.model.clone(),
-        use_when: agent.use_when.clone(),
-        avoid_when: agent.avoid_when.clone(),
-        capabilities: agent.capabilities.clone(),
-        inputs: agent.inputs.clone(),
+        use_when: bounded(&agent.use_when),
+        avoid_when: bounded(&agent.avoid_when),
+        capabilities: bounded(&agent.capabilities),
+        inputs: agent.inputs.iter().take(INPUTS_MAX).cloned().collect(),
         file: agent.source.file.clone(),
         format: agent.source.format.as_str().to_owned(),
         layer: word(serde_json::json!(agent.source.layer)),

@@ -267,7 +267,7 @@ fn what_a_caller_denies_holds_for_the_runs_that_the_agent_starts() {
     assert!(warned.contains(&format!("narrowed by {by}")), "{warned}");
     assert!(warned.contains("the level yolo becomes read-only"), "{warned}");
     let page = volery(&stage, &["show", leaf["id"].as_str().unwrap()]).stdout;
-    assert!(page.contains("at most read-only; deny WebFetch by its parent"), "{page}");
+    assert!(page.contains("at most read-only; deny \"WebFetch\" by its parent"), "{page}");
     // A parent that was allowed everything holds nobody.
     let (middle, leaf) = run(&["--permission", "yolo"]);
     assert_eq!(middle["setup"]["permission"], json!({"level": "yolo"}), "{middle}");
