@@ -2,7 +2,7 @@
 
 use super::look::Look;
 use super::page::{Page, grant_line};
-use super::text::one_line;
+use super::text::{one_line, with_tilde};
 use crate::app::{AgentPage, InvocationView};
 
 /// Returns the page of `agents show`.
@@ -17,7 +17,12 @@ pub(crate) fn agent_page(shown: &AgentPage, look: &Look) -> String {
         }
         false => page.fact(
             "file",
-            &format!("{} ({} format, {} layer)", one_line(&agent.file), agent.format, agent.layer),
+            &format!(
+                "{} ({} format, {} layer)",
+                one_line(&look.short_path(&agent.file, None)),
+                agent.format,
+                agent.layer
+            ),
         ),
     }
     page.fact("backend", &one_line(&agent.backend));
@@ -42,10 +47,10 @@ pub(crate) fn agent_page(shown: &AgentPage, look: &Look) -> String {
         page.fact("permission", &grant_line(grant));
     }
     for warning in &shown.warnings {
-        page.fact("warning", &one_line(warning));
+        page.fact("warning", &with_tilde(&one_line(warning), look.home));
     }
     if let Some(problem) = &agent.problem {
-        page.block("cannot run", problem);
+        page.block("cannot run", &with_tilde(problem, look.home));
     }
     if let Some(invocation) = &shown.invocation {
         add_invocation(&mut page, invocation);

@@ -5,7 +5,7 @@ use domain::diagnostic::{Diagnostic, Severity};
 
 use super::look::{Look, Tone};
 use super::table::{Cell, Column, Table};
-use super::text::{fit, one_line, wrap};
+use super::text::{fit, one_line, with_tilde, wrap};
 use crate::app::{AgentList, AgentView};
 
 /// The most of a description that is shown where no terminal says how much fits.
@@ -56,7 +56,7 @@ pub(crate) fn agents(list: &AgentList, look: &Look) -> String {
     for (problem, names) in problems(&list.agents) {
         text.push_str(&paragraph(&format!("{} cannot run:", some_of(&names)), 0, look));
         for line in problem.lines() {
-            text.push_str(&paragraph(&one_line(line), 2, look));
+            text.push_str(&paragraph(&with_tilde(&one_line(line), look.home), 2, look));
         }
     }
     text

@@ -70,7 +70,11 @@ pub(crate) fn config_files(view: &ConfigView, look: &Look) -> String {
             true => Cell::toned("read", Tone::Good),
             false => Cell::toned("absent", Tone::Faint),
         };
-        table.push(vec![Cell::new(layer_name(file.layer)), state, Cell::new(&file.file)]);
+        table.push(vec![
+            Cell::new(layer_name(file.layer)),
+            state,
+            Cell::new(&look.short_path(&file.file, None)),
+        ]);
     }
     table.render(look)
 }

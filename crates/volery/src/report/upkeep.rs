@@ -98,7 +98,11 @@ pub(crate) fn trust_list(list: &TrustList, look: &Look) -> String {
     for project in &list.projects {
         let (state, tone) = trust_words(project.state);
         let since = format!("{} ago", age(look.now, &project.trusted_at));
-        table.push(vec![Cell::toned(state, tone), Cell::new(&since), Cell::new(&project.project)]);
+        table.push(vec![
+            Cell::toned(state, tone),
+            Cell::new(&since),
+            Cell::new(&look.short_path(&project.project, None)),
+        ]);
     }
     table.render(look)
 }

@@ -141,7 +141,7 @@ pub(crate) fn is_yes(answer: &str) -> bool {
 fn tell(view: &TrustView, what: &str, out: &mut Out) -> Result<Exit, CommandError> {
     match out.format() {
         Format::Json => out.json(view)?,
-        Format::Text => out.line(&format!("{} {what}", view.project))?,
+        Format::Text => out.line(&format!("{} {what}", out.look().short_path(&view.project, None)))?,
     }
     Ok(Exit::Done)
 }
