@@ -90,9 +90,9 @@ fn an_agent_may_do_what_its_file_allows_and_nothing_else() {
     let keys: Vec<&String> = said.as_object().unwrap().keys().collect();
     assert_eq!(keys, ["agent", "result", "duration_ms", "cost_usd", "notes"]);
     let notes: Vec<&str> = said["notes"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
-    assert_eq!(notes.len(), 3, "what was denied is named: {said}");
+    assert_eq!(notes.len(), 4, "what was denied is named: {said}");
     let way = "to allow more, write permission = { level = \"read-only\", allow = [\"Bash\"] } under [agents.web-search] in your configuration";
-    assert_eq!(notes[2], way, "{said}");
+    assert_eq!(notes[3], way, "{said}");
     let inherit = &place.stage.spec(&place.stage.only_run())["setup"]["inherit"];
     assert_eq!(inherit, &json!(["environment"]), "Jarvis is strict about servers and settings");
     assert_eq!((&said["agent"], &said["result"]), (&json!("web-search"), &json!("Found three herons.")));
