@@ -79,7 +79,7 @@ fn at_read_only_opencode_neither_edits_nor_executes() {
 fn assert_denied(answer: &Value, tools: &[&str]) {
     let notes: Vec<&str> = answer["notes"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
     let denied: Vec<&str> = notes.iter().filter_map(|note| note.strip_prefix("denied: ")).collect();
-    let named: Vec<&str> = denied.iter().filter_map(|note| note.split(':').next()).collect();
+    let named: Vec<&str> = denied.iter().filter_map(|note| note.split(['(', ':']).next()).collect();
     assert_eq!(named, tools, "{answer}");
     assert!(!notes.iter().any(|note| note.starts_with("withheld: ")), "{answer}");
 }
