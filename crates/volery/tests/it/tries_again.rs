@@ -335,24 +335,3 @@ fn what_the_journal_had_not_made_durable_is_not_taken_for_not_begun() {
         assert_eq!(stage.runs().len(), 1);
     }
 }
-
-/// Defines a backend whose program hands in an answer by our tool, and then says that there is no room.
-fn backend_that_hands_in(stage: &Stage, name: &str) {
-    let program = env!("CARGO_BIN_EXE_volery");
-    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
-        "params": {"name": "submit_result", "arguments": {"result": "handed in"}}});
-    let script = format!("echo '{call}' | {program} __submit-result > told; exit 75");
-    let command = json!(["sh", "-c", script]);
-    stage.configure(&format!("[backends.{name}]\ncommand = {command}\nshortage_codes = [75]\n"));
-}
-
-#[test]
-fn an_answer_that_was_handed_in_is_the_answer_and_nobody_else_is_asked() {
-    let stage = Stage::new();
-    backend_that_hands_in(&stage, "busy");
-    backend(&stage, "spare", &["say:mine"]);
-    stage.agent("worker", "backend: busy\nfallback: [{backend: spare}]");
-    let run = run(&stage, "x", &[]);
-    assert_eq!((&run["status"], &run["result"]), (&json!("succeeded"), &json!("handed in")), "{run}");
-    assert_eq!(attempts(&stage, run["run_id"].as_str().unwrap()).len(), 1);
-}

@@ -11,8 +11,8 @@ use super::place::Place;
 
 /// Agents that Claude Code has without any file.
 const OF_CLAUDE_CODE: [&str; 5] = ["claude", "Explore", "Plan", "general-purpose", "statusline-setup"];
-/// Agents that opencode has without any file.
-const OF_OPENCODE: [&str; 7] = ["build", "compaction", "explore", "general", "plan", "summary", "title"];
+/// Agents that opencode has without any file. The settings of the sample change `build`, so it is on both lists.
+const OF_OPENCODE: [&str; 6] = ["compaction", "explore", "general", "plan", "summary", "title"];
 /// A name for people, and the one by which we have its agent.
 const ASKED_FOR_AS: [(&str, &str); 3] = [
     ("Senior Code Reviewer (Backend)", "senior-code-reviewer-backend"),
