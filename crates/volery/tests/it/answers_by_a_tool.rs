@@ -87,18 +87,6 @@ fn and_an_agent_that_hands_in_nothing_has_not_answered() {
 }
 
 #[test]
-fn and_whoever_handed_it_in_is_not_asked_for_a_summary() {
-    let stage = stage("\"fs_read\"");
-    let template = stage.path("home/.kiro/sub-agents/prompts/_context-summary.md");
-    fs::write(template, "Sum up nothing.").unwrap();
-    let last_prompt = || fs::read_to_string(stage.path("home/prompt.txt")).unwrap();
-    assert_eq!(volery(&stage, &["run", "helper", "do it"]).ok().stdout.trim_end(), "the answer");
-    assert!(!last_prompt().contains("Sum up"), "{}", last_prompt());
-    assert_eq!(volery(&stage, &["run", "helper", "do nothing"]).code, 1);
-    assert!(last_prompt().contains("Sum up"), "{}", last_prompt());
-}
-
-#[test]
 fn and_a_check_says_how_each_agent_answers() {
     let (read, write) = ("\"fs_read\"", "\"fs_write\"");
     for (tools, allowed, way) in [
