@@ -1,14 +1,14 @@
-//! What an agent is, whatever file it came from.
+//! An agent definition, independent of the file format that it was read from.
 
 use serde::{Deserialize, Serialize};
 
-use crate::budget::AskedLimits;
+use crate::budget::RequestedLimits;
 use crate::id::{AgentName, BackendName};
-use crate::launch::Launch;
-use crate::run::{Caller, ContainmentDemand, Door, OnDisconnect, OnInterrupt};
+use crate::launch::LaunchOverrides;
+use crate::run::{Caller, CallerOrigin, ContainmentDemand, OnDisconnect, OnInterrupt};
 use crate::setup::Setup;
 
-/// Where a definition or a setting comes from. Later ones are nearer and win.
+/// The layer that a definition or a setting comes from. Later variants are nearer and win.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Layer {
@@ -30,34 +30,34 @@ pub struct Agent {
     pub system_prompt: String,
     pub use_when: Vec<String>,
     pub avoid_when: Vec<String>,
-    /// What the agent is good at, in a few words each.
+    /// Short descriptions of what the agent is good at.
     pub capabilities: Vec<String>,
     pub tags: Vec<String>,
-    /// What a caller gives beside the prompt.
-    pub inputs: Vec<Input>,
-    /// Names of environment variables passed on beside the base list.
+    /// The values that a caller passes in addition to the prompt.
+    pub inputs: Vec<AgentInput>,
+    /// Names of environment variables that are passed on in addition to the base list.
     pub env: Vec<String>,
-    pub limits: AskedLimits,
+    pub limits: RequestedLimits,
     pub callers: Callers,
     pub delegates: Delegates,
     pub on_disconnect: Option<OnDisconnect>,
     pub on_interrupt: OnInterrupt,
     pub containment: ContainmentDemand,
-    /// The steps of a rehearsal: a file beside the definition, or written in it.
+    /// The steps of a rehearsal: a file relative to the definition, or steps inside the definition.
     pub script: Option<ScriptSource>,
-    /// What the backend is asked for beyond prompt and model.
+    /// Settings for the backend other than prompt and model.
     pub setup: Setup,
-    /// Commands that the vendor's program runs by itself because its file says so.
+    /// Commands that the vendor's program itself runs because its agent file lists them.
     pub hooks: Vec<String>,
-    /// What is unusual about the start of its program; never from its file.
+    /// How the start of the program differs from the default. Agent files cannot set it.
     #[serde(skip)]
-    pub launch: Launch,
-    pub source: Source,
+    pub launch: LaunchOverrides,
+    pub source: AgentSource,
 }
 
 impl Agent {
-    /// Returns an agent of which nothing is known but the name, the backend and the file.
-    pub fn new(name: AgentName, backend: BackendName, source: Source) -> Self {
+    /// Returns an agent with defaults for everything except name, backend and file.
+    pub fn new(name: AgentName, backend: BackendName, source: AgentSource) -> Self {
         Self {
             name,
             description: String::new(),
@@ -70,7 +70,7 @@ impl Agent {
             tags: Vec::new(),
             inputs: Vec::new(),
             env: Vec::new(),
-            limits: AskedLimits::default(),
+            limits: RequestedLimits::default(),
             callers: Callers::Anyone,
             delegates: Delegates::Nobody,
             on_disconnect: None,
@@ -79,17 +79,17 @@ impl Agent {
             script: None,
             setup: Setup::default(),
             hooks: Vec::new(),
-            launch: Launch::default(),
+            launch: LaunchOverrides::default(),
             source,
         }
     }
 }
 
-/// A value that an agent wants beside the prompt.
+/// A value that an agent expects in addition to the prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Input {
+pub struct AgentInput {
     pub name: String,
-    /// The type in the file's words: `string`, `integer` and so on.
+    /// The type as the file spells it: `string`, `integer` and so on.
     pub kind: String,
     pub required: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -100,14 +100,14 @@ pub struct Input {
 
 /// The file that an agent was read from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Source {
+pub struct AgentSource {
     pub file: String,
-    pub format: Format,
+    pub format: AgentFormat,
     pub layer: Layer,
 }
 
-impl Source {
-    /// Tells whether no file defines the agent: it is one of the backends that are installed.
+impl AgentSource {
+    /// Returns whether the agent is built in: an installed backend without a file.
     pub fn is_built_in(&self) -> bool {
         self.layer == Layer::Default
     }
@@ -116,10 +116,10 @@ impl Source {
 /// The formats that definitions are read from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Format {
+pub enum AgentFormat {
     /// Our own markdown with YAML frontmatter.
     Volery,
-    /// The whole file is the system prompt, as sub-agents-mcp has it.
+    /// The whole file is the system prompt, as in sub-agents-mcp.
     Plain,
     /// `.agents/`: markdown with `run-agent`, `model`, `effort` and `permission`.
     DotAgents,
@@ -127,7 +127,7 @@ pub enum Format {
     Jarvis,
     /// Kiro JSON, with the prompts and templates of budgie.
     Kiro,
-    /// Markdown with a `<directive>` in XML, as Kiwi has it.
+    /// Markdown with a `<directive>` in XML, as in Kiwi.
     Directive,
     Claude,
     Cursor,
@@ -139,7 +139,7 @@ pub enum Format {
     Copilot,
 }
 
-impl Format {
+impl AgentFormat {
     pub const ALL: [Self; 13] = [
         Self::Volery,
         Self::Plain,
@@ -156,8 +156,8 @@ impl Format {
         Self::Copilot,
     ];
 
-    /// Returns the format that a word names.
-    pub fn from_word(word: &str) -> Option<Self> {
+    /// Returns the format with this name.
+    pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|format| format.as_str() == word)
     }
 
@@ -180,20 +180,20 @@ impl Format {
     }
 }
 
-/// The word by which callers are every root.
+/// The name in `callers` that matches every root run.
 const ROOTS: &str = "main";
 
-/// Who may ask for an agent.
+/// The callers that may run an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Callers {
     Anyone,
-    /// `main` stands for every root; other names are clients, or agents of parent runs.
+    /// `main` matches every root run; other names are clients, or agents of parent runs.
     Only(Vec<String>),
 }
 
 impl Callers {
-    /// Tells whether a door outside all runs may ask, by this name.
+    /// Returns whether a client outside all runs may run the agent under this name.
     pub fn allow_root(&self, name: &str) -> bool {
         match self {
             Self::Anyone => true,
@@ -201,7 +201,8 @@ impl Callers {
         }
     }
 
-    /// Tells whether the run of an agent may ask. An agent that is itself called `main` is no root.
+    /// Returns whether the run of another agent may run this one. An agent that is called `main` does not match
+    /// `main`.
     fn allow_agent(&self, name: &str) -> bool {
         match self {
             Self::Anyone => true,
@@ -209,16 +210,16 @@ impl Callers {
         }
     }
 
-    /// Tells whether this caller may ask.
+    /// Returns whether this caller may run the agent.
     pub fn allow(&self, caller: &Caller) -> bool {
-        match caller.door {
-            Door::Mcp | Door::Shell => self.allow_root(&caller.name),
-            Door::Run => self.allow_agent(&caller.name),
+        match caller.origin {
+            CallerOrigin::Mcp | CallerOrigin::Shell => self.allow_root(&caller.name),
+            CallerOrigin::Run => self.allow_agent(&caller.name),
         }
     }
 }
 
-/// Which agents an agent may itself delegate to.
+/// The agents that an agent may delegate to.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Delegates {
@@ -238,36 +239,36 @@ impl Delegates {
     }
 }
 
-/// Where the steps of a rehearsal stand.
+/// The location of a rehearsal's steps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ScriptSource {
     /// A path relative to the definition's own file.
     File(String),
-    Inline(Script),
+    Inline(RehearsalScript),
 }
 
-/// What a rehearsal does, step by step.
+/// The steps of a rehearsal.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Script {
-    pub steps: Vec<Step>,
+pub struct RehearsalScript {
+    pub steps: Vec<RehearsalStep>,
 }
 
 /// One step of a rehearsal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Step {
-    /// Says a text, which becomes part of the result; `{prompt}` is replaced.
+pub enum RehearsalStep {
+    /// Outputs a text, which becomes part of the result; `{prompt}` is replaced.
     Say(String),
     /// Does nothing for some milliseconds.
     Sleep(u64),
     /// Writes a file below the run's directory.
     Write { path: String, text: String },
-    /// Adds to a file below the run's directory; doing it twice is not the same as doing it once.
+    /// Appends to a file below the run's directory. This step is not idempotent.
     Append { path: String, text: String },
-    /// Asks a person, and says the answer.
+    /// Asks a person, and outputs the answer.
     Ask(String),
-    /// Runs another agent, and says its result.
+    /// Runs another agent, and outputs its result.
     Delegate { agent: AgentName, prompt: String },
     /// Reports usage, as a model would.
     Usage { input_tokens: u64, output_tokens: u64, cost_microusd: Option<u64> },

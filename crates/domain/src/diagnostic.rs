@@ -1,10 +1,10 @@
-//! A finding about a text that somebody wrote: where, what, and what to do about it.
+//! A diagnostic about a text that a person wrote: location, message and hint.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// How bad a finding is.
+/// The severity of a diagnostic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
@@ -12,7 +12,7 @@ pub enum Severity {
     Error,
 }
 
-/// One finding. Lines and columns count from 1.
+/// One diagnostic. Lines and columns count from 1.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Diagnostic {
     pub severity: Severity,

@@ -1,4 +1,4 @@
-//! The dialects of the MCP door, by name: which system's tools a server offers.
+//! The names of the MCP server's dialects: the systems whose tools it offers.
 
 /// A set of tool names and shapes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -9,9 +9,9 @@ pub enum DialectName {
     SubAgentsMcp,
     /// `run_subagent` of Jarvis.
     Jarvis,
-    /// `codex` and `codex-reply`, as Codex itself once had them.
+    /// `codex` and `codex-reply`, as in earlier versions of Codex itself.
     Codex,
-    /// One tool for each agent of Kiro, as budgie has them.
+    /// One tool for each agent of Kiro, as in budgie.
     Budgie,
     /// `spawn_*`, `list`, `result` and `wait_for_agents` of PowerSpawn, and its `IAC.md`.
     Powerspawn,
@@ -33,7 +33,7 @@ impl DialectName {
         }
     }
 
-    /// Returns the dialect of this name.
+    /// Returns the dialect with this name.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|dialect| dialect.as_str() == text)
     }

@@ -1,6 +1,6 @@
-//! Lengths of time as people write them: `30s`, `5m`, `1h30m`, `250ms`, `7d`, or a bare number of seconds.
+//! Durations in the syntax for people: `30s`, `5m`, `1h30m`, `250ms`, `7d`, or a bare number of seconds.
 
-/// Returns the milliseconds that a text means.
+/// Parses a duration into milliseconds.
 pub fn parse_ms(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let wrong = || format!("{text:?} is not a duration; write for example 30s, 5m, 1h30m or 250ms");

@@ -1,17 +1,17 @@
-//! Lengths of time as programs in Go write and read them: `10m0s`, `1h30m`, `1.5s`, `250ms`. In nanoseconds, up to the
-//! 292 years that Go has. A negative one is none here.
+//! Durations in the syntax of Go: `10m0s`, `1h30m`, `1.5s`, `250ms`. In nanoseconds, up to Go's maximum of 292 years.
+//! Negative durations are refused.
 
 const MICROSECOND: u64 = 1_000;
 const MILLISECOND: u64 = 1_000_000;
 const SECOND: u64 = 1_000_000_000;
 const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;
-/// The longest that Go can hold.
+/// The longest duration that Go can represent.
 const MAX: u64 = i64::MAX as u64;
-/// More digits behind the point than this mean less than a nanosecond of any unit.
+/// Further digits after the point are less than a nanosecond in any unit.
 const FRACTION_DIGITS_MAX: usize = 18;
 
-/// Returns the nanoseconds that a text means.
+/// Parses a duration into nanoseconds.
 pub fn parse(text: &str) -> Result<u64, String> {
     let wrong = || format!("{text:?} is not a duration; write for example 30s, 5m, 1h30m or 1.5s");
     if text == "0" {
@@ -23,15 +23,15 @@ pub fn parse(text: &str) -> Result<u64, String> {
     }
     let mut total: u64 = 0;
     while !rest.is_empty() {
-        let (length, after) = part(rest).ok_or_else(wrong)?;
+        let (length, after) = parse_component(rest).ok_or_else(wrong)?;
         total = total.checked_add(length).filter(|total| *total <= MAX).ok_or_else(wrong)?;
         rest = after;
     }
     Ok(total)
 }
 
-/// Reads one number with its unit, and returns what follows.
-fn part(text: &str) -> Option<(u64, &str)> {
+/// Parses one number with its unit, and returns the rest of the text.
+fn parse_component(text: &str) -> Option<(u64, &str)> {
     let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
     let (whole, rest) = text.split_at(digits(text));
     let (fraction, rest) = match rest.strip_prefix('.') {
@@ -45,7 +45,7 @@ fn part(text: &str) -> Option<(u64, &str)> {
     let (name, rest) = rest.split_at(unit_end);
     let unit = match name {
         "ns" => 1,
-        // The two letters for micro that look alike.
+        // Two different characters for micro look alike.
         "us" | "\u{b5}s" | "\u{3bc}s" => MICROSECOND,
         "ms" => MILLISECOND,
         "s" => SECOND,
@@ -62,16 +62,16 @@ fn part(text: &str) -> Option<(u64, &str)> {
     Some((length, rest))
 }
 
-/// Returns the spelling that Go gives to a length of nanoseconds.
+/// Formats nanoseconds as Go does.
 pub fn display(nanoseconds: u64) -> String {
     match nanoseconds {
         0 => "0s".to_owned(),
         1..MICROSECOND => format!("{nanoseconds}ns"),
-        MICROSECOND..MILLISECOND => format!("{}\u{b5}s", decimal(nanoseconds, MICROSECOND)),
-        MILLISECOND..SECOND => format!("{}ms", decimal(nanoseconds, MILLISECOND)),
+        MICROSECOND..MILLISECOND => format!("{}\u{b5}s", format_decimal(nanoseconds, MICROSECOND)),
+        MILLISECOND..SECOND => format!("{}ms", format_decimal(nanoseconds, MILLISECOND)),
         SECOND.. => {
             let (hours, minutes) = (nanoseconds / HOUR, nanoseconds % HOUR / MINUTE);
-            let seconds = decimal(nanoseconds % MINUTE, SECOND);
+            let seconds = format_decimal(nanoseconds % MINUTE, SECOND);
             match (hours, minutes) {
                 (0, 0) => format!("{seconds}s"),
                 (0, minutes) => format!("{minutes}m{seconds}s"),
@@ -81,18 +81,18 @@ pub fn display(nanoseconds: u64) -> String {
     }
 }
 
-/// Returns the spelling of a length of milliseconds.
+/// Formats milliseconds as Go does.
 pub fn display_ms(ms: u64) -> String {
     display(ms.saturating_mul(MILLISECOND))
 }
 
-/// Returns the milliseconds that a text means; less than one of them is none.
+/// Parses a duration into milliseconds; fractions of a millisecond are cut off.
 pub fn parse_ms(text: &str) -> Result<u64, String> {
     parse(text).map(|nanoseconds| nanoseconds / MILLISECOND)
 }
 
-/// Returns a number of units with as many digits behind the point as it needs.
-fn decimal(nanoseconds: u64, unit: u64) -> String {
+/// Formats a number of units with as few digits after the point as possible.
+fn format_decimal(nanoseconds: u64, unit: u64) -> String {
     let (whole, rest) = (nanoseconds / unit, nanoseconds % unit);
     if rest == 0 {
         return whole.to_string();

@@ -1,4 +1,4 @@
-//! The names of things, as types that cannot be wrong: parsed once at a door, trusted afterwards.
+//! Ids and names as types that are always valid: parsed once at the boundary, trusted afterwards.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// How many hexadecimal digits of a run's id people are shown.
+/// The number of hexadecimal digits in the short form of a run's id.
 pub const SHORT_LEN: usize = 8;
 /// The fewest digits that are accepted as an abbreviation of a run's id.
 pub const ABBREVIATION_MIN: usize = 4;
@@ -39,7 +39,7 @@ impl RunId {
         Self(uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid())
     }
 
-    /// Returns the last digits, from the random end, by which people know the run.
+    /// Returns the short form: the last digits, from the random end.
     pub fn short(self) -> String {
         let hex = self.hex();
         hex[hex.len() - SHORT_LEN..].to_owned()
@@ -74,7 +74,7 @@ impl FromStr for RunId {
 
     fn from_str(text: &str) -> Result<Self, IdError> {
         let rule = "a run id is a UUID of version 7";
-        // `Uuid::parse_str` also takes braces and URNs; a run id has one spelling in files and two for people.
+        // `Uuid::parse_str` also accepts braces and URNs; a run id has one spelling in files and two for people.
         let plain = text.len() == 36 || text.len() == 32;
         match Uuid::parse_str(text) {
             Ok(uuid) if plain && uuid.get_version_num() == 7 => Ok(Self(uuid)),
@@ -97,7 +97,7 @@ impl TryFrom<String> for RunId {
     }
 }
 
-/// What somebody typed to mean a run: a whole id, or digits from its random end.
+/// A reference to a run that a person typed: a whole id, or digits from its random end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RunRef {
     Whole(RunId),
@@ -122,7 +122,7 @@ impl FromStr for RunRef {
 }
 
 impl RunRef {
-    /// Tells whether the reference means this run.
+    /// Returns whether the reference matches this run.
     pub fn matches(&self, id: RunId) -> bool {
         match self {
             Self::Whole(whole) => *whole == id,
@@ -185,8 +185,8 @@ macro_rules! text_id {
 }
 
 text_id!(
-    /// The name under which an agent is asked for. Most names are one plain word. Three kinds have several words:
-    /// `plugin:agent` of Claude Code, `folder/agent` of opencode, and `format:agent`, which selects one of several files.
+    /// The name of an agent. Most names are one plain word. Three kinds consist of several words: `plugin:agent` of
+    /// Claude Code, `folder/agent` of opencode, and `format:agent`, which selects one of several files.
     AgentName,
     "agent name",
     "1 to 100 letters, digits, '.', '_' or '-', beginning with a letter, digit or '_'; ':' and '/' join such words",
@@ -194,19 +194,19 @@ text_id!(
 );
 
 impl AgentName {
-    /// Tells whether the name is one word, so that it can also be the name of a file.
+    /// Returns whether the name is one word, so that it can also be a file name.
     pub fn is_plain(&self) -> bool {
         is_agent_word(&self.0)
     }
 }
 
-/// The words that sub-agents-mcp takes, without those that look like an option or a hidden file.
+/// Accepts the words that sub-agents-mcp accepts, except those that look like an option or a hidden file.
 fn is_agent_word(text: &str) -> bool {
     is_word(text, 100) && !text.starts_with(['.', '-'])
 }
 
 text_id!(
-    /// The name of a backend: how an agent is driven.
+    /// The name of a backend.
     BackendName,
     "backend name",
     "1 to 64 letters, digits, '.', '_' or '-', beginning with a letter or digit",
@@ -225,7 +225,7 @@ text_id!(
 );
 
 text_id!(
-    /// A caller's own name for a request; the same key twice means the same run.
+    /// A caller's own name for a request. A second request with the same key returns the same run.
     IdempotencyKey,
     "idempotency key",
     "1 to 200 printable ASCII characters, none of them a space",
@@ -241,8 +241,8 @@ text_id!(
 );
 
 impl QuestionId {
-    /// Tells whether it is asked if an agent may do something: ids of such questions begin with `a`, and those of questions
-    /// that want words with another letter.
+    /// Returns whether the question is about a permission. Ids of such questions begin with `a`; ids of questions
+    /// that need a text begin with another letter.
     pub fn is_permission(&self) -> bool {
         self.as_str().starts_with('a')
     }

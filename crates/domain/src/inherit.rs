@@ -1,5 +1,5 @@
-//! What the agents of a dialect get from their user in addition to what their own definition gives them: what the system
-//! behind the dialect gives its agents. No agent file can set it.
+//! The items that agents of a dialect inherit from their user in addition to their own definition, because the system
+//! behind the dialect gives them to its agents. Agent files cannot set this.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::dialect::DialectName;
 
-/// One thing that an agent can get from its user.
+/// One item that an agent can inherit from its user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Inherited {
@@ -31,7 +31,7 @@ impl Inherited {
         }
     }
 
-    /// Returns what it is, for people.
+    /// Returns a description for people.
     pub fn describe(self) -> &'static str {
         match self {
             Self::Environment => "the server's environment",
@@ -52,11 +52,11 @@ pub fn describe_all(items: &BTreeSet<Inherited>) -> String {
 }
 
 impl DialectName {
-    /// Returns what the system behind the dialect gives its agents. The native dialect gives nothing by itself.
+    /// Returns the items that the system behind the dialect gives its agents. The native dialect gives none.
     pub fn inherits(self) -> BTreeSet<Inherited> {
         let all: &[Inherited] = match self {
             Self::Volery => &[],
-            // The document of Jarvis starts agents with `--strict-mcp-config` and without the user's settings.
+            // Jarvis' documentation starts agents with `--strict-mcp-config` and without the user's settings.
             Self::Jarvis => &[Inherited::Environment],
             Self::SubAgentsMcp | Self::Budgie | Self::Powerspawn | Self::Codex => &Inherited::ALL,
         };

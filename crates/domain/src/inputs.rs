@@ -1,30 +1,30 @@
-//! The values that a caller gives beside the prompt, checked against what the agent's file asks for.
+//! The values that a caller passes in addition to the prompt, checked against the inputs that the agent declares.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::agent::Input;
+use crate::agent::AgentInput;
 use crate::nearest::nearest;
 
 /// Values by the name of their input.
 pub type Inputs = BTreeMap<String, Value>;
 
-/// The kinds of values that are checked; a value of any other kind is handed on as it is.
+/// The types of values that are checked; a value of any other type is passed on unchanged.
 pub const KINDS: [&str; 4] = ["string", "integer", "number", "boolean"];
 
-/// Returns the given values with the defaults of those left out, each of the kind that was asked for; else everything
-/// that is wrong. What was typed as a text may stand for a number or a truth.
-pub fn fill(wanted: &[Input], given: Inputs) -> Result<Inputs, Vec<String>> {
+/// Returns the values converted to their declared types, with the defaults of missing ones; otherwise all problems. A
+/// text is accepted for a number or a boolean.
+pub fn resolve_inputs(declared: &[AgentInput], values: Inputs) -> Result<Inputs, Vec<String>> {
     let mut problems = Vec::new();
-    for name in given.keys().filter(|name| !wanted.iter().any(|input| input.name == **name)) {
-        problems.push(unknown(wanted, name));
+    for name in values.keys().filter(|name| !declared.iter().any(|input| input.name == **name)) {
+        problems.push(unknown_input_message(declared, name));
     }
     let mut filled = Inputs::new();
-    for input in wanted {
+    for input in declared {
         let default = || input.default.clone().map(Value::String);
-        match given.get(&input.name).filter(|value| !value.is_null()).cloned().or_else(default) {
-            Some(value) => match of_kind(&input.kind, value) {
+        match values.get(&input.name).filter(|value| !value.is_null()).cloned().or_else(default) {
+            Some(value) => match convert_to_kind(&input.kind, value) {
                 Ok(value) => {
                     filled.insert(input.name.clone(), value);
                 }
@@ -36,7 +36,7 @@ pub fn fill(wanted: &[Input], given: Inputs) -> Result<Inputs, Vec<String>> {
                 }
             },
             None if input.required => {
-                problems.push(format!("the input {} is missing{}", input.name, about(input)))
+                problems.push(format!("the input {} is missing{}", input.name, description_suffix(input)))
             }
             None => {}
         }
@@ -44,8 +44,8 @@ pub fn fill(wanted: &[Input], given: Inputs) -> Result<Inputs, Vec<String>> {
     if problems.is_empty() { Ok(filled) } else { Err(problems) }
 }
 
-fn unknown(wanted: &[Input], name: &str) -> String {
-    let names: Vec<&str> = wanted.iter().map(|input| input.name.as_str()).collect();
+fn unknown_input_message(declared: &[AgentInput], name: &str) -> String {
+    let names: Vec<&str> = declared.iter().map(|input| input.name.as_str()).collect();
     match (nearest(name, names.iter().copied()), names.is_empty()) {
         (_, true) => format!("there is no input {name}: the agent has none"),
         (Some(near), false) => format!("there is no input {name}; did you mean {near}?"),
@@ -53,21 +53,21 @@ fn unknown(wanted: &[Input], name: &str) -> String {
     }
 }
 
-fn about(input: &Input) -> String {
+fn description_suffix(input: &AgentInput) -> String {
     if input.description.is_empty() { String::new() } else { format!(": {}", input.description) }
 }
 
-/// Returns the value as one of this kind, or as it was if it is none.
-fn of_kind(kind: &str, value: Value) -> Result<Value, Value> {
-    let typed = value.as_str().map(str::trim).unwrap_or_default();
+/// Converts the value to this type; returns the value itself if that is not possible.
+fn convert_to_kind(kind: &str, value: Value) -> Result<Value, Value> {
+    let text = value.as_str().map(str::trim).unwrap_or_default();
     let converted = match kind {
         "string" => value.is_string().then(|| value.clone()),
         "boolean" if value.is_boolean() => Some(value.clone()),
-        "boolean" => typed.parse::<bool>().ok().map(Value::Bool),
+        "boolean" => text.parse::<bool>().ok().map(Value::Bool),
         "integer" if value.is_i64() || value.is_u64() => Some(value.clone()),
-        "integer" => typed.parse::<i64>().ok().map(Value::from),
+        "integer" => text.parse::<i64>().ok().map(Value::from),
         "number" if value.is_number() => Some(value.clone()),
-        "number" => typed.parse::<f64>().ok().and_then(serde_json::Number::from_f64).map(Value::Number),
+        "number" => text.parse::<f64>().ok().and_then(serde_json::Number::from_f64).map(Value::Number),
         _ => Some(value.clone()),
     };
     converted.ok_or(value)

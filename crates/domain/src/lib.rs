@@ -3,13 +3,15 @@
 //! Everything here is a plain value or a function from values to values, so every decision can be tested
 //! without a process, a file or a wait.
 
+pub mod admission;
 pub mod agent;
 pub mod budget;
 pub mod diagnostic;
 pub mod dialect;
 pub mod duration;
+pub mod escape_invisible;
 pub mod go_duration;
-pub mod harmless;
+pub mod hex;
 pub mod id;
 pub mod inherit;
 pub mod inputs;
@@ -18,12 +20,13 @@ pub mod mcp_server;
 pub mod nearest;
 pub mod overlay;
 pub mod permission;
-pub mod plan;
+pub mod policy;
 pub mod price;
 pub mod run;
+pub mod sanitize;
 pub mod secret;
 pub mod setup;
 pub mod size;
-pub mod visible;
+pub mod terminal_text;
 
 pub use jiff::Timestamp;

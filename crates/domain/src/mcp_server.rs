@@ -1,4 +1,4 @@
-//! The MCP servers that an agent brings along. Values that stand in the environment are kept as references by name.
+//! The MCP servers of an agent. Values from the environment are stored as references by name.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::permission::ToolKind;
-use crate::secret::{Redactor, without_written_secrets, written_secrets};
+use crate::secret::{Redactor, find_literal_secrets, mask_literal_secrets};
 
 /// One server of an agent's own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,63 +46,72 @@ pub enum Transport {
 }
 
 impl McpServer {
-    /// Returns what the server is handed under a name that says that it is secret, and what looks like a secret itself.
-    pub fn secrets(&self) -> Vec<Piece<'_>> {
-        let (loose, values) = self.texts();
-        let named = values.iter().filter(|(name, _)| Redactor::names_handed_secret(name));
+    /// Returns the values whose names mark them as secret, and the parts of all texts that look like secrets.
+    pub fn secrets(&self) -> Vec<TextPiece<'_>> {
+        let (unnamed, values) = self.unnamed_and_named_texts();
+        let named = values.iter().filter(|(name, _)| Redactor::names_server_secret(name));
         let named = named.flat_map(|(_, value)| value.pieces());
         let values = values.iter().map(|(name, value)| (Some(name.as_str()), value));
-        let written = loose.into_iter().chain(values).flat_map(|(name, text)| {
-            written_secrets(text, name).into_iter().map(|range| Piece::Literal(&text.as_str()[range]))
+        let written = unnamed.into_iter().chain(values).flat_map(|(name, text)| {
+            find_literal_secrets(text, name)
+                .into_iter()
+                .map(|range| TextPiece::Literal(&text.as_str()[range]))
         });
         named.chain(written).collect()
     }
 
-    /// Tells whether a value that the server is handed stands in its settings as it is, or a secret anywhere else.
-    pub fn has_literals(&self) -> bool {
-        let (loose, values) = self.texts();
-        values.values().any(|value| value.is_literal() && !value.as_str().is_empty())
-            || values.iter().any(|(name, value)| !written_secrets(value, Some(name)).is_empty())
-            || loose.into_iter().any(|(name, text)| !written_secrets(text, name).is_empty())
+    /// Returns whether the server is reached over the network instead of being started as a program.
+    pub fn is_remote(&self) -> bool {
+        matches!(self.transport, Transport::Http { .. } | Transport::Sse { .. })
     }
 
-    /// Puts this in the place of each such value, whatever it is called, since it may be a secret; and of the secrets.
+    /// Returns whether a named value is a non-empty literal, or any text contains a literal secret.
+    pub fn has_literals(&self) -> bool {
+        let (unnamed, values) = self.unnamed_and_named_texts();
+        values.values().any(|value| value.is_literal() && !value.as_str().is_empty())
+            || values.iter().any(|(name, value)| !find_literal_secrets(value, Some(name)).is_empty())
+            || unnamed.into_iter().any(|(name, text)| !find_literal_secrets(text, name).is_empty())
+    }
+
+    /// Replaces every literal value, because any of them may be a secret, and every literal secret elsewhere.
     pub fn hide_literals(&mut self, hidden: &str) {
         self.hide(hidden, |_| true);
     }
 
-    /// Puts this only in the place of what has a secret's name or looks like one.
+    /// Replaces only values with a secret's name and parts that look like secrets.
     pub fn hide_secrets(&mut self, hidden: &str) {
-        self.hide(hidden, Redactor::names_handed_secret);
+        self.hide(hidden, Redactor::names_server_secret);
     }
 
     fn hide(&mut self, hidden: &str, is_hidden: impl Fn(&str) -> bool) {
-        let (loose, _) = self.texts();
-        let mut loose = loose
+        let (unnamed, _) = self.unnamed_and_named_texts();
+        let mut unnamed = unnamed
             .into_iter()
-            .map(|(name, text)| without_written_secrets(text, name, hidden))
+            .map(|(name, text)| mask_literal_secrets(text, name, hidden))
             .collect::<Vec<_>>();
         let values = match &mut self.transport {
             Transport::Stdio { command: _, args, env } => {
-                *args = loose;
+                *args = unnamed;
                 env
             }
             Transport::Http { url, headers } | Transport::Sse { url, headers } => {
-                *url = loose.pop().unwrap_or_default();
+                *url = unnamed.pop().unwrap_or_default();
                 headers
             }
         };
         for (name, value) in values {
             *value = match is_hidden(name) && value.is_literal() && !value.as_str().is_empty() {
                 true => VariableText::from(hidden),
-                false => without_written_secrets(value, Some(name), hidden),
+                false => mask_literal_secrets(value, Some(name), hidden),
             };
         }
     }
 
-    /// Returns arguments or the address, each with the option that it belongs to; and what has a name.
+    /// Returns the arguments or the URL, each with the option before it, and the named values.
     #[expect(clippy::type_complexity, reason = "a pair for the functions above alone")]
-    fn texts(&self) -> (Vec<(Option<&str>, &VariableText)>, &BTreeMap<String, VariableText>) {
+    fn unnamed_and_named_texts(
+        &self,
+    ) -> (Vec<(Option<&str>, &VariableText)>, &BTreeMap<String, VariableText>) {
         match &self.transport {
             Transport::Stdio { command: _, args, env } => {
                 let before = std::iter::once(None).chain(args.iter().map(|text| Some(text.as_str())));
@@ -131,19 +140,20 @@ impl McpServer {
     }
 }
 
-/// Tells whether an argument says what the next one is.
+/// Returns whether an argument is an option whose value is the next argument.
 pub fn is_option(argument: &str) -> bool {
     argument.starts_with('-') && !argument.contains('=')
 }
 
-/// Returns the server whose tools a name in a list of tools stands for, in the words of whichever vendor: `mcp__x__y`,
-/// `@x/y`, `x/y` and `mcp_x_y`.
-pub fn named_in_tool(tool: &str) -> Option<&str> {
-    // Editors write their own tools with the group that they belong to.
+/// Returns the server in the name of a tool, in any vendor's spelling: `mcp__x__y`, `@x/y`, `x/y` and `mcp_x_y`.
+pub fn server_in_tool_name(tool: &str) -> Option<&str> {
+    // Editors write their own tools with a group before the slash.
     let is_group = |word: &str| {
-        !matches!(ToolKind::named(word), ToolKind::Other(_)) || GROUPS.contains(&word) || is_extension(word)
+        !matches!(ToolKind::from_name(word), ToolKind::Other(_))
+            || VSCODE_TOOL_SETS.contains(&word)
+            || is_vscode_extension(word)
     };
-    let server = match (ToolKind::named(tool), tool.split_once('/'), tool.strip_prefix("mcp_")) {
+    let server = match (ToolKind::from_name(tool), tool.split_once('/'), tool.strip_prefix("mcp_")) {
         (ToolKind::Mcp { server, .. }, _, _) => Some(server),
         (_, Some((group, _)), _) if is_group(group) => None,
         (_, Some((server, _)), _) => Some(server),
@@ -153,8 +163,8 @@ pub fn named_in_tool(tool: &str) -> Option<&str> {
     server.filter(|server| !server.is_empty() && *server != "*" && *server != "builtin")
 }
 
-/// Words before a slash that are no servers: the tool sets of VS Code, as far as they have no name of a tool.
-const GROUPS: [&str; 12] = [
+/// Words before a slash that are not servers: the tool sets of VS Code, except those that are names of tools.
+const VSCODE_TOOL_SETS: [&str; 12] = [
     "vscode",
     "todo",
     "todos",
@@ -169,22 +179,22 @@ const GROUPS: [&str; 12] = [
     "changes",
 ];
 
-/// Tells whether a word is the id of an extension of VS Code, `publisher.name`, which offers its tools as a set. A server
-/// with a dot in its name has several, or says what it is.
-fn is_extension(word: &str) -> bool {
+/// Returns whether a word is the id of a VS Code extension, `publisher.name`, which offers its tools as a set. The
+/// name of a server with a dot has several dots or contains "mcp".
+fn is_vscode_extension(word: &str) -> bool {
     let words: Vec<&str> = word.split('.').collect();
     words.len() == 2 && !words.iter().any(|word| word.is_empty() || word.contains("mcp"))
 }
 
-/// A text in which `${NAME}` and `${NAME:-default}` stand for variables of the environment. Stored as written,
-/// so a spec holds the names and never the values.
+/// A text with references `${NAME}` and `${NAME:-default}` to environment variables. It is stored with the
+/// references, so a spec contains the names and never the values.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub struct VariableText(String);
 
-/// A piece of such a text.
+/// A piece of a [`VariableText`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Piece<'a> {
+pub enum TextPiece<'a> {
     Literal(&'a str),
     Variable { name: &'a str, default: Option<&'a str> },
 }
@@ -195,23 +205,23 @@ impl VariableText {
         &self.0
     }
 
-    /// Returns the text that refers to one variable and has nothing else.
-    pub fn of_variable(name: &str) -> Self {
+    /// Returns a text that consists of a reference to one variable.
+    pub fn from_variable_name(name: &str) -> Self {
         Self(format!("${{{name}}}"))
     }
 
-    /// Returns the pieces in their order. What is no whole reference is a literal.
-    pub fn pieces(&self) -> Vec<Piece<'_>> {
+    /// Returns the pieces in their order. An incomplete reference is a literal.
+    pub fn pieces(&self) -> Vec<TextPiece<'_>> {
         let mut pieces = Vec::new();
         let mut rest = self.0.as_str();
         let mut literal_from = 0;
         let mut at = 0;
         while let Some(found) = rest[at..].find("${") {
             let start = at + found;
-            match reference(&rest[start..]) {
+            match parse_reference(&rest[start..]) {
                 Some((piece, length)) => {
                     if start > literal_from {
-                        pieces.push(Piece::Literal(&rest[literal_from..start]));
+                        pieces.push(TextPiece::Literal(&rest[literal_from..start]));
                     }
                     pieces.push(piece);
                     rest = &rest[start + length..];
@@ -222,7 +232,7 @@ impl VariableText {
             }
         }
         if rest.len() > literal_from {
-            pieces.push(Piece::Literal(&rest[literal_from..]));
+            pieces.push(TextPiece::Literal(&rest[literal_from..]));
         }
         pieces
     }
@@ -230,24 +240,24 @@ impl VariableText {
     /// Returns the names of the variables, in the order of the text.
     pub fn variables(&self) -> impl Iterator<Item = &str> {
         self.pieces().into_iter().filter_map(|piece| match piece {
-            Piece::Variable { name, .. } => Some(name),
-            Piece::Literal(_) => None,
+            TextPiece::Variable { name, .. } => Some(name),
+            TextPiece::Literal(_) => None,
         })
     }
 
-    /// Tells whether the text is the same whatever the environment.
+    /// Returns whether the text does not depend on the environment.
     pub fn is_literal(&self) -> bool {
         self.variables().next().is_none()
     }
 
-    /// Returns the text with the values put in, or the names that have neither value nor default.
+    /// Substitutes the values; returns the names without value and default as an error.
     pub fn resolve(&self, value_of: impl Fn(&str) -> Option<String>) -> Result<String, Vec<String>> {
         let mut text = String::new();
         let mut missing = Vec::new();
         for piece in self.pieces() {
             match piece {
-                Piece::Literal(literal) => text.push_str(literal),
-                Piece::Variable { name, default } => {
+                TextPiece::Literal(literal) => text.push_str(literal),
+                TextPiece::Variable { name, default } => {
                     match value_of(name).or_else(|| default.map(ToOwned::to_owned)) {
                         Some(value) => text.push_str(&value),
                         None => missing.push(name.to_owned()),
@@ -260,7 +270,7 @@ impl VariableText {
 }
 
 /// Reads `${NAME}` or `${NAME:-default}` at the beginning of a text; returns it with its length.
-fn reference(text: &str) -> Option<(Piece<'_>, usize)> {
+fn parse_reference(text: &str) -> Option<(TextPiece<'_>, usize)> {
     let inside = text.strip_prefix("${")?;
     let end = inside.find('}')?;
     let (name, default) = match inside[..end].split_once(":-") {
@@ -269,7 +279,7 @@ fn reference(text: &str) -> Option<(Piece<'_>, usize)> {
     };
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let valid = !name.is_empty() && name.bytes().all(plain) && !name.as_bytes()[0].is_ascii_digit();
-    valid.then_some((Piece::Variable { name, default }, end + 3))
+    valid.then_some((TextPiece::Variable { name, default }, end + 3))
 }
 
 impl fmt::Display for VariableText {

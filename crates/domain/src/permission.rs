@@ -1,39 +1,31 @@
-//! What an agent may do with its tools, as its file says it: a level, and rules on tools. Translating them for a
-//! vendor is the work of a backend; what one cannot express, it names.
+//! An agent's permissions: a level, and rules on tools. Backends translate them for their vendors and name the ones
+//! that they cannot express.
 
-mod command_forms;
-mod decide;
-mod narrow;
-mod overlay;
+mod stored;
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-pub use decide::{Ground, Ruling, is_in_repository, named_path};
-pub use narrow::Narrowed;
-pub use overlay::{Authority, Grant, GrantSource, Overlaid, TooWide};
+pub use stored::RuleOrigin;
+use stored::StoredPermission;
 
 /// The longest rule that is read.
 const RULE_BYTES_MAX: usize = 1_000;
 
-/// What an agent demands of its backend. Empty: nothing is demanded, and the backend's default holds.
+/// The permission that an agent requires. An empty one requires nothing, and the backend's default applies.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(from = "StoredPermission", into = "StoredPermission")]
 pub struct Permission {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub level: Option<Level>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allow: Vec<Rule>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ask: Vec<Rule>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub deny: Vec<Rule>,
 }
 
 impl Permission {
-    /// Tells whether nothing is demanded.
+    /// Returns whether the permission requires nothing.
     pub fn is_empty(&self) -> bool {
         self.level.is_none() && self.allow.is_empty() && self.ask.is_empty() && self.deny.is_empty()
     }
@@ -43,11 +35,11 @@ impl Permission {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
-    /// Looks, and changes nothing.
+    /// Reads, and changes nothing.
     ReadOnly,
     /// Also edits files in its directory.
     SafeEdit,
-    /// Everything, unasked.
+    /// Everything, without questions.
     Yolo,
 }
 
@@ -61,27 +53,28 @@ impl Level {
     }
 }
 
-/// What happens when the backend cannot express a permission.
+/// The reaction to a permission that the backend cannot express.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unenforceable {
-    /// The run is refused, with what cannot be enforced.
+    /// The run is refused with the list of unenforceable rules.
     #[default]
     Refuse,
-    /// The run starts, and says what is not enforced.
+    /// The run starts with a warning for each unenforceable rule.
     Warn,
 }
 
-/// A tool, or a tool with a pattern for what it is used on: `Read`, `Bash(curl:*)`, `Edit(src/**)`, `mcp__x__y`.
-/// Keeps its spelling, which is also how it is stored.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+/// A tool with an optional pattern for its use: `Read`, `Bash(curl:*)`, `Edit(src/**)`, `mcp__x__y`. It is stored in
+/// its original spelling. Rules are equal if their spellings are, wherever they are written.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Rule {
     spelling: String,
     tool_bytes: usize,
+    origin: Option<RuleOrigin>,
 }
 
-/// A text that is no rule.
+/// A text that is not a valid rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a rule: {reason}")]
 pub struct RuleError {
@@ -95,19 +88,30 @@ impl Rule {
         &self.spelling
     }
 
-    /// Returns the tool's name, in the words of the file that it comes from.
+    /// Returns the tool's name as the file spells it.
     pub fn tool(&self) -> &str {
         &self.spelling[..self.tool_bytes]
     }
 
-    /// Returns what stands in the parentheses; `None` stands for every use of the tool.
+    /// Returns the pattern in parentheses; `None` matches every use of the tool.
     pub fn pattern(&self) -> Option<&str> {
         self.spelling[self.tool_bytes..].strip_prefix('(').and_then(|rest| rest.strip_suffix(')'))
     }
 
-    /// Returns what the tool does, whichever vendor's word was used.
+    /// Returns the kind of the tool, whichever vendor's name was used.
     pub fn kind(&self) -> ToolKind<'_> {
-        ToolKind::named(self.tool())
+        ToolKind::from_name(self.tool())
+    }
+
+    /// Returns where the rule is written, if that is known.
+    pub fn origin(&self) -> Option<&RuleOrigin> {
+        self.origin.as_ref()
+    }
+
+    /// Returns the rule with the place where it is written.
+    #[must_use]
+    pub fn with_origin(self, origin: Option<RuleOrigin>) -> Self {
+        Self { origin, ..self }
     }
 
     /// Returns the rule for a tool and a pattern.
@@ -131,7 +135,7 @@ impl FromStr for Rule {
         if spelling.chars().any(char::is_control) {
             return wrong("it contains a control character");
         }
-        // A rule becomes an argument of a program: it must not be able to look like an option.
+        // A rule becomes an argument of a program, so it must not look like an option.
         if spelling.starts_with('-') {
             return wrong("it begins with '-'");
         }
@@ -145,7 +149,7 @@ impl FromStr for Rule {
         if spelling[..tool_bytes].contains(char::is_whitespace) {
             return wrong("the name of a tool has no spaces");
         }
-        Ok(Self { spelling: spelling.to_owned(), tool_bytes })
+        Ok(Self { spelling: spelling.to_owned(), tool_bytes, origin: None })
     }
 }
 
@@ -169,7 +173,27 @@ impl TryFrom<String> for Rule {
     }
 }
 
-/// What a tool does. Vendors have their own words for the same few tools.
+impl PartialEq for Rule {
+    fn eq(&self, other: &Self) -> bool {
+        self.spelling == other.spelling
+    }
+}
+
+impl Eq for Rule {}
+
+impl PartialOrd for Rule {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Rule {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.spelling.cmp(&other.spelling)
+    }
+}
+
+/// The kind of a tool. Vendors have different names for the same few tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ToolKind<'a> {
     Read,
@@ -180,20 +204,22 @@ pub enum ToolKind<'a> {
     Search,
     Fetch,
     WebSearch,
-    /// Hands work to another agent.
+    /// Delegates to another agent.
     Delegate,
     /// A server's tool, or all of them.
     Mcp {
         server: &'a str,
         tool: Option<&'a str>,
     },
+    /// An environment variable. It is not a tool: Volery itself passes variables on or withholds them.
+    Env,
     Everything,
-    /// A word that no vendor's table has.
+    /// A name that no vendor's table contains.
     Other(&'a str),
 }
 
-/// Each vendor's words, in lower case, for what a tool does.
-const WORDS: [(ToolKind<'static>, &[&str]); 8] = [
+/// The vendors' names for each kind of tool, in lower case.
+const TOOL_NAMES: [(ToolKind<'static>, &[&str]); 9] = [
     (
         ToolKind::Read,
         &[
@@ -247,26 +273,27 @@ const WORDS: [(ToolKind<'static>, &[&str]); 8] = [
         ToolKind::Delegate,
         &["task", "agent", "delegate", "subagent", "use_subagent", "custom-agent", "invoke_agent"],
     ),
+    (ToolKind::Env, &["env"]),
     (ToolKind::Everything, &["*", "all"]),
 ];
 
 impl<'a> ToolKind<'a> {
-    /// Returns what a tool of this name does.
-    pub fn named(name: &'a str) -> Self {
-        if let Some(mcp) = mcp_tool(name) {
+    /// Returns the kind of the tool with this name.
+    pub fn from_name(name: &'a str) -> Self {
+        if let Some(mcp) = parse_mcp_tool(name) {
             return mcp;
         }
         let word = name.to_ascii_lowercase();
-        let known = WORDS.iter().find(|(_, words)| words.contains(&word.as_str()));
+        let known = TOOL_NAMES.iter().find(|(_, words)| words.contains(&word.as_str()));
         known.map_or(Self::Other(name), |(kind, _)| *kind)
     }
 }
 
 /// `mcp__server__tool` is the most common spelling; Kiro writes `@server/tool`.
-fn mcp_tool(name: &str) -> Option<ToolKind<'_>> {
+fn parse_mcp_tool(name: &str) -> Option<ToolKind<'_>> {
     let (rest, separator) = match (name.strip_prefix("mcp__"), name.strip_prefix('@')) {
         (Some(rest), _) => (rest, "__"),
-        // Kiro's own tools, which are no server's and not everything.
+        // Kiro's own tools: neither a server nor all tools.
         (None, Some("builtin")) => return None,
         (None, Some(rest)) => (rest, "/"),
         (None, None) => return None,
@@ -278,7 +305,5 @@ fn mcp_tool(name: &str) -> Option<ToolKind<'_>> {
     Some(ToolKind::Mcp { server, tool: tool.filter(|tool| *tool != "*") })
 }
 
-#[cfg(test)]
-mod sample;
 #[cfg(test)]
 mod tests;

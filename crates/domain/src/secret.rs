@@ -1,14 +1,14 @@
-//! A value that never prints itself, and the one redactor that everything written passes.
+//! A value that never prints itself, and the redactor for everything that is written.
 
-mod shown;
-mod written;
+mod detection;
+mod masking;
 
 use std::fmt;
 
-pub use shown::{lines_without_secrets, prose_without_keys, value_without_secrets, words_without_secrets};
-pub use written::{without_written_secrets, written_secrets};
+pub use detection::{find_literal_secrets, mask_literal_secrets};
+pub use masking::{lines_without_secrets, prose_without_keys, value_without_secrets, words_without_secrets};
 
-/// The shortest secret that is searched for in text; shorter ones would blank out ordinary words.
+/// The shortest secret that is masked in texts; shorter ones would blank out ordinary words.
 const REDACTED_MIN: usize = 8;
 const MASK: &str = "[redacted]";
 
@@ -21,7 +21,7 @@ impl Secret {
         Self(text.into())
     }
 
-    /// Returns the value, for the one place that hands it on.
+    /// Returns the value, for the only caller that passes it on.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -64,37 +64,36 @@ impl Redactor {
         })
     }
 
-    /// Tells whether an environment variable's name says that its value is a secret.
+    /// Returns whether the name of an environment variable marks its value as a secret.
     pub fn names_secret(name: &str) -> bool {
         let name = name.to_ascii_uppercase();
         ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"].iter().any(|word| name.contains(word))
     }
 
-    /// Tells the same of a variable or a header that a server is handed.
-    pub fn names_handed_secret(name: &str) -> bool {
+    /// Returns the same for a variable or a header of an MCP server.
+    pub fn names_server_secret(name: &str) -> bool {
         Self::names_secret(name) || name.eq_ignore_ascii_case("authorization")
     }
 }
 
-/// Masks secrets in a stream of bytes that arrives in pieces. Holds back at most what could be the beginning
-/// of a secret.
+/// Masks secrets in a stream of bytes that arrives in chunks. Holds back at most a possible beginning of a secret.
 #[derive(Debug, Default)]
 pub struct StreamRedactor {
     secrets: Vec<Secret>,
-    held: Vec<u8>,
+    pending: Vec<u8>,
 }
 
 impl StreamRedactor {
     pub fn new(redactor: &Redactor) -> Self {
-        Self { secrets: redactor.secrets.clone(), held: Vec::new() }
+        Self { secrets: redactor.secrets.clone(), pending: Vec::new() }
     }
 
-    /// Returns what can be written of the stream so far.
+    /// Returns the bytes that can be written so far.
     pub fn feed(&mut self, bytes: &[u8]) -> Vec<u8> {
         if self.secrets.is_empty() {
             return bytes.to_vec();
         }
-        let mut stream = std::mem::take(&mut self.held);
+        let mut stream = std::mem::take(&mut self.pending);
         stream.extend_from_slice(bytes);
         let mut out = Vec::with_capacity(stream.len());
         let mut at = 0;
@@ -104,7 +103,7 @@ impl StreamRedactor {
                 out.extend_from_slice(MASK.as_bytes());
                 at += secret.0.len();
             } else if self.secrets.iter().any(|secret| secret.0.as_bytes().starts_with(rest)) {
-                self.held = rest.to_vec();
+                self.pending = rest.to_vec();
                 break;
             } else {
                 out.push(rest[0]);
@@ -114,13 +113,13 @@ impl StreamRedactor {
         out
     }
 
-    /// Returns what was held back, at the end of the stream.
+    /// Returns the held-back bytes at the end of the stream.
     pub fn finish(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.held)
+        std::mem::take(&mut self.pending)
     }
 }
 
-/// Returns the secret as it stands inside a JSON string, if that differs.
+/// Returns the secret as it is spelled inside a JSON string, if that differs.
 fn json_escaped(secret: &Secret) -> Option<Secret> {
     let quoted = serde_json::Value::from(secret.expose()).to_string();
     let escaped = quoted.strip_prefix('"')?.strip_suffix('"')?;

@@ -1,5 +1,5 @@
-//! How an agent wants to be driven: what its file says beyond prompt, model and limits. Travels whole from the
-//! definition into the run's spec, where the backend reads it. Everything has a default.
+//! The settings of an agent other than prompt, model and limits. The definition passes them on to the run's spec,
+//! where the backend reads them. Every setting has a default.
 
 use std::collections::BTreeSet;
 
@@ -10,20 +10,20 @@ use crate::inherit::Inherited;
 use crate::mcp_server::McpServer;
 use crate::permission::{Permission, Unenforceable};
 
-/// What a backend is asked for. Holds names of secrets, never values.
+/// The settings for a backend. Contains names of secrets, never values.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Setup {
-    /// How hard the model shall think, in its vendor's words.
+    /// The reasoning effort, in the vendor's spelling.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub effort: Option<String>,
-    /// How freely the model chooses its words. `None`: as its vendor thinks best.
+    /// The sampling temperature. `None`: the vendor's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature: Option<Temperature>,
     #[serde(skip_serializing_if = "Permission::is_empty")]
     pub permission: Permission,
     pub unenforceable: Unenforceable,
-    /// The only tools that the agent has, in its vendor's words; `None`: all. An empty list: none.
+    /// The only tools of the agent, in the vendor's spelling; `None`: all. An empty list: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<String>>,
     pub prompt_mode: PromptMode,
@@ -35,56 +35,57 @@ pub struct Setup {
     /// A JSON schema that the answer must satisfy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<serde_json::Value>,
-    /// Commands that must succeed after the agent did, each a program and its arguments: only then its success counts.
+    /// Commands, each a program and its arguments, that must succeed after the agent before the run counts as a
+    /// success.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub accept: Vec<Vec<String>>,
     /// A run that names no session continues the agent's last one in its directory.
     pub keeps_session: bool,
-    /// Arguments for the backend's program; a backend takes only those that it knows to be harmless.
+    /// Arguments for the backend's program; a backend accepts only those that it knows to be safe.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub extra_args: Vec<String>,
-    /// Settings that the backend's program uses instead of its user's: a file or a folder, as the vendor has it.
+    /// Settings that the backend's program uses instead of its user's: a file or a folder, depending on the vendor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vendor_settings: Option<String>,
-    /// Directories that the agent may use beside its own.
+    /// Directories that the agent may use in addition to its own.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub extra_directories: Vec<String>,
-    /// What to try next when quota or rate limit end an attempt.
+    /// Alternatives when a quota or a rate limit ends an attempt.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fallback: Vec<Fallback>,
     pub isolation: Isolation,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_turns: Option<u32>,
-    /// The name by which the vendor's program knows the agent from its own file: whatever stands there, it reads
-    /// by itself, and it is only told the name.
+    /// The name by which the vendor's program finds the agent in its own file. The program reads the file itself and
+    /// gets only the name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vendor_agent: Option<String>,
-    /// The agent's file as it is, without its servers, where its program would find more there than the agent shall have:
-    /// it gets a copy.
+    /// The agent's file without its servers, for a program that would find more in the original than the agent may
+    /// have: the program gets this copy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vendor_file: Option<serde_json::Map<String, serde_json::Value>>,
     /// The agent answers by writing a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response_file: Option<ResponseFile>,
-    /// A JSON file that holds keys by the names of their variables, and comes before the environment. For agents that a
-    /// door defines; no agent's file can name one.
+    /// A JSON file with keys by the names of their variables; it has priority over the environment. Only for agents
+    /// that Volery defines itself; agent files cannot set it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_file: Option<String>,
-    /// The agent may not write files, and answers by a tool of ours.
+    /// The agent may not write files, and answers with our tool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub submit_result: Option<SubmitResult>,
-    /// Whether a run is tried once more whose time was up or whose program broke.
+    /// Whether a run is retried once after a time-out or a crash of its program.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry: Option<Retry>,
-    /// What the agent gets from its user, as the system of its dialect gives it. For agents that a door defines; no agent's
-    /// file can set it.
+    /// The items that the agent inherits from its user, as in the system of its dialect. Only for agents that Volery
+    /// defines itself; agent files cannot set it.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub inherit: BTreeSet<Inherited>,
 }
 
 impl Setup {
-    /// Tells whether the answer must be a value.
-    pub fn wants_value(&self) -> bool {
+    /// Returns whether the answer must be a JSON value.
+    pub fn requires_structured_output(&self) -> bool {
         self.output_format == OutputFormat::Json || self.output_schema.is_some()
     }
 
@@ -94,59 +95,59 @@ impl Setup {
         std::iter::once(&mut self.permission).chain(others.map(|settings| &mut settings.permission))
     }
 
-    /// Tells whether the agent gets this from its user.
+    /// Returns whether the agent inherits this item from its user.
     pub fn inherits(&self, item: Inherited) -> bool {
         self.inherit.contains(&item)
     }
 
-    /// Says how the agent answers.
-    pub fn answers(&self) -> AnswersBy {
+    /// Returns the channel of the agent's answer.
+    pub fn answer_channel(&self) -> AnswerChannel {
         match (&self.response_file, &self.submit_result) {
-            (Some(_), _) => AnswersBy::File,
-            (None, Some(_)) => AnswersBy::SubmitResult,
-            (None, None) => AnswersBy::Output,
+            (Some(_), _) => AnswerChannel::File,
+            (None, Some(_)) => AnswerChannel::SubmitResult,
+            (None, None) => AnswerChannel::Output,
         }
     }
 }
 
-/// How freely a model chooses its words, in thousandths.
+/// A sampling temperature in thousandths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Temperature(pub u32);
 
 impl Temperature {
-    /// Returns it as the vendors write it.
+    /// Returns the temperature as vendors write it.
     pub fn degrees(self) -> f64 {
         f64::from(self.0) / 1_000.0
     }
 }
 
-/// A second try of a run that was cut short. Each has the run's whole time.
+/// A retry of a run that was cut short. Each try has the run's full time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retry {
     pub after_ms: u64,
 }
 
-/// Where an agent's answer comes from.
+/// The channel of an agent's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum AnswersBy {
+pub enum AnswerChannel {
     File,
     SubmitResult,
     Output,
 }
 
-/// What is needed to give an agent a tool for its answer, if its program takes servers only from the agent's own file.
+/// The data for an answer tool, if the agent's program takes servers only from the agent's own file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubmitResult {
     /// The agent's file as it is, without its servers, which are in the setup.
     pub vendor_file: serde_json::Map<String, serde_json::Value>,
 }
 
-/// What becomes of the system prompt that the agent's program has by itself.
+/// The treatment of the program's own system prompt.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PromptMode {
-    /// Ours comes after it.
+    /// The agent's prompt follows it.
     #[default]
     Append,
     Replace,
@@ -179,7 +180,7 @@ pub enum Isolation {
     Worktree,
 }
 
-/// Another way to carry out the run.
+/// An alternative backend or model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fallback {
     /// `None`: the agent's own backend with another model.
@@ -188,13 +189,12 @@ pub struct Fallback {
     /// `None`: that backend's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// What configurations say about that backend, where it differs from what holds for the agent's own. No agent's file can
-    /// set it.
+    /// The configuration for that backend, where it differs from that of the agent's own. Agent files cannot set it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settings: Option<FallbackSettings>,
 }
 
-/// What holds for an agent on another backend than its own.
+/// Settings for an agent on another backend than its own.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FallbackSettings {
@@ -209,7 +209,7 @@ pub struct FallbackSettings {
 pub struct ResponseFile {
     /// Put after the prompt, with `{{RESPONSE_FILE}}` and `{{WORKING_DIRECTORY}}` replaced.
     pub template: String,
-    /// Asked in the same session if file and output are both empty.
+    /// The prompt in the same session if file and output are both empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary_template: Option<String>,
 }

@@ -1,6 +1,6 @@
-//! Amounts of memory and output as people write them: `64MiB`, `2GB`, `1_048_576`.
+//! Sizes in the syntax for people: `64MiB`, `2GB`, `1_048_576`.
 
-/// Returns the bytes that a text means; `K`, `M`, `G` count by 1024, as do `KiB`, `MiB`, `GiB`.
+/// Parses a size into bytes; `K`, `M`, `G` are powers of 1024, as are `KiB`, `MiB`, `GiB`.
 pub fn parse_bytes(text: &str) -> Result<u64, String> {
     let trimmed = text.trim();
     let wrong = || format!("{trimmed:?} is not a size; write for example 512MiB, 2G or a number of bytes");

@@ -1,6 +1,8 @@
-//! Measures the index with a million runs: each question in a process of its own, the opening included.
+//! Measures the index with a million runs. Each query runs in its own process, and the time includes opening the
+//! index.
 //!
-//! `cargo run --release -p journal --example index_million [ROWS] [DIRECTORY]`; a directory is kept and used again.
+//! `cargo run --release -p journal --example index_million [ROWS] [DIRECTORY]`; a named directory is left in place
+//! and reused.
 
 use std::fs::File;
 use std::io::Write;
@@ -11,7 +13,7 @@ use anyhow::{Context, ensure};
 use domain::Timestamp;
 use domain::id::RunId;
 use domain::run::OutcomeKind;
-use journal::index::{EndedRun, Index, ListQuery, State, Written};
+use journal::index::{EndedRun, Index, IndexState, ListQuery, WriteOutcome};
 
 const ROWS: u64 = 1_000_000;
 const PROJECTS: u64 = 200;
@@ -41,7 +43,7 @@ fn main() -> anyhow::Result<()> {
     if let [ask, question, directory] = arguments.as_slice()
         && ask == "ask"
     {
-        return ask_and_say(question, Path::new(directory));
+        return answer_and_print(question, Path::new(directory));
     }
     let rows = arguments.first().map_or(Ok(ROWS), |text| text.parse()).context("read the number of rows")?;
     let scratch = tempfile::tempdir()?;
@@ -54,10 +56,10 @@ fn main() -> anyhow::Result<()> {
     )?;
     for question in QUESTIONS {
         forget_pages(&directory)?;
-        let (cold, answers) = ask_elsewhere(question, &directory)?;
+        let (cold, answers) = ask_in_child_process(question, &directory)?;
         let mut warm = Vec::new();
         for _ in 0..11 {
-            warm.push(ask_elsewhere(question, &directory)?.0);
+            warm.push(ask_in_child_process(question, &directory)?.0);
         }
         warm.sort_unstable();
         let (median, worst) = (warm[5], warm[10]);
@@ -73,16 +75,16 @@ fn ms(time: Duration) -> String {
 fn build(directory: &Path, rows: u64, out: &mut impl Write) -> anyhow::Result<()> {
     let opened = Index::open(directory)?;
     let mut index = opened.index;
-    if opened.state == State::Existing {
+    if opened.state == IndexState::Existing {
         return Ok(());
     }
     let started = Instant::now();
     index.begin_rebuild()?;
     for begin in (0..rows).step_by(2000) {
         let runs: Vec<EndedRun> = (begin..rows.min(begin + 2000)).map(run).collect();
-        written(index.insert(&runs))?;
+        expect_written(index.insert(&runs))?;
     }
-    written(index.mark_complete())?;
+    expect_written(index.mark_complete())?;
     let took = started.elapsed();
     let bytes = std::fs::metadata(directory.join("index-v2.db"))?.len();
     ensure!(index.count()? == rows, "the index holds {} runs", index.count()?);
@@ -90,21 +92,21 @@ fn build(directory: &Path, rows: u64, out: &mut impl Write) -> anyhow::Result<()
     Ok(())
 }
 
-fn written(written: Written) -> anyhow::Result<()> {
-    match written {
-        Written::Done { .. } => Ok(()),
-        Written::NotDone(error) => Err(error.into()),
+fn expect_written(outcome: WriteOutcome) -> anyhow::Result<()> {
+    match outcome {
+        WriteOutcome::Done { .. } => Ok(()),
+        WriteOutcome::Failed(error) => Err(error.into()),
     }
 }
 
-fn mixed(number: u64) -> u64 {
+fn scramble(number: u64) -> u64 {
     let mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed ^ (mixed >> 29)
 }
 
 fn id(number: u64) -> RunId {
     let mut random = [0; 10];
-    random[2..].copy_from_slice(&mixed(number).to_be_bytes());
+    random[2..].copy_from_slice(&scramble(number).to_be_bytes());
     // A run every 600 ms: a million in a week.
     let at_ms = FIRST_MS + i64::try_from(number).unwrap_or(0) * 600;
     RunId::from_parts(Timestamp::from_millisecond(at_ms).unwrap_or(Timestamp::UNIX_EPOCH), random)
@@ -115,7 +117,7 @@ fn project(number: u64) -> String {
 }
 
 fn run(number: u64) -> EndedRun {
-    let random = mixed(number ^ 0xabcd);
+    let random = scramble(number ^ 0xabcd);
     let outcome = match random % 1000 {
         0 => OutcomeKind::OverBudget,
         1..=50 => OutcomeKind::Failed,
@@ -155,9 +157,9 @@ fn run(number: u64) -> EndedRun {
     }
 }
 
-/// Runs one question in a fresh process, and returns what that measured: from before opening to the answer.
+/// Runs one query in a fresh process and returns the time from before opening the index to the answer.
 #[expect(clippy::disallowed_methods, reason = "a fresh process is what is measured")]
-fn ask_elsewhere(question: &str, directory: &Path) -> anyhow::Result<(Duration, String)> {
+fn ask_in_child_process(question: &str, directory: &Path) -> anyhow::Result<(Duration, String)> {
     let mut other = std::process::Command::new(std::env::current_exe()?);
     let output = other.args(["ask", question]).arg(directory).output()?;
     ensure!(output.status.success(), "{question}: {}", String::from_utf8_lossy(&output.stderr));
@@ -166,7 +168,7 @@ fn ask_elsewhere(question: &str, directory: &Path) -> anyhow::Result<(Duration, 
     Ok((Duration::from_nanos(nanos.parse()?), answers.to_owned()))
 }
 
-fn ask_and_say(question: &str, directory: &Path) -> anyhow::Result<()> {
+fn answer_and_print(question: &str, directory: &Path) -> anyhow::Result<()> {
     let started = Instant::now();
     let answers = ask(question, directory)?;
     writeln!(std::io::stdout(), "{} {answers}", started.elapsed().as_nanos())?;
@@ -177,29 +179,29 @@ fn ask(question: &str, directory: &Path) -> anyhow::Result<usize> {
     let mut index = Index::open(directory)?.index;
     let project = project(2);
     let all = ListQuery { limit: 50, ..ListQuery::default() };
-    let of_project = ListQuery { project: Some(&project), ..all.clone() };
+    let in_project = ListQuery { project: Some(&project), ..all.clone() };
     let query = match question {
         "open only" => return Ok(0),
         "list newest" => all,
-        "list page in the middle" => ListQuery { before: Some(id(ROWS / 2)), ..of_project },
-        "list project" => of_project,
+        "list page in the middle" => ListQuery { before: Some(id(ROWS / 2)), ..in_project },
+        "list project" => in_project,
         "list agent in all projects" => ListQuery { agent: Some("agent-3"), ..all },
-        "list project and agent" => ListQuery { agent: Some("agent-3"), ..of_project },
-        "list project, failed" => ListQuery { outcomes: &[OutcomeKind::Failed], ..of_project },
+        "list project and agent" => ListQuery { agent: Some("agent-3"), ..in_project },
+        "list project, failed" => ListQuery { outcomes: &[OutcomeKind::Failed], ..in_project },
         "list all, rarest outcome" => ListQuery { outcomes: &[OutcomeKind::OverBudget], ..all },
         "list session" => ListQuery { session: Some("session-77"), ..all },
         "list tree" => ListQuery { root: Some(id(7770)), ..all },
         "list project and agent, last hour" => {
             let newest = FIRST_MS + i64::try_from(ROWS)? * 600;
-            ListQuery { agent: Some("agent-3"), newer_than_ms: Some(newest - 3_600_000), ..of_project }
+            ListQuery { agent: Some("agent-3"), newer_than_ms: Some(newest - 3_600_000), ..in_project }
         }
-        "find by 4 digits" => return Ok(index.find_ending(&id(12345).hex()[28..])?.len()),
+        "find by 4 digits" => return Ok(index.find_by_id_suffix(&id(12345).hex()[28..])?.len()),
         "health of a project" => return Ok(index.health(Some(&project))?.rows.len()),
         "health of all" => return Ok(index.health(None)?.rows.len()),
         "count" => return Ok(usize::try_from(index.count()?)?),
         "insert one" => {
             let number = 10 * ROWS + u64::from(std::process::id());
-            written(index.insert(&[run(number)]))?;
+            expect_written(index.insert(&[run(number)]))?;
             return Ok(1);
         }
         other => anyhow::bail!("no such question: {other}"),
@@ -207,7 +209,7 @@ fn ask(question: &str, directory: &Path) -> anyhow::Result<usize> {
     Ok(index.list(&query)?.len())
 }
 
-/// Lets the system forget the file's pages, as after a start of the machine.
+/// Drops the file's pages from the page cache, as after a reboot.
 fn forget_pages(directory: &Path) -> anyhow::Result<()> {
     for entry in std::fs::read_dir(directory)? {
         let file = File::open(entry?.path())?;

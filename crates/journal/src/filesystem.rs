@@ -1,8 +1,8 @@
-//! Which filesystems the journal may live on. Decides on plain numbers and names; `home` looks them up.
+//! Decides which filesystems may hold the journal, from magic numbers and names that `home` looks up.
 //!
-//! The journal needs `flock` between processes, hard links, atomic renames and an fsync that means it. Network
-//! filesystems promise some of these, to one machine, sometimes; a lock that does not lock would let two
-//! writers into one run.
+//! The journal needs `flock` between processes, hard links, atomic renames and a reliable fsync. Network filesystems
+//! provide only some of these, and sometimes only within one machine. A lock that does not lock would let two writers
+//! into one run.
 
 /// The magic number of every FUSE filesystem, local or not.
 pub(crate) const FUSE: u64 = 0x6573_5546;
@@ -33,17 +33,17 @@ const REMOTE: [(u64, &str); 18] = [
     (0x5346_5446, "a VMware shared folder"),
 ];
 
-/// FUSE filesystems that keep their files on a local disk and pass locks and links through to it: the
-/// magic number is the same for `sshfs`, so the name in the mount table decides, and an unknown name is refused.
+/// FUSE filesystems that store their files on a local disk and pass locks and links through to it. `sshfs` has the
+/// same magic number, so the name in the mount table decides, and an unknown name is refused.
 const LOCAL_FUSE: [&str; 6] =
     ["fuseblk", "fuse.fuse-overlayfs", "fuse.gocryptfs", "fuse.encfs", "fuse.mergerfs", "fuse.bindfs"];
 
-/// Returns the name of the filesystem when the journal must not live on it.
+/// Returns the name of the filesystem if it must not hold the journal.
 ///
-/// `mounted_as` is the type in the mount table and matters only for FUSE.
-pub(crate) fn refused(magic: u64, mounted_as: Option<&str>) -> Option<String> {
+/// `mount_type` is the type in the mount table and matters only for FUSE.
+pub(crate) fn unsupported_filesystem(magic: u64, mount_type: Option<&str>) -> Option<String> {
     if magic == FUSE {
-        return match mounted_as {
+        return match mount_type {
             Some(name) if LOCAL_FUSE.contains(&name) => None,
             Some(name) => Some(format!("FUSE ({name})")),
             None => Some("FUSE".to_owned()),
@@ -53,11 +53,11 @@ pub(crate) fn refused(magic: u64, mounted_as: Option<&str>) -> Option<String> {
 }
 
 /// Returns the filesystem type of a device in the text of `/proc/self/mountinfo`.
-pub(crate) fn mounted_as(mountinfo: &str, device: (u32, u32)) -> Option<&str> {
-    let wanted = format!("{}:{}", device.0, device.1);
+pub(crate) fn mount_type(mountinfo: &str, device: (u32, u32)) -> Option<&str> {
+    let device_number = format!("{}:{}", device.0, device.1);
     mountinfo
         .lines()
-        .filter(|line| line.split(' ').nth(2) == Some(wanted.as_str()))
+        .filter(|line| line.split(' ').nth(2) == Some(device_number.as_str()))
         .find_map(|line| line.split_once(" - ")?.1.split(' ').next())
 }
 

@@ -1,6 +1,6 @@
-//! The directory that holds everything: `$VOLERY_HOME`. Opens it, or refuses with the reason.
+//! Opens the state directory `$VOLERY_HOME`, or refuses it with a reason.
 //!
-//! Does not know where the directory is: a door finds that in the environment.
+//! The path comes from the caller, which reads it from the environment.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
@@ -12,9 +12,9 @@ use crate::durable::{Disk, create_private, fresh_path};
 use crate::filesystem;
 
 /// The directories in a home.
-const ROOMS: [&str; 9] =
+const SUBDIRECTORIES: [&str; 9] =
     ["runs", "open", "keys", "sessions", "rosters", "slots", "sockets", "trust", "trash"];
-/// What the probe for free space writes.
+/// How many bytes `check_writable` writes to probe for free space.
 const PROBE_BYTES: usize = 4096;
 
 /// An opened home. Cheap to clone.
@@ -44,7 +44,7 @@ pub enum HomeError {
     Io { attempt: &'static str, path: PathBuf, source: io::Error },
 }
 
-/// What kind of obstacle keeps a home from being written.
+/// The kinds of reasons why a home cannot be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unwritable {
     #[error("the disk is full")]
@@ -70,7 +70,7 @@ impl Unwritable {
 }
 
 impl HomeError {
-    /// Returns what somebody can do about it.
+    /// Returns a hint for the user.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::ForeignOwner { .. } => {
@@ -93,7 +93,7 @@ impl HomeError {
 }
 
 impl Home {
-    /// Opens the home, and creates what is missing of it, readable by its owner only.
+    /// Opens the home and creates missing directories, readable only by their owner.
     pub fn open(path: &Path) -> Result<Self, HomeError> {
         let home = Self::open_on(path, Disk::default())?;
         let disk = match has_one_log(&home.path) {
@@ -103,23 +103,23 @@ impl Home {
         Ok(Self { path: home.path, disk })
     }
 
-    /// Opens the home on a given disk; tests give one that fails.
+    /// Opens the home on a specific disk; tests pass one that fails.
     pub fn open_on(path: &Path, disk: Disk) -> Result<Self, HomeError> {
-        let path = std::path::absolute(path).map_err(|error| wrong("find", path, error))?;
+        let path = std::path::absolute(path).map_err(|error| home_error("find", path, error))?;
         if !path.exists() {
             create_directory(&path)?;
         }
-        let metadata = fs::metadata(&path).map_err(|error| wrong("look at", &path, error))?;
+        let metadata = fs::metadata(&path).map_err(|error| home_error("look at", &path, error))?;
         if !metadata.is_dir() {
             return Err(HomeError::NotADirectory { path });
         }
         check_owner(&path, metadata.uid(), rustix::process::geteuid().as_raw())?;
         check_filesystem(&path, metadata.dev())?;
         if metadata.mode() & 0o077 != 0 {
-            tighten(&path)?;
+            restrict_permissions(&path)?;
         }
         let home = Self { path: path.into(), disk };
-        home.create_rooms()?;
+        home.create_subdirectories()?;
         Ok(home)
     }
 
@@ -131,8 +131,8 @@ impl Home {
         self.path.join("runs")
     }
 
-    /// Returns the directory of markers of runs that the index does not know as ended.
-    pub fn open_dir(&self) -> PathBuf {
+    /// Returns the directory with a marker for each run whose end the index may not have recorded.
+    pub fn markers_dir(&self) -> PathBuf {
         self.path.join("open")
     }
 
@@ -144,7 +144,7 @@ impl Home {
         self.path.join(crate::sessions::FOLDER)
     }
 
-    /// Returns the directory of what is shown of each project.
+    /// Returns the directory with the list of runs that each project shows.
     pub fn rosters_dir(&self) -> PathBuf {
         self.path.join("rosters")
     }
@@ -165,7 +165,7 @@ impl Home {
         self.path.join("tokens")
     }
 
-    /// Returns the directory of what is being deleted.
+    /// Returns the directory that deleted runs are moved to first.
     pub fn trash_dir(&self) -> PathBuf {
         self.path.join("trash")
     }
@@ -177,13 +177,13 @@ impl Home {
             self.disk.write_all(&file, &[0; PROBE_BYTES])?;
             self.disk.sync(&file)
         });
-        // A probe that was never created cannot be removed; one that stays costs a page and harms nobody.
+        // A probe that was never created cannot be removed; one that remains only costs a page.
         let _ = fs::remove_file(&path);
-        probed.map_err(|error| wrong("write to", &self.path, error))
+        probed.map_err(|error| home_error("write to", &self.path, error))
     }
 
-    /// Returns the home that a run's directory lies in, without looking at either.
-    pub(crate) fn assumed(path: &Path) -> Self {
+    /// Returns the home of a run's directory without checking that either exists.
+    pub(crate) fn unchecked(path: &Path) -> Self {
         Self { path: path.into(), disk: Disk::default() }
     }
 
@@ -191,22 +191,22 @@ impl Home {
         &self.disk
     }
 
-    fn create_rooms(&self) -> Result<(), HomeError> {
+    fn create_subdirectories(&self) -> Result<(), HomeError> {
         let mut created = false;
-        for room in ROOMS {
-            let path = self.path.join(room);
+        for name in SUBDIRECTORIES {
+            let path = self.path.join(name);
             match DirBuilder::new().mode(0o700).create(&path) {
                 Ok(()) => created = true,
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(wrong("create", &path, error)),
+                Err(error) => return Err(home_error("create", &path, error)),
             }
         }
         if created {
             for path in [Some(self.path()), self.path.parent()].into_iter().flatten() {
-                // The parent may be unreadable to us; then its own owner's writes make it durable.
+                // We may not be allowed to read the parent; then its owner's writes make it durable.
                 match fs::File::open(path).and_then(|directory| self.disk.sync(&directory)) {
                     Err(error) if error.kind() != io::ErrorKind::PermissionDenied => {
-                        return Err(wrong("make durable", path, error));
+                        return Err(home_error("make durable", path, error));
                     }
                     Ok(()) | Err(_) => {}
                 }
@@ -217,17 +217,21 @@ impl Home {
 }
 
 fn create_directory(path: &Path) -> Result<(), HomeError> {
-    DirBuilder::new().mode(0o700).recursive(true).create(path).map_err(|error| wrong("create", path, error))
+    DirBuilder::new()
+        .mode(0o700)
+        .recursive(true)
+        .create(path)
+        .map_err(|error| home_error("create", path, error))
 }
 
-/// Takes other users' rights away, unless the directory is plainly something else, such as root's `/tmp`.
-fn tighten(path: &Path) -> Result<(), HomeError> {
-    let empty = fs::read_dir(path).map_err(|error| wrong("look into", path, error))?.next().is_none();
+/// Removes other users' permissions, unless the directory is clearly something else, such as root's `/tmp`.
+fn restrict_permissions(path: &Path) -> Result<(), HomeError> {
+    let empty = fs::read_dir(path).map_err(|error| home_error("look into", path, error))?.next().is_none();
     if !empty && !path.join("runs").is_dir() {
         return Err(HomeError::Shared { path: path.to_owned() });
     }
     fs::set_permissions(path, Permissions::from_mode(0o700))
-        .map_err(|error| wrong("take other users' rights from", path, error))
+        .map_err(|error| home_error("take other users' rights from", path, error))
 }
 
 fn check_owner(path: &Path, owner: u32, user: u32) -> Result<(), HomeError> {
@@ -236,22 +240,22 @@ fn check_owner(path: &Path, owner: u32, user: u32) -> Result<(), HomeError> {
 
 #[cfg(target_os = "linux")]
 fn check_filesystem(path: &Path, device: u64) -> Result<(), HomeError> {
-    let stat = rustix::fs::statfs(path).map_err(|error| wrong("look at", path, error.into()))?;
+    let stat = rustix::fs::statfs(path).map_err(|error| home_error("look at", path, error.into()))?;
     // The field is signed and of the machine's word size; the magic numbers have 32 bits.
     let magic = (stat.f_type as u64) & 0xffff_ffff;
     let table = match magic {
         filesystem::FUSE => fs::read_to_string("/proc/self/mountinfo").unwrap_or_default(),
         _ => String::new(),
     };
-    let mounted_as = filesystem::mounted_as(&table, (rustix::fs::major(device), rustix::fs::minor(device)));
-    match filesystem::refused(magic, mounted_as) {
+    let mount_type = filesystem::mount_type(&table, (rustix::fs::major(device), rustix::fs::minor(device)));
+    match filesystem::unsupported_filesystem(magic, mount_type) {
         Some(filesystem) => Err(HomeError::Remote { path: path.to_owned(), filesystem }),
         None => Ok(()),
     }
 }
 
-/// Tells whether the filesystem orders all its changes in one log: XFS does, and the ext family with a journal,
-/// which has an entry in `/proc` for each. Where that cannot be seen, the answer is no.
+/// Returns whether the filesystem logs all its changes in order. XFS does, and so does the ext family with a journal,
+/// which has an entry in `/proc` for each such filesystem. Returns `false` if that cannot be determined.
 #[cfg(target_os = "linux")]
 fn has_one_log(path: &Path) -> bool {
     let (Ok(stat), Ok(metadata)) = (rustix::fs::statfs(path), fs::metadata(path)) else { return false };
@@ -262,7 +266,7 @@ fn has_one_log(path: &Path) -> bool {
             let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
             let entry = fs::read_link(format!("/sys/dev/block/{major}:{minor}"));
             let name = entry.ok().and_then(|entry| Some(entry.file_name()?.to_str()?.to_owned()));
-            // 8 is the number of the inode that the journal always has, unless it is on a device of its own.
+            // The journal is always inode 8, unless it is on a separate device.
             name.is_some_and(|name| Path::new(&format!("/proc/fs/jbd2/{name}-8")).exists())
         }
         _ => false,
@@ -276,11 +280,11 @@ fn has_one_log(_path: &Path) -> bool {
 
 #[cfg(not(target_os = "linux"))]
 fn check_filesystem(_path: &Path, _device: u64) -> Result<(), HomeError> {
-    // Filesystems have no portable numbers; `doctor` names this as a weaker guarantee.
+    // Filesystems have no portable numbers; `doctor` reports this as a weaker guarantee.
     Ok(())
 }
 
-fn wrong(attempt: &'static str, path: &Path, source: io::Error) -> HomeError {
+fn home_error(attempt: &'static str, path: &Path, source: io::Error) -> HomeError {
     let path = path.to_owned();
     match Unwritable::from_kind(source.kind()) {
         Some(why) => HomeError::Unwritable { path, why, source },

@@ -1,7 +1,7 @@
-//! Orders and answers to a run, one file each, posted by any door: the first one wins.
+//! Cancel orders and answers for a run, one file each, posted by any process: the first one wins.
 //!
-//! A file is complete and durable before it gets its name by `link`, so the worker, who watches the directory,
-//! reads whole letters only. Whatever else lies there is ignored with a reason.
+//! A file is complete and durable before `link` gives it its name, so the worker, which watches the directory, reads
+//! only complete messages. Anything else in the directory is ignored with a reason.
 
 use std::fs;
 use std::io::{self, Read};
@@ -9,7 +9,7 @@ use std::path::Path;
 
 use domain::Timestamp;
 use domain::id::QuestionId;
-use domain::run::CancelOrder;
+use domain::run::CancelRequest;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -17,30 +17,30 @@ use crate::durable::{fresh_path, open_plain};
 use crate::run_dir::RunDir;
 use crate::store_error::{StoreError, failed};
 
-/// The most bytes of a letter.
-const LETTER_BYTES_MAX: usize = 256 << 10;
+/// The maximum size of a message.
+const MESSAGE_BYTES_MAX: usize = 256 << 10;
 const CANCEL: &str = "cancel";
 const CANCEL_NOW: &str = "cancel-now";
 
-/// Whether a letter was the first of its kind.
+/// Whether a message was the first of its kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Posted {
+pub enum PostOutcome {
     First,
     AlreadyThere,
 }
 
-/// What lies in a place of the inbox.
+/// The content of one file of the inbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Letter<T> {
+pub enum InboxMessage<T> {
     Nothing,
     Valid(T),
-    /// Something is there that is not a letter.
+    /// The file is not a valid message.
     Ignored {
         reason: String,
     },
 }
 
-/// Somebody's answer to a question of the run.
+/// A person's answer to a question of the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InboxAnswer {
     pub allow: bool,
@@ -50,35 +50,37 @@ pub struct InboxAnswer {
     pub at: Timestamp,
 }
 
-/// Orders the run to be cancelled. An order to kill at once is taken even after one to stop.
-pub fn post_cancel(dir: &RunDir, order: &CancelOrder) -> Result<Posted, StoreError> {
-    let posted = post::<CancelOrder>(dir, CANCEL, order)?;
-    let patient = matches!(read::<CancelOrder>(dir, CANCEL), Letter::Valid(first) if !first.now);
+/// Orders the run to be cancelled. An order to kill at once is accepted even after an order to stop.
+pub fn post_cancel(dir: &RunDir, order: &CancelRequest) -> Result<PostOutcome, StoreError> {
+    let posted = post::<CancelRequest>(dir, CANCEL, order)?;
+    let patient = matches!(read::<CancelRequest>(dir, CANCEL), InboxMessage::Valid(first) if !first.now);
     match posted {
-        Posted::AlreadyThere if order.now && patient => post::<CancelOrder>(dir, CANCEL_NOW, order),
-        Posted::First | Posted::AlreadyThere => Ok(posted),
+        PostOutcome::AlreadyThere if order.now && patient => post::<CancelRequest>(dir, CANCEL_NOW, order),
+        PostOutcome::First | PostOutcome::AlreadyThere => Ok(posted),
     }
 }
 
-/// Returns the order to cancel, the most urgent one.
-pub fn read_cancel(dir: &RunDir) -> Letter<CancelOrder> {
+/// Returns the most urgent order to cancel.
+pub fn read_cancel(dir: &RunDir) -> InboxMessage<CancelRequest> {
     match read(dir, CANCEL_NOW) {
-        Letter::Valid(order) => Letter::Valid(order),
-        Letter::Nothing => read(dir, CANCEL),
-        Letter::Ignored { reason } => match read(dir, CANCEL) {
-            Letter::Nothing => Letter::Ignored { reason },
-            other @ (Letter::Valid(_) | Letter::Ignored { .. }) => other,
+        InboxMessage::Valid(order) => InboxMessage::Valid(order),
+        InboxMessage::Nothing => read(dir, CANCEL),
+        InboxMessage::Ignored { reason } => match read(dir, CANCEL) {
+            InboxMessage::Nothing => InboxMessage::Ignored { reason },
+            other @ (InboxMessage::Valid(_) | InboxMessage::Ignored { .. }) => other,
         },
     }
 }
 
-/// Answers a question of the run.
-pub fn post_answer(dir: &RunDir, question: &QuestionId, answer: &InboxAnswer) -> Result<Posted, StoreError> {
+pub fn post_answer(
+    dir: &RunDir,
+    question: &QuestionId,
+    answer: &InboxAnswer,
+) -> Result<PostOutcome, StoreError> {
     post::<InboxAnswer>(dir, &answer_name(question), answer)
 }
 
-/// Returns the answer to a question.
-pub fn read_answer(dir: &RunDir, question: &QuestionId) -> Letter<InboxAnswer> {
+pub fn read_answer(dir: &RunDir, question: &QuestionId) -> InboxMessage<InboxAnswer> {
     read(dir, &answer_name(question))
 }
 
@@ -86,60 +88,65 @@ fn answer_name(question: &QuestionId) -> String {
     format!("answer-{question}")
 }
 
-fn post<T: Serialize + DeserializeOwned>(dir: &RunDir, name: &str, letter: &T) -> Result<Posted, StoreError> {
+fn post<T: Serialize + DeserializeOwned>(
+    dir: &RunDir,
+    name: &str,
+    message: &T,
+) -> Result<PostOutcome, StoreError> {
     let target = dir.inbox_dir().join(name);
-    let bytes = serde_json::to_vec(letter)
+    let bytes = serde_json::to_vec(message)
         .map_err(|source| StoreError::Malformed { path: target.clone(), source })?;
-    if bytes.len() > LETTER_BYTES_MAX {
-        return Err(StoreError::TooLarge { bytes: bytes.len(), max: LETTER_BYTES_MAX });
+    if bytes.len() > MESSAGE_BYTES_MAX {
+        return Err(StoreError::TooLarge { bytes: bytes.len(), max: MESSAGE_BYTES_MAX });
     }
-    // Beside the inbox, so that whoever watches it wakes for letters only.
+    // Outside the inbox, so that the worker, which watches the inbox, wakes only for messages.
     let temporary = fresh_path(dir.path(), "letter");
     let posted = dir
         .disk()
         .create_durable(&temporary, &bytes)
         .map_err(|error| dir.or_no_such_run(error))
         .and_then(|()| claim::<T>(dir, &temporary, name));
-    // After a failure it may not be there; if it stays, it goes with the run.
+    // After a failure it may not exist; if it remains, it is removed with the run.
     let _ = fs::remove_file(&temporary);
     let posted = posted?;
     dir.disk().sync_dir(&dir.inbox_dir())?;
     Ok(posted)
 }
 
-fn claim<T: DeserializeOwned>(dir: &RunDir, temporary: &Path, name: &str) -> Result<Posted, StoreError> {
+fn claim<T: DeserializeOwned>(dir: &RunDir, temporary: &Path, name: &str) -> Result<PostOutcome, StoreError> {
     let target = dir.inbox_dir().join(name);
     match fs::hard_link(temporary, &target) {
-        Ok(()) => Ok(Posted::First),
+        Ok(()) => Ok(PostOutcome::First),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => match read::<T>(dir, name) {
-            Letter::Valid(_) => Ok(Posted::AlreadyThere),
-            // Rubbish must not keep a real letter out.
-            Letter::Ignored { .. } | Letter::Nothing => {
+            InboxMessage::Valid(_) => Ok(PostOutcome::AlreadyThere),
+            // An invalid file must not block a valid message.
+            InboxMessage::Ignored { .. } | InboxMessage::Nothing => {
                 fs::rename(temporary, &target).map_err(failed("write", &target))?;
-                Ok(Posted::First)
+                Ok(PostOutcome::First)
             }
         },
         Err(error) => Err(failed("write", &target)(error)),
     }
 }
 
-fn read<T: DeserializeOwned>(dir: &RunDir, name: &str) -> Letter<T> {
+fn read<T: DeserializeOwned>(dir: &RunDir, name: &str) -> InboxMessage<T> {
     let path = dir.inbox_dir().join(name);
-    let ignored = |why: String| Letter::Ignored { reason: format!("{} is ignored: {why}", path.display()) };
+    let ignored =
+        |why: String| InboxMessage::Ignored { reason: format!("{} is ignored: {why}", path.display()) };
     let file = match open_plain(&path) {
         Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Letter::Nothing,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return InboxMessage::Nothing,
         Err(error) => return ignored(error.to_string()),
     };
     let mut bytes = Vec::new();
-    if let Err(error) = file.take(LETTER_BYTES_MAX as u64 + 1).read_to_end(&mut bytes) {
+    if let Err(error) = file.take(MESSAGE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes) {
         return ignored(error.to_string());
     }
-    if bytes.len() > LETTER_BYTES_MAX {
-        return ignored(format!("it has more than {LETTER_BYTES_MAX} bytes"));
+    if bytes.len() > MESSAGE_BYTES_MAX {
+        return ignored(format!("it has more than {MESSAGE_BYTES_MAX} bytes"));
     }
     match serde_json::from_slice(&bytes) {
-        Ok(letter) => Letter::Valid(letter),
+        Ok(message) => InboxMessage::Valid(message),
         Err(error) => ignored(error.to_string()),
     }
 }

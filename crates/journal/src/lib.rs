@@ -1,28 +1,28 @@
-//! REMEMBERS. A run is a directory, and the directory is the truth: what was asked, what happened, what was
-//! said, and how it ended. Knows nothing of processes, models or doors.
+//! Stores runs. A run is a directory, and the directory is the source of truth: the request, the events, the output
+//! and the ending. Knows nothing of processes, models or user interfaces.
 
 pub mod durable;
-pub mod find;
+pub mod event_line;
 pub mod home;
+pub mod idempotency_keys;
 pub mod inbox;
 pub mod index;
-pub mod keys;
-pub mod line;
 pub mod log;
-pub mod result;
+pub mod project_runs;
 pub mod retention;
-pub mod roster;
 pub mod run_dir;
 pub mod run_lock;
+pub mod run_lookup;
+pub mod run_result;
+pub mod run_tree;
 pub mod session_names;
 pub mod sessions;
 pub mod slots;
 pub mod spool;
 pub mod store_error;
-pub mod tree;
 
+mod event_texts;
 mod filesystem;
-mod texts;
 
 pub use home::{Home, HomeError, Unwritable};
 pub use log::{LogWriter, read_events, read_state};
@@ -32,4 +32,4 @@ pub use spool::{SpoolReader, SpoolWriter};
 pub use store_error::StoreError;
 
 #[cfg(test)]
-mod sample;
+mod fixtures;

@@ -1,7 +1,7 @@
-//! One run's directory: created whole, found by id, locked by its writer.
+//! One run's directory: created atomically, found by id, locked by its writer.
 //!
-//! It is built under another name and renamed into place with its lock held, so nobody ever sees half a run
-//! or a moment without a writer.
+//! It is built under another name and renamed into place with its lock held, so nobody ever sees an incomplete run or
+//! a run without a writer.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -19,12 +19,12 @@ use crate::log::{AHEAD_BYTES, RESERVE_BYTES};
 use crate::run_lock::RunLock;
 use crate::store_error::{StoreError, failed};
 
-/// Stands in an ended run's spec for what servers of the agent's own were handed.
+/// Replaces the literal values for the agent's own MCP servers in the spec of an ended run.
 const HIDDEN: &str = "[redacted]";
-/// The most that is read of a `spec.json`.
+/// The maximum size of a `spec.json`.
 const SPEC_BYTES_MAX: u64 = 16 << 20;
-/// How long a run may take from its marker to its directory before it counts as never born.
-const BIRTH_MS_MAX: i64 = 60_000;
+/// How long a run may take from its marker to its directory before its creation counts as failed.
+const CREATION_MS_MAX: i64 = 60_000;
 
 /// The directory of one run. A path, not a promise that it exists.
 #[derive(Debug, Clone)]
@@ -48,7 +48,7 @@ impl Home {
         let staging = dir.staging_path();
         touch_marker(&dir.marker_path())?;
         let created = build(&staging, spec, self.disk()).and_then(|lock| {
-            // A rename would replace an empty directory of the same name silently.
+            // A rename would silently replace an empty directory of the same name.
             if dir.exists() {
                 let source = io::ErrorKind::AlreadyExists.into();
                 return Err(StoreError::Io { attempt: "create", path: dir.path.clone(), source });
@@ -58,12 +58,12 @@ impl Home {
         });
         match created {
             Ok(lock) => {
-                // Somebody may have taken a slow birth for none and removed the marker.
+                // Another process may have mistaken a slow creation for a failed one and removed the marker.
                 touch_marker(&dir.marker_path())?;
                 Ok(NewRun { dir, lock })
             }
             Err(error) => {
-                // The first error is the one to tell; what cannot be removed is cleared as never born.
+                // The first error is the one to report; remaining files are cleared later as a failed creation.
                 let _ = fs::remove_dir_all(&staging);
                 if !dir.exists() {
                     let _ = fs::remove_file(dir.marker_path());
@@ -79,8 +79,8 @@ impl Home {
         RunDir { home: self.clone(), id, path }
     }
 
-    /// Removes the marker of a run that the index knows as ended.
-    pub fn close_marker(&self, id: RunId) -> Result<(), StoreError> {
+    /// Removes the marker of a run whose end the index has recorded.
+    pub fn remove_marker(&self, id: RunId) -> Result<(), StoreError> {
         let path = self.run_dir(id).marker_path();
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed("remove", &path)(error)),
@@ -88,13 +88,13 @@ impl Home {
         }
     }
 
-    /// Clears a marker whose run never came to be, because its door died while it created the run.
+    /// Clears the marker of a run that was never created because its process died.
     ///
-    /// Returns whether there is no run and, by its age, never will be.
-    pub fn clear_unborn(&self, id: RunId, now: Timestamp) -> Result<bool, StoreError> {
+    /// Returns whether there is no run and, because of its age, will not be one.
+    pub fn clear_stale_marker(&self, id: RunId, now: Timestamp) -> Result<bool, StoreError> {
         let dir = self.run_dir(id);
         let age_ms = now.as_millisecond().saturating_sub(id.created_at().as_millisecond());
-        if dir.exists() || age_ms < BIRTH_MS_MAX {
+        if dir.exists() || age_ms < CREATION_MS_MAX {
             return Ok(false);
         }
         match fs::remove_dir_all(dir.staging_path()) {
@@ -103,7 +103,7 @@ impl Home {
             }
             Ok(()) | Err(_) => {}
         }
-        self.close_marker(id)?;
+        self.remove_marker(id)?;
         Ok(true)
     }
 }
@@ -116,32 +116,33 @@ impl NewRun {
 }
 
 impl RunDir {
-    /// Returns the run whose directory this is, as a keeper gets it on its command line.
+    /// Returns the run of a directory that a keeper gets on its command line.
     pub fn from_path(path: &Path) -> Result<Self, StoreError> {
         let not_a_run = || StoreError::NotARun { path: path.to_owned() };
         let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(not_a_run)?;
         let id: RunId = name.parse().map_err(|_| not_a_run())?;
-        let home = Home::assumed(path.ancestors().nth(3).ok_or_else(not_a_run)?);
+        let home = Home::unchecked(path.ancestors().nth(3).ok_or_else(not_a_run)?);
         let dir = home.run_dir(id);
         if dir.path == path { Ok(dir) } else { Err(not_a_run()) }
     }
 
-    /// Makes a run survive a power loss whose door died before it could.
+    /// Makes a run survive a power loss if the process that created it died before it could.
     pub fn make_durable(&self) -> Result<(), StoreError> {
         let disk = self.disk();
         let spec = self.spec_path();
         let file = fs::File::open(&spec).map_err(failed("open", &spec))?;
         if disk.has_one_log() {
-            // The marker, the files, the directories and the rename came before this, in one log. Five syncs
-            // where one does cost four flushes of the disk: even an unchanged directory costs one.
+            // The marker, the files, the directories and the rename came before this, in one log. Five syncs instead
+            // of one would cost four more flushes of the disk: even an unchanged directory costs one.
             return disk.sync_with_log(&file).map_err(failed("make durable", &spec));
         }
         disk.sync(&file).map_err(failed("make durable", &spec))?;
         disk.sync_dir(&self.path)?;
-        // The day's directory may be another process's and not durable yet, so its name is synced as well.
+        // Another process may have created the day's directory and not made it durable yet, so its entry is synced as
+        // well.
         disk.sync_dir(&self.day_path())?;
         disk.sync_dir(&self.home.runs_dir())?;
-        disk.sync_dir(&self.home.open_dir())
+        disk.sync_dir(&self.home.markers_dir())
     }
 
     pub fn id(&self) -> RunId {
@@ -176,22 +177,22 @@ impl RunDir {
         self.path.join("result.txt")
     }
 
-    /// Returns where orders and answers arrive, to be watched.
+    /// Returns the directory for cancel orders and answers, which the worker watches.
     pub fn inbox_dir(&self) -> PathBuf {
         self.path.join("inbox")
     }
 
-    /// Returns the folder for files that an agent is given, such as its prompt.
+    /// Returns the folder for the agent's input files, such as its prompt.
     pub fn work_dir(&self) -> PathBuf {
         self.path.join("work")
     }
 
-    /// Returns where keeper and worker write what they have to say in an emergency.
+    /// Returns the path of the log to which keeper and worker write when nothing else works.
     pub fn worker_log_path(&self) -> PathBuf {
         self.path.join("worker.log")
     }
 
-    /// Reads what was asked.
+    /// Reads the spec.
     pub fn read_spec(&self) -> Result<RunSpec, StoreError> {
         #[derive(Deserialize)]
         struct Versioned {
@@ -200,7 +201,7 @@ impl RunDir {
         let path = self.spec_path();
         let bytes = read_bounded(&path, SPEC_BYTES_MAX).map_err(|error| self.or_no_such_run(error))?;
         let malformed = |source| StoreError::Malformed { path: path.clone(), source };
-        // The version alone first: a newer shape may lack what this one needs.
+        // The version is read first, because a newer format may lack fields that this version requires.
         let Versioned { version } = serde_json::from_slice(&bytes).map_err(malformed)?;
         if version > u64::from(SPEC_VERSION) {
             return Err(StoreError::TooNew { path, found: version, known: SPEC_VERSION });
@@ -208,10 +209,10 @@ impl RunDir {
         serde_json::from_slice(&bytes).map_err(malformed)
     }
 
-    /// Takes the values that servers of the agent's own were handed out of the spec of a run that has ended, since nobody
-    /// needs them any more. Does nothing if there are none.
-    pub fn hide_values(&self, spec: &RunSpec) -> Result<(), StoreError> {
-        if !holds_values(spec) {
+    /// Removes the literal values for the agent's own MCP servers from the spec of an ended run, which no longer
+    /// needs them. Does nothing if there are none.
+    pub fn redact_values(&self, spec: &RunSpec) -> Result<(), StoreError> {
+        if !has_literal_values(spec) {
             return Ok(());
         }
         let path = self.spec_path();
@@ -231,25 +232,25 @@ impl RunDir {
         moved.map_err(failed("write", &path))
     }
 
-    /// Takes the run's lock; `None` when its writer lives.
+    /// Takes the run's lock; `None` if its writer is alive.
     pub fn try_lock(&self) -> Result<Option<RunLock>, StoreError> {
         RunLock::take(&self.lock_path())
             .map_err(failed("lock", &self.lock_path()))
             .map_err(|error| self.or_no_such_run(error))
     }
 
-    /// Tells whether the run's writer lives.
+    /// Returns whether the run's writer is alive.
     pub fn is_locked(&self) -> Result<bool, StoreError> {
         RunLock::is_held(&self.lock_path()).map_err(failed("look at the lock", &self.lock_path()))
     }
 
-    /// Removes a run that nobody was told of, such as the loser of a race for an idempotency key.
+    /// Removes a run that nobody knows about, such as the loser of a race for an idempotency key.
     pub fn discard(self, lock: RunLock) -> Result<(), StoreError> {
         let trash = self.home.trash_dir().join(self.id.to_string());
         fs::rename(&self.path, &trash).map_err(failed("discard", &self.path))?;
-        self.home.close_marker(self.id)?;
+        self.home.remove_marker(self.id)?;
         drop(lock);
-        // Whatever stays in the trash is removed with the next retention.
+        // The next retention sweep removes what remains in the trash.
         let _ = fs::remove_dir_all(&trash);
         Ok(())
     }
@@ -273,7 +274,7 @@ impl RunDir {
     }
 
     pub(crate) fn marker_path(&self) -> PathBuf {
-        self.home.open_dir().join(self.id.to_string())
+        self.home.markers_dir().join(self.id.to_string())
     }
 
     fn day_path(&self) -> PathBuf {
@@ -285,10 +286,10 @@ impl RunDir {
     }
 }
 
-/// Reads a small file whole.
+/// Reads a small file completely.
 pub(crate) fn read_bounded(path: &Path, max: u64) -> Result<Vec<u8>, StoreError> {
     let file = fs::File::open(path).map_err(failed("open", path))?;
-    // Without a guess the standard library reads the first 32 bytes, then 32, 64, 128 and so on.
+    // Without a capacity the standard library reads the first 32 bytes, then 32, 64, 128 and so on.
     let mut bytes = Vec::with_capacity(8 << 10);
     io::Read::read_to_end(&mut io::Read::take(file, max + 1), &mut bytes).map_err(failed("read", path))?;
     if bytes.len() as u64 > max {
@@ -301,8 +302,8 @@ fn build(staging: &Path, spec: &RunSpec, disk: &Disk) -> Result<RunLock, StoreEr
     DirBuilder::new().mode(0o700).recursive(true).create(staging).map_err(failed("create", staging))?;
     let lock_path = staging.join("lock");
     let lock = RunLock::take(&lock_path).map_err(failed("lock", &lock_path))?;
-    let taken = || failed("lock", &lock_path)(io::ErrorKind::AlreadyExists.into());
-    let lock = lock.ok_or_else(taken)?;
+    let already_locked = || failed("lock", &lock_path)(io::ErrorKind::AlreadyExists.into());
+    let lock = lock.ok_or_else(already_locked)?;
 
     let spec_path = staging.join("spec.json");
     let text = spec_text(&spec_path, spec)?;
@@ -311,7 +312,7 @@ fn build(staging: &Path, spec: &RunSpec, disk: &Disk) -> Result<RunLock, StoreEr
 
     let events_path = staging.join("events.jsonl");
     let events = create_private(&events_path).map_err(failed("create", &events_path))?;
-    // A run that would have no room for its end is not begun.
+    // A run without space for its end is not created.
     disk.reserve(&events, 0, RESERVE_BYTES + AHEAD_BYTES)
         .map_err(failed("reserve space in", &events_path))?;
     let inbox = staging.join("inbox");
@@ -319,8 +320,8 @@ fn build(staging: &Path, spec: &RunSpec, disk: &Disk) -> Result<RunLock, StoreEr
     Ok(lock)
 }
 
-/// Tells whether a spec has values that nobody needs after the end of its run.
-pub(crate) fn holds_values(spec: &RunSpec) -> bool {
+/// Returns whether a spec has literal values that are not needed after the end of its run.
+pub(crate) fn has_literal_values(spec: &RunSpec) -> bool {
     let mut servers = spec.setup.mcp_servers.clone();
     servers.iter_mut().for_each(|server| server.hide_literals(HIDDEN));
     servers != spec.setup.mcp_servers

@@ -1,8 +1,8 @@
-//! The lock of a run: whoever holds it may write the run's events.
+//! The lock of a run: only its holder may write the run's events.
 //!
-//! `flock` belongs to the open file, not to the process: keeper and worker share it by inheriting the
-//! descriptor, and the kernel releases it when the last of them is gone. So it is never unlocked explicitly,
-//! which would release it for everybody.
+//! `flock` belongs to the open file, not to the process: keeper and worker share it by inheriting the descriptor, and
+//! the kernel releases it when the last of them is gone. So it is never unlocked explicitly, which would release it
+//! for both.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -27,13 +27,14 @@ impl RunLock {
         self.0
     }
 
-    /// Locks the file exclusively; `None` when somebody else holds it.
+    /// Locks the file exclusively; `None` if another process holds it.
     pub(crate) fn take(path: &Path) -> io::Result<Option<Self>> {
         let fd = open(path)?;
         Ok(try_flock(fd.as_fd(), FlockOperation::NonBlockingLockExclusive)?.then_some(Self(fd)))
     }
 
-    /// Tells whether somebody holds the lock. For a moment it is shared, so a simultaneous `take` may miss.
+    /// Returns whether a process holds the lock. The check takes a shared lock for a moment, so a simultaneous `take`
+    /// may fail.
     pub(crate) fn is_held(path: &Path) -> io::Result<bool> {
         match open(path) {
             Ok(fd) => Ok(!try_flock(fd.as_fd(), FlockOperation::NonBlockingLockShared)?),

@@ -1,5 +1,5 @@
-//! Names that callers choose for conversations, where a dialect lets them: each stands for one session of ours, within
-//! one dialect and one agent, and for as long as that dialect keeps its sessions.
+//! Names that callers choose for sessions, in dialects that allow it. Within one dialect and one agent, a name refers
+//! to one session for as long as that dialect retains its sessions.
 
 use std::collections::HashMap;
 use std::fs;
@@ -14,41 +14,42 @@ use serde::{Deserialize, Serialize};
 
 use crate::home::Home;
 use crate::run_lock::RunLock;
-use crate::sessions::{FOLDER, digest_of, read_file, write_file};
+use crate::sessions::{FOLDER, digest_parts, read_file, write_file};
 use crate::store_error::{StoreError, failed};
 
-/// How long a name that somebody holds is waited for: starting a run takes milliseconds.
-const HELD_PAUSE: Duration = Duration::from_millis(10);
-const HELD_TRIES: u32 = 1_000;
-/// How the files of names begin.
+/// How long to wait for a locked name: starting a run takes milliseconds.
+const LOCK_RETRY_PAUSE: Duration = Duration::from_millis(10);
+const LOCK_TRIES_MAX: u32 = 1_000;
+/// The prefix of the files.
 const PREFIX: &str = "name-";
 
-/// A name, and within what it means one thing.
+/// A name and the scope within which it is unique.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionName<'a> {
-    /// Which dialect's callers chose it.
-    pub within: &'a str,
+    /// The dialect whose callers chose it.
+    pub dialect: &'a str,
     pub agent: &'a AgentName,
     pub name: &'a str,
 }
 
-/// What a name stands for.
+/// The session that a name refers to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Named {
+pub struct SessionAlias {
     pub session: SessionId,
     pub used_at: Timestamp,
-    /// How long it is kept after its last use.
+    /// How long the name is retained after its last use.
     pub keep_ms: u64,
 }
 
-/// Takes a name for the time that its session begins or is found, so that two who use it at once mean the same.
-pub fn hold(home: &Home, name: &SessionName<'_>) -> Result<RunLock, StoreError> {
-    let path = path_of(home, name).with_extension("lock");
-    for _ in 0..HELD_TRIES {
+/// Locks a name while its session is created or looked up, so that two callers who use it at once get the same
+/// session.
+pub fn lock(home: &Home, name: &SessionName<'_>) -> Result<RunLock, StoreError> {
+    let path = record_path(home, name).with_extension("lock");
+    for _ in 0..LOCK_TRIES_MAX {
         if let Some(lock) = RunLock::take(&path).map_err(failed("lock", &path))? {
             return Ok(lock);
         }
-        std::thread::sleep(HELD_PAUSE);
+        std::thread::sleep(LOCK_RETRY_PAUSE);
     }
     let busy = io::Error::new(
         io::ErrorKind::TimedOut,
@@ -57,82 +58,81 @@ pub fn hold(home: &Home, name: &SessionName<'_>) -> Result<RunLock, StoreError> 
     Err(failed("lock", &path)(busy))
 }
 
-/// Returns what a name stands for, unless it has not been used for longer than it is kept.
-pub fn find(home: &Home, name: &SessionName<'_>, now: Timestamp) -> Result<Option<Named>, StoreError> {
-    let named = read_file::<Named>(&path_of(home, name))?;
-    Ok(named.filter(|named| !is_older(named.used_at, now, named.keep_ms)))
+/// Returns the session of a name, unless the name has expired.
+pub fn find(home: &Home, name: &SessionName<'_>, now: Timestamp) -> Result<Option<SessionAlias>, StoreError> {
+    let record = read_file::<SessionAlias>(&record_path(home, name))?;
+    Ok(record.filter(|record| !is_older(record.used_at, now, record.keep_ms)))
 }
 
-/// Lets a name stand for a session, whatever it stood for: it is used again, or what it stood for is gone. Whoever writes
-/// holds it.
-pub fn give(home: &Home, name: &SessionName<'_>, named: &Named) -> Result<(), StoreError> {
-    write_file(home, &path_of(home, name), named)
+/// Assigns a name to a session, replacing an earlier assignment. The caller holds the name's lock.
+pub fn assign(home: &Home, name: &SessionName<'_>, record: &SessionAlias) -> Result<(), StoreError> {
+    write_file(home, &record_path(home, name), record)
 }
 
-/// Returns how long sessions that have names are kept, by session.
-pub(crate) fn kept(home: &Path) -> HashMap<SessionId, u64> {
+/// Returns for each named session how long it is retained.
+pub(crate) fn retention_by_session(home: &Path) -> HashMap<SessionId, u64> {
     let entries = fs::read_dir(home.join(FOLDER)).into_iter().flatten().filter_map(Result::ok);
     let names =
         entries.filter(|entry| entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX)));
-    let named = names.filter_map(|entry| read_file::<Named>(&entry.path()).ok().flatten());
-    named.map(|named| (named.session, named.keep_ms)).collect()
+    let records = names.filter_map(|entry| read_file::<SessionAlias>(&entry.path()).ok().flatten());
+    records.map(|record| (record.session, record.keep_ms)).collect()
 }
 
-/// Tells whether something was used longer ago than this.
+/// Returns whether the last use is longer ago than `keep_ms`.
 fn is_older(used_at: Timestamp, now: Timestamp, keep_ms: u64) -> bool {
     let age_ms = now.as_millisecond().saturating_sub(used_at.as_millisecond());
     u64::try_from(age_ms).is_ok_and(|age_ms| age_ms > keep_ms)
 }
 
-fn path_of(home: &Home, name: &SessionName<'_>) -> PathBuf {
-    let digest = digest_of(&[name.within, name.agent.as_str(), name.name]);
+fn record_path(home: &Home, name: &SessionName<'_>) -> PathBuf {
+    let digest = digest_parts(&[name.dialect, name.agent.as_str(), name.name]);
     home.sessions_dir().join(format!("{PREFIX}{digest}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::{TestHome, at};
+    use crate::fixtures::{TestHome, at};
 
     const DAY_MS: u64 = 86_400_000;
 
-    fn named(session: &str, used_at: Timestamp) -> Named {
-        Named { session: session.parse().unwrap(), used_at, keep_ms: DAY_MS }
+    fn record(session: &str, used_at: Timestamp) -> SessionAlias {
+        SessionAlias { session: session.parse().unwrap(), used_at, keep_ms: DAY_MS }
     }
 
     #[test]
     fn a_name_means_one_thing_within_a_dialect_and_an_agent() {
         let test = TestHome::new();
         let agent = "coder".parse().unwrap();
-        let name = SessionName { within: "sub-agents-mcp", agent: &agent, name: "s" };
+        let name = SessionName { dialect: "sub-agents-mcp", agent: &agent, name: "s" };
         let now = at(0);
         assert_eq!(find(&test.home, &name, now).unwrap(), None);
-        give(&test.home, &name, &named("one", now)).unwrap();
-        assert_eq!(find(&test.home, &name, now).unwrap(), Some(named("one", now)));
+        assign(&test.home, &name, &record("one", now)).unwrap();
+        assert_eq!(find(&test.home, &name, now).unwrap(), Some(record("one", now)));
         let other = "other".parse().unwrap();
         for elsewhere in
-            [SessionName { within: "budgie", ..name.clone() }, SessionName { agent: &other, ..name.clone() }]
+            [SessionName { dialect: "budgie", ..name.clone() }, SessionName { agent: &other, ..name.clone() }]
         {
             assert_eq!(find(&test.home, &elsewhere, now).unwrap(), None);
-            drop(hold(&test.home, &elsewhere).unwrap());
+            drop(lock(&test.home, &elsewhere).unwrap());
         }
     }
 
     #[test]
-    fn who_uses_a_name_that_is_held_waits() {
+    fn a_held_name_is_waited_for() {
         let test = TestHome::new();
         let agent = "coder".parse().unwrap();
-        let name = SessionName { within: "sub-agents-mcp", agent: &agent, name: "s" };
-        let held = hold(&test.home, &name).unwrap();
-        let (told, hears) = std::sync::mpsc::channel();
+        let name = SessionName { dialect: "sub-agents-mcp", agent: &agent, name: "s" };
+        let held = lock(&test.home, &name).unwrap();
+        let (sender, receiver) = std::sync::mpsc::channel();
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                let _second = hold(&test.home, &name).unwrap();
-                told.send(()).unwrap();
+                let _second = lock(&test.home, &name).unwrap();
+                sender.send(()).unwrap();
             });
-            assert!(hears.recv_timeout(Duration::from_millis(200)).is_err(), "it is held");
+            assert!(receiver.recv_timeout(Duration::from_millis(200)).is_err(), "it is held");
             drop(held);
-            hears.recv_timeout(Duration::from_secs(20)).unwrap();
+            receiver.recv_timeout(Duration::from_secs(20)).unwrap();
         });
     }
 
@@ -140,13 +140,13 @@ mod tests {
     fn a_name_that_nobody_used_for_long_is_free_again() {
         let test = TestHome::new();
         let agent = "coder".parse().unwrap();
-        let name = SessionName { within: "sub-agents-mcp", agent: &agent, name: "s" };
+        let name = SessionName { dialect: "sub-agents-mcp", agent: &agent, name: "s" };
         let now = at(0);
-        give(&test.home, &name, &named("one", now)).unwrap();
+        assign(&test.home, &name, &record("one", now)).unwrap();
         let later = now + jiff::SignedDuration::from_hours(25);
         assert_eq!(find(&test.home, &name, later).unwrap(), None);
-        give(&test.home, &name, &named("two", later)).unwrap();
-        assert_eq!(find(&test.home, &name, later).unwrap(), Some(named("two", later)));
-        assert_eq!(kept(test.home.path()).get(&"two".parse().unwrap()), Some(&DAY_MS));
+        assign(&test.home, &name, &record("two", later)).unwrap();
+        assert_eq!(find(&test.home, &name, later).unwrap(), Some(record("two", later)));
+        assert_eq!(retention_by_session(test.home.path()).get(&"two".parse().unwrap()), Some(&DAY_MS));
     }
 }

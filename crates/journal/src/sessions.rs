@@ -1,5 +1,5 @@
-//! Conversations that several runs continue: whose each is, which runs it has, and what they used. A vendor keeps the
-//! conversation itself; this is what makes its id safe to use.
+//! Sessions that several runs continue: their agent and directory, their runs and their usage. The vendor stores the
+//! conversation itself; this record makes it safe to use the vendor's id.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -16,57 +16,63 @@ use crate::durable::{create_private, fresh_path};
 use crate::home::Home;
 use crate::run_dir::read_bounded;
 use crate::run_lock::RunLock;
-use crate::session_names::{self, Named};
+use crate::session_names::{self, SessionAlias};
 use crate::store_error::{StoreError, failed};
 
-/// Below the home.
+/// The folder below the home.
 pub(crate) const FOLDER: &str = "sessions";
-/// How many of its last runs a session knows.
+/// How many of its last runs a session records.
 const RUNS_MAX: usize = 50;
 const RECORD_BYTES_MAX: u64 = 64 << 10;
 
-/// What is known about a session.
+/// The record of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Session {
     pub session: SessionId,
     pub agent: AgentName,
     pub backend: BackendName,
     pub directory: String,
-    /// Under which name the vendor has the conversation.
+    /// The id under which the vendor stores the conversation.
     #[serde(default)]
-    pub kept: Kept,
+    #[serde(rename = "kept")]
+    pub vendor_session: VendorSession,
     /// The last runs, oldest first.
     pub runs: Vec<RunId>,
-    /// What all its runs used; `None` once one of them did not say. A cost only if each had one.
-    pub used: Option<Usage>,
+    /// The usage of all its runs; `None` once a run did not report its usage. It has a cost only if every run had
+    /// one.
+    #[serde(rename = "used")]
+    pub usage: Option<Usage>,
     pub used_at: Timestamp,
 }
 
-/// Under which name a vendor has a conversation.
+/// The id under which a vendor stores a conversation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kept {
-    /// Under the session's own.
+pub enum VendorSession {
+    /// The session's own id.
     #[default]
-    AsNamed,
-    /// Under a later one: the conversation was told anew.
-    As(SessionId),
-    /// No vendor has it: each run is told what was said.
-    Nowhere,
+    #[serde(rename = "as_named")]
+    SameId,
+    /// A later id: the conversation was replayed to the vendor.
+    #[serde(rename = "as")]
+    OtherId(SessionId),
+    /// No vendor stores it: each run replays the conversation.
+    #[serde(rename = "nowhere")]
+    NotStored,
 }
 
 impl Session {
-    /// Returns which backend has the conversation, and its name for it.
-    pub fn native(&self) -> Option<(BackendName, SessionId)> {
-        let id = match &self.kept {
-            Kept::AsNamed => self.session.clone(),
-            Kept::As(id) => id.clone(),
-            Kept::Nowhere => return None,
+    /// Returns the backend that stores the conversation, and its id there.
+    pub fn vendor_id(&self) -> Option<(BackendName, SessionId)> {
+        let id = match &self.vendor_session {
+            VendorSession::SameId => self.session.clone(),
+            VendorSession::OtherId(id) => id.clone(),
+            VendorSession::NotStored => return None,
         };
         Some((self.backend.clone(), id))
     }
 
-    /// Adds a run that begins or goes on.
+    /// Adds a run that starts or resumes.
     pub fn add(&mut self, run: RunId, at: Timestamp) {
         if self.runs.last() != Some(&run) {
             self.runs.push(run);
@@ -76,28 +82,28 @@ impl Session {
         self.used_at = at;
     }
 
-    /// Adds what a run used that has ended. One that says nothing leaves the sum unknown for good.
-    pub fn settle(&mut self, usage: Usage) {
-        let Some(used) = self.used.take().filter(|_| usage.input_tokens + usage.output_tokens > 0) else {
+    /// Adds the usage of an ended run. A run without reported usage makes the sum unknown for good.
+    pub fn add_usage(&mut self, usage: Usage) {
+        let Some(used) = self.usage.take().filter(|_| usage.input_tokens + usage.output_tokens > 0) else {
             return;
         };
         let both = used.cost.zip(usage.cost);
         let mut sum = used;
         sum.add(usage);
-        self.used = Some(Usage { cost: sum.cost.filter(|_| both.is_some()), ..sum });
+        self.usage = Some(Usage { cost: sum.cost.filter(|_| both.is_some()), ..sum });
     }
 }
 
-/// Returns what is known about a session.
+/// Reads the record of a session.
 pub fn read(home: &Home, session: &SessionId) -> Result<Option<Session>, StoreError> {
     read_file(&record_path(home, session))
 }
 
-/// Returns what is known about a session that has a record, or that a run began which has none: it is named by the
-/// run's id until somebody continues it.
-pub fn known(home: &Home, session: &SessionId) -> Result<Option<Session>, StoreError> {
-    if let Some(known) = read(home, session)? {
-        return Ok(Some(known));
+/// Returns the record of a session. A session that a single run began has no record yet: its id is the run's id until
+/// another run continues it.
+pub fn read_or_derive(home: &Home, session: &SessionId) -> Result<Option<Session>, StoreError> {
+    if let Some(record) = read(home, session)? {
+        return Ok(Some(record));
     }
     let Ok(run) = session.as_str().parse::<RunId>() else { return Ok(None) };
     let dir = home.run_dir(run);
@@ -110,73 +116,81 @@ pub fn known(home: &Home, session: &SessionId) -> Result<Option<Session>, StoreE
         agent: spec.agent,
         backend: spec.backend.name,
         directory: spec.directory,
-        kept: Kept::Nowhere,
+        vendor_session: VendorSession::NotStored,
         runs: vec![run],
-        used: None,
+        usage: None,
         used_at: spec.created_at,
     }))
 }
 
-/// Returns the session that an agent used last in a directory.
-pub fn last_of(home: &Home, agent: &AgentName, directory: &str) -> Result<Option<SessionId>, StoreError> {
+/// Returns the last session of an agent in a directory.
+pub fn last_session(
+    home: &Home,
+    agent: &AgentName,
+    directory: &str,
+) -> Result<Option<SessionId>, StoreError> {
     read_file(&last_path(home, agent, directory))
 }
 
-/// Writes what is known about a session. Whoever writes holds its lock.
+/// Writes the record of a session. The caller holds the session's lock.
 pub fn write(home: &Home, session: &Session) -> Result<(), StoreError> {
     write_file(home, &record_path(home, &session.session), session)?;
     write_file(home, &last_path(home, &session.agent, &session.directory), &session.session)
 }
 
-/// Writes down that no vendor has a conversation any more: it will be told again.
-pub fn write_lost(home: &Home, session: Session) -> Result<(), StoreError> {
+/// Records that no vendor stores the conversation any more, so that the next run replays it.
+pub fn write_vendor_lost(home: &Home, session: Session) -> Result<(), StoreError> {
     let path = record_path(home, &session.session);
-    write_file(home, &path, &Session { kept: Kept::Nowhere, used: None, ..session })
+    write_file(home, &path, &Session { vendor_session: VendorSession::NotStored, usage: None, ..session })
 }
 
-/// Within what the id of a session means one thing.
+/// The scope within which a session id is unique.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scope<'a> {
-    /// A vendor chose it, so that it is the only one.
+pub enum SessionScope<'a> {
+    /// A vendor chose the id, so it is unique everywhere.
     Everywhere,
-    /// Callers choose it.
+    /// Callers choose the id.
     Agent { project: &'a str, agent: &'a AgentName },
 }
 
-/// Takes a session for one run; `None` while another run has it.
-pub fn try_lock(home: &Home, session: &SessionId, scope: Scope<'_>) -> Result<Option<RunLock>, StoreError> {
+/// Locks a session for one run; `None` while another run holds the lock.
+pub fn try_lock(
+    home: &Home,
+    session: &SessionId,
+    scope: SessionScope<'_>,
+) -> Result<Option<RunLock>, StoreError> {
     let name = match scope {
-        Scope::Everywhere => digest_of(&[session.as_str()]),
-        Scope::Agent { project, agent } => digest_of(&[project, agent.as_str(), session.as_str()]),
+        SessionScope::Everywhere => digest_parts(&[session.as_str()]),
+        SessionScope::Agent { project, agent } => digest_parts(&[project, agent.as_str(), session.as_str()]),
     };
     let path = home.sessions_dir().join(format!("{name}.lock"));
     RunLock::take(&path).map_err(failed("lock", &path))
 }
 
-/// Returns the runs of all sessions that are kept: a later run may be told what they said. A session is kept this long
-/// after its last use, or as long as its name is.
+/// Returns the runs of all retained sessions, which a later run may have to replay. A session is retained for
+/// `keep_ms` after its last use, or for as long as its name.
 pub fn runs_in_use(home: &Path, now: Timestamp, keep_ms: u64) -> HashSet<RunId> {
-    let named = session_names::kept(home);
+    let named_retention = session_names::retention_by_session(home);
     let entries = fs::read_dir(home.join(FOLDER)).into_iter().flatten().filter_map(Result::ok);
-    // What cannot be read as a session is a lock, or a name.
+    // Files that are not session records are locks or names.
     let sessions = entries.filter_map(|entry| read_file::<Session>(&entry.path()).ok().flatten());
     let in_use = sessions.filter(|session| {
-        let keep_ms = named.get(&session.session).copied().unwrap_or_default().max(keep_ms);
-        session.used_at >= before(now, keep_ms)
+        let keep_ms = named_retention.get(&session.session).copied().unwrap_or_default().max(keep_ms);
+        session.used_at >= earlier_by(now, keep_ms)
     });
     in_use.flat_map(|session| session.runs).collect()
 }
 
-/// Forgets the sessions that nobody used for so long, and returns how many files that were.
+/// Removes sessions that were not used for `keep_ms`, and returns how many files were removed.
 pub fn forget_unused(home: &Home, now: Timestamp, keep_ms: u64) -> Result<u64, StoreError> {
     let folder = home.sessions_dir();
-    let named = session_names::kept(home.path());
+    let named_retention = session_names::retention_by_session(home.path());
     let mut forgotten = 0;
     for entry in fs::read_dir(&folder).map_err(failed("read", &folder))?.filter_map(Result::ok) {
-        let keep_ms = keep_of(&entry.path(), &named).max(keep_ms);
-        let then = std::time::SystemTime::from(before(now, keep_ms));
+        let keep_ms = retention_ms(&entry.path(), &named_retention).max(keep_ms);
+        let then = std::time::SystemTime::from(earlier_by(now, keep_ms));
         let old = entry.metadata().and_then(|found| found.modified()).is_ok_and(|used| used < then);
-        // A lock that somebody holds is in use, whatever its age.
+        // A held lock is in use, whatever its age.
         let free = matches!(RunLock::is_held(&entry.path()), Ok(false));
         if old && free && fs::remove_file(entry.path()).is_ok() {
             forgotten += 1;
@@ -185,15 +199,16 @@ pub fn forget_unused(home: &Home, now: Timestamp, keep_ms: u64) -> Result<u64, S
     Ok(forgotten)
 }
 
-/// Returns how long a file of a session that has a name is kept.
-fn keep_of(path: &Path, named: &HashMap<SessionId, u64>) -> u64 {
-    let of_name = || read_file::<Named>(path).ok().flatten().map(|name| name.keep_ms);
+/// Returns how long a file that belongs to a named session is retained.
+fn retention_ms(path: &Path, named_retention: &HashMap<SessionId, u64>) -> u64 {
+    let name_retention = || read_file::<SessionAlias>(path).ok().flatten().map(|name| name.keep_ms);
     let session = read_file::<Session>(path).ok().flatten();
-    let of_session = session.map(|session| named.get(&session.session).copied().unwrap_or_default());
-    of_session.or_else(of_name).unwrap_or_default()
+    let session_retention =
+        session.map(|session| named_retention.get(&session.session).copied().unwrap_or_default());
+    session_retention.or_else(name_retention).unwrap_or_default()
 }
 
-fn before(now: Timestamp, ms: u64) -> Timestamp {
+fn earlier_by(now: Timestamp, ms: u64) -> Timestamp {
     let then = now.as_millisecond().saturating_sub_unsigned(ms);
     Timestamp::from_millisecond(then).unwrap_or(Timestamp::MIN)
 }
@@ -208,7 +223,7 @@ pub(crate) fn read_file<T: serde::de::DeserializeOwned>(path: &Path) -> Result<O
     }
 }
 
-/// Replaces a file whole: a reader sees the old one or the new one.
+/// Replaces a file atomically: a reader sees the old content or the new.
 pub(crate) fn write_file<T: Serialize>(home: &Home, path: &Path, value: &T) -> Result<(), StoreError> {
     let bytes = serde_json::to_vec(value)
         .map_err(|source| StoreError::Malformed { path: path.to_owned(), source })?;
@@ -216,28 +231,28 @@ pub(crate) fn write_file<T: Serialize>(home: &Home, path: &Path, value: &T) -> R
     let written = create_private(&temporary).and_then(|file| home.disk().write_all(&file, &bytes));
     let moved = written.and_then(|()| fs::rename(&temporary, path));
     if moved.is_err() {
-        // It is swept with the old sessions.
+        // It is removed with the old sessions.
         let _ = fs::remove_file(&temporary);
     }
     moved.map_err(failed("write", path))
 }
 
 fn record_path(home: &Home, session: &SessionId) -> PathBuf {
-    home.sessions_dir().join(digest_of(&[session.as_str()]))
+    home.sessions_dir().join(digest_parts(&[session.as_str()]))
 }
 
 fn last_path(home: &Home, agent: &AgentName, directory: &str) -> PathBuf {
-    home.sessions_dir().join(format!("last-{}", digest_of(&[agent.as_str(), directory])))
+    home.sessions_dir().join(format!("last-{}", digest_parts(&[agent.as_str(), directory])))
 }
 
-pub(crate) fn digest_of(parts: &[&str]) -> String {
+pub(crate) fn digest_parts(parts: &[&str]) -> String {
     let mut digest = Sha256::new();
     for part in parts {
-        // With its length, so that no two names run together into the same bytes.
+        // Each part is hashed with its length, so that no two names concatenate to the same bytes.
         digest.update((part.len() as u64).to_le_bytes());
         digest.update(part);
     }
-    digest.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    domain::hex::hex(&digest.finalize()[..16])
 }
 
 #[cfg(test)]
@@ -245,7 +260,7 @@ mod tests {
     use domain::run::{Cost, CostBasis};
 
     use super::*;
-    use crate::sample::{TestHome, at, run_id};
+    use crate::fixtures::{TestHome, at, run_id};
     use crate::session_names::SessionName;
 
     fn session(id: &str) -> Session {
@@ -254,15 +269,15 @@ mod tests {
             agent: "coder".parse().unwrap(),
             backend: "claude".parse().unwrap(),
             directory: "/p".to_owned(),
-            kept: Kept::AsNamed,
+            vendor_session: VendorSession::SameId,
             runs: vec![run_id(1)],
-            used: Some(Usage::default()),
+            usage: Some(Usage::default()),
             used_at: at(0),
         }
     }
 
     #[test]
-    fn what_is_written_is_read_and_the_last_one_is_known() {
+    fn a_record_is_read_back_and_the_last_session_is_found() {
         let test = TestHome::new();
         assert_eq!(read(&test.home, &"s-1".parse().unwrap()).unwrap(), None);
         for id in ["s-1", "s-2"] {
@@ -270,60 +285,61 @@ mod tests {
         }
         assert_eq!(read(&test.home, &"s-1".parse().unwrap()).unwrap(), Some(session("s-1")));
         let agent = "coder".parse().unwrap();
-        assert_eq!(last_of(&test.home, &agent, "/p").unwrap(), Some("s-2".parse().unwrap()));
-        assert_eq!(last_of(&test.home, &agent, "/q").unwrap(), None);
+        assert_eq!(last_session(&test.home, &agent, "/p").unwrap(), Some("s-2".parse().unwrap()));
+        assert_eq!(last_session(&test.home, &agent, "/q").unwrap(), None);
     }
 
     #[test]
     fn a_session_has_one_run_at_a_time() {
         let test = TestHome::new();
         let id = "s-1".parse().unwrap();
-        let held = try_lock(&test.home, &id, Scope::Everywhere).unwrap().unwrap();
-        assert!(try_lock(&test.home, &id, Scope::Everywhere).unwrap().is_none());
+        let held = try_lock(&test.home, &id, SessionScope::Everywhere).unwrap().unwrap();
+        assert!(try_lock(&test.home, &id, SessionScope::Everywhere).unwrap().is_none());
         let agent = "coder".parse().unwrap();
-        let chosen = Scope::Agent { project: "/p", agent: &agent };
+        let chosen = SessionScope::Agent { project: "/p", agent: &agent };
         assert!(try_lock(&test.home, &id, chosen).unwrap().is_some(), "the same word of somebody else");
         drop(held);
-        assert!(try_lock(&test.home, &id, Scope::Everywhere).unwrap().is_some());
+        assert!(try_lock(&test.home, &id, SessionScope::Everywhere).unwrap().is_some());
     }
 
     #[test]
     fn runs_are_bounded_and_their_use_is_summed() {
-        let mut known = session("s-1");
+        let mut record = session("s-1");
         let cost = Some(Cost { microusd: 1, basis: CostBasis::Reported });
-        known.used =
+        record.usage =
             Some(Usage { cost: Some(Cost { microusd: 0, basis: CostBasis::Reported }), ..Usage::default() });
         let usage = Usage { input_tokens: 2, output_tokens: 0, cost, ..Usage::default() };
         for number in 0..60 {
-            known.add(run_id(number), at(1));
-            known.add(run_id(number), at(1));
-            known.settle(usage);
+            record.add(run_id(number), at(1));
+            record.add(run_id(number), at(1));
+            record.add_usage(usage);
         }
-        let used = known.used.unwrap();
-        assert_eq!((known.runs.len(), used.input_tokens, used.cost.unwrap().microusd), (RUNS_MAX, 120, 60));
-        assert_eq!(known.runs.last(), Some(&run_id(59)));
-        known.settle(Usage { cost: None, ..usage });
-        assert_eq!(known.used.unwrap().cost, None, "a sum without one of its parts is none");
-        known.settle(Usage::default());
-        known.settle(usage);
-        assert_eq!(known.used, None);
+        let used = record.usage.unwrap();
+        assert_eq!((record.runs.len(), used.input_tokens, used.cost.unwrap().microusd), (RUNS_MAX, 120, 60));
+        assert_eq!(record.runs.last(), Some(&run_id(59)));
+        record.add_usage(Usage { cost: None, ..usage });
+        assert_eq!(record.usage.unwrap().cost, None, "a sum without one of its parts is none");
+        record.add_usage(Usage::default());
+        record.add_usage(usage);
+        assert_eq!(record.usage, None);
     }
 
     #[test]
-    fn the_runs_of_sessions_in_use_are_known_and_those_of_old_ones_are_not() {
+    fn runs_of_recent_sessions_are_in_use_and_those_of_old_ones_are_not() {
         let test = TestHome::new();
         write(&test.home, &session("s-1")).unwrap();
         let runs = || runs_in_use(test.home.path(), at(2), 1);
         assert_eq!(runs_in_use(test.home.path(), at(2), 2_000), HashSet::from([run_id(1)]));
         assert_eq!(runs(), HashSet::new());
         let agent = "coder".parse().unwrap();
-        let name = SessionName { within: "sub-agents-mcp", agent: &agent, name: "mine" };
-        let named = Named { session: "s-1".parse().unwrap(), used_at: at(0), keep_ms: 2_000 };
-        session_names::give(&test.home, &name, &named).unwrap();
+        let name = SessionName { dialect: "sub-agents-mcp", agent: &agent, name: "mine" };
+        let assignment = SessionAlias { session: "s-1".parse().unwrap(), used_at: at(0), keep_ms: 2_000 };
+        session_names::assign(&test.home, &name, &assignment).unwrap();
         assert_eq!(runs(), HashSet::from([run_id(1)]), "its name is kept longer");
-        let told_anew = Session { kept: Kept::As("s-9".parse().unwrap()), ..session("s-1") };
-        assert_eq!(told_anew.native(), Some(("claude".parse().unwrap(), "s-9".parse().unwrap())));
-        assert_eq!(Session { kept: Kept::Nowhere, ..session("s-1") }.native(), None);
+        let replayed =
+            Session { vendor_session: VendorSession::OtherId("s-9".parse().unwrap()), ..session("s-1") };
+        assert_eq!(replayed.vendor_id(), Some(("claude".parse().unwrap(), "s-9".parse().unwrap())));
+        assert_eq!(Session { vendor_session: VendorSession::NotStored, ..session("s-1") }.vendor_id(), None);
     }
 
     #[test]
@@ -331,16 +347,16 @@ mod tests {
         let test = TestHome::new();
         write(&test.home, &session("s-1")).unwrap();
         let id = "s-2".parse().unwrap();
-        let _held = try_lock(&test.home, &id, Scope::Everywhere).unwrap().unwrap();
+        let _held = try_lock(&test.home, &id, SessionScope::Everywhere).unwrap().unwrap();
         let later = Timestamp::from_second(9_000_000_000).unwrap();
         let agent = "coder".parse().unwrap();
-        let name = SessionName { within: "sub-agents-mcp", agent: &agent, name: "mine" };
+        let name = SessionName { dialect: "sub-agents-mcp", agent: &agent, name: "mine" };
         write(&test.home, &session("s-9")).unwrap();
-        let named = Named { session: "s-9".parse().unwrap(), used_at: at(0), keep_ms: u64::MAX };
-        session_names::give(&test.home, &name, &named).unwrap();
+        let assignment = SessionAlias { session: "s-9".parse().unwrap(), used_at: at(0), keep_ms: u64::MAX };
+        session_names::assign(&test.home, &name, &assignment).unwrap();
         assert_eq!(forget_unused(&test.home, at(0), 0).unwrap(), 0);
         assert_eq!(forget_unused(&test.home, later, 0).unwrap(), 2, "the record and the last one");
         assert!(read(&test.home, &"s-9".parse().unwrap()).unwrap().is_some(), "its name is kept longer");
-        assert!(try_lock(&test.home, &id, Scope::Everywhere).unwrap().is_none());
+        assert!(try_lock(&test.home, &id, SessionScope::Everywhere).unwrap().is_none());
     }
 }

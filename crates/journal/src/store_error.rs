@@ -1,4 +1,4 @@
-//! Why something about a run could not be read or written: one family for all files of a run.
+//! Errors of reading and writing the files of a run.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use domain::id::RunId;
 
 use crate::home::Unwritable;
 
-/// A failure with the files of a run. The texts fit after "could not".
+/// A failure with the files of a run. The messages fit after "could not".
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     #[error("{attempt} {}", path.display())]
@@ -36,17 +36,17 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Tells whether less of the same could be recorded.
-    pub(crate) fn is_size(&self) -> bool {
+    /// Returns whether a smaller record might succeed.
+    pub(crate) fn is_size_limit(&self) -> bool {
         matches!(self, Self::TooLarge { .. }) || self.is_full()
     }
 
-    /// Tells whether there is no space left, which is no reason to distrust the disk.
+    /// Returns whether the disk or the quota is full, which is no reason to distrust the disk.
     pub fn is_full(&self) -> bool {
         matches!(self.unwritable(), Some(Unwritable::Full | Unwritable::Quota))
     }
 
-    /// Returns what keeps the files from being written, if that is the reason.
+    /// Returns why the files cannot be written, if that is the reason.
     pub fn unwritable(&self) -> Option<Unwritable> {
         match self {
             Self::Io { source, .. } => Unwritable::from_kind(source.kind()),
@@ -55,7 +55,7 @@ impl StoreError {
     }
 }
 
-/// Returns the conversion of an I/O error into one that says what was attempted on which path.
+/// Returns a conversion of an I/O error that adds the attempted action and the path.
 pub(crate) fn failed(attempt: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StoreError {
     move |source| StoreError::Io { attempt, path: path.to_owned(), source }
 }

@@ -1,41 +1,63 @@
-//! The arrows between the crates, and which crate alone may have which library: a manifest is a list of privileges.
+//! The allowed dependencies between the crates, and the libraries that only some crates may use: a manifest is a list
+//! of privileges.
 
-use crate::tree::{File, Tree};
+use crate::source_tree::{SourceFile, SourceTree};
 
-/// Each crate, and the crates of this workspace that it may know.
-const MAY_KNOW: [(&str, &[&str]); 8] = [
+/// Each crate, and the crates of this workspace that it may depend on.
+const MAY_KNOW: [(&str, &[&str]); 11] = [
     ("domain", &[]),
-    ("definition", &["domain"]),
+    ("config", &["domain"]),
     ("journal", &["domain"]),
-    ("backend", &["domain", "definition", "model-server"]),
-    ("volery", &["domain", "definition", "journal", "backend", "model-server"]),
-    ("fake-agent", &[]),
-    ("model-server", &[]),
+    ("system-files", &[]),
+    ("process", &["domain", "system-files"]),
+    ("backends", &["domain", "config", "system-files", "fake-llm"]),
+    ("engine", &["domain", "config", "journal", "process", "backends", "system-files", "fake-llm"]),
+    (
+        "volery",
+        &[
+            "domain",
+            "config",
+            "journal",
+            "process",
+            "backends",
+            "system-files",
+            "fake-llm",
+            "engine",
+            "testkit",
+        ],
+    ),
+    ("fake-llm", &[]),
+    ("testkit", &["fake-llm"]),
     ("tidy", &[]),
 ];
 
-/// Libraries that are a privilege, and the only crates that have it.
-const ONLY_IN: [(&str, &[&str]); 13] = [
+/// Privileged libraries, and the only crates that may use them.
+const ONLY_IN: [(&str, &[&str]); 18] = [
+    ("libc", &["process", "testkit"]),
     ("rusqlite", &["journal"]),
     ("clap", &["volery"]),
     ("clap_complete", &["volery"]),
     ("rmcp", &["volery"]),
-    ("serde-saphyr", &["definition"]),
-    ("jsonschema", &["definition"]),
-    ("jsonrepair-rs", &["definition"]),
-    ("reqwest", &["backend"]),
-    ("ureq", &["backend"]),
-    ("rustls-native-certs", &["backend"]),
-    ("tokio", &["journal", "backend", "volery"]),
-    ("tokio-util", &["journal", "backend", "volery"]),
-    ("futures", &["journal", "backend", "volery"]),
+    ("hyper", &["volery"]),
+    ("hyper-util", &["volery"]),
+    ("schemars", &["volery"]),
+    ("serde-saphyr", &["config"]),
+    ("jsonschema", &["config"]),
+    ("jsonc-parser", &["config"]),
+    ("jsonrepair-rs", &["config"]),
+    ("reqwest", &["backends"]),
+    ("ureq", &["backends"]),
+    ("rustls-native-certs", &["backends"]),
+    ("tokio", &["engine", "volery"]),
+    ("tokio-util", &["volery"]),
+    ("futures", &["engine", "volery"]),
 ];
 
 /// Returns every dependency that the map does not allow.
-pub fn check(tree: &Tree) -> Vec<String> {
+pub fn check(tree: &SourceTree) -> Vec<String> {
     let mut findings = Vec::new();
     for manifest in &tree.files {
-        let Some(name) = crate_of(manifest) else { continue };
+        let Some(name) = crate_name(manifest) else { continue };
         let Some((_, may_know)) = MAY_KNOW.iter().find(|(known, _)| *known == name) else {
             findings.push(format!("{}: the crate {name} is not on the map in arrows.rs", manifest.path));
             continue;
@@ -60,11 +82,11 @@ pub fn check(tree: &Tree) -> Vec<String> {
     findings
 }
 
-fn crate_of(manifest: &File) -> Option<&str> {
+fn crate_name(manifest: &SourceFile) -> Option<&str> {
     manifest.path.strip_prefix("crates/")?.strip_suffix("/Cargo.toml")
 }
 
-/// Returns the names of all dependencies of a manifest: normal, of tests, of builds and of targets.
+/// Returns the names of all dependencies of a manifest: normal, dev, build and target-specific ones.
 fn dependencies(manifest: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut inside = false;
@@ -72,7 +94,7 @@ fn dependencies(manifest: &str) -> Vec<String> {
         if let Some(header) = line.strip_prefix('[') {
             let header = header.trim_end_matches(']');
             inside = header.ends_with("dependencies");
-            // `[dependencies.name]` is a section of its own.
+            // `[dependencies.name]` is a separate section.
             if let Some((before, name)) = header.rsplit_once('.')
                 && before.ends_with("dependencies")
             {

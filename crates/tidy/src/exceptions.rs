@@ -1,10 +1,10 @@
-//! Known exceptions. The list may only shrink: a new finding is mended, and an exception that is no longer
-//! needed is itself a finding.
+//! Known exceptions. The list may only shrink: new findings must be fixed, and an exception that is no longer needed
+//! is itself a finding.
 
 /// The list: one finding per line, without its line number; `#` begins a comment.
 const LIST: &str = include_str!("exceptions.txt");
 
-/// The most exceptions that there may be. Lower it with the list.
+/// The maximum number of exceptions. Lower it with the list.
 pub const EXCEPTIONS_MAX: usize = 1;
 
 /// Returns the known exceptions.
@@ -12,7 +12,7 @@ pub fn known() -> Vec<&'static str> {
     LIST.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')).collect()
 }
 
-/// Splits findings into those that nobody knew of, and exceptions that no finding needs any more.
+/// Splits findings into new ones and exceptions that no finding needs any more.
 pub fn compare(findings: &[String], known: &[&str]) -> (Vec<String>, Vec<String>) {
     let found: Vec<String> = findings.iter().map(|finding| without_line(finding)).collect();
     let new = findings.iter().zip(&found).filter(|(_, plain)| !known.contains(&plain.as_str()));
@@ -21,7 +21,7 @@ pub fn compare(findings: &[String], known: &[&str]) -> (Vec<String>, Vec<String>
     (new, stale.map(|exception| (*exception).to_owned()).collect())
 }
 
-/// Takes the number out of `path:12: message`, so that an exception survives edits above it.
+/// Removes the number from `path:12: message`, so that an exception survives edits above it.
 fn without_line(finding: &str) -> String {
     match finding.split_once(':') {
         Some((path, rest)) => {

@@ -1,27 +1,26 @@
-//! What every Rust file must be: introduced, of a readable length, and named for its content.
+//! Checks on every Rust file: its introduction, its length, and its name.
 
-use crate::code;
-use crate::tree::Tree;
+use crate::source_tree::SourceTree;
 
-/// The most lines of a file that is not for tests.
+/// The maximum number of lines of a file that is not for tests.
 pub const LINES_MAX: usize = 700;
 
-/// Names that mark a missing noun.
+/// Names that say nothing.
 const BANNED: [&str; 12] = [
     "utils", "util", "common", "core", "helpers", "helper", "misc", "manager", "service", "imp", "base",
     "info",
 ];
-/// The same, but only as a whole name or after an underscore: `metadata` is a word.
+/// Banned only as a whole name or after an underscore, because `metadata` is a word.
 const BANNED_WHOLE: &str = "data";
 
-/// Returns the files that do not say in their first line what they are for.
-pub fn introductions(tree: &Tree) -> Vec<String> {
+/// Returns the files whose first line does not say what they are for.
+pub fn introductions(tree: &SourceTree) -> Vec<String> {
     let silent = tree.rust().filter(|file| !file.text.starts_with("//! "));
     silent.map(|file| format!("{}: must begin with //! and what the file is for", file.path)).collect()
 }
 
-/// Returns the files that are too long to be read.
-pub fn lengths(tree: &Tree) -> Vec<String> {
+/// Returns the files that are too long.
+pub fn lengths(tree: &SourceTree) -> Vec<String> {
     let mut findings = Vec::new();
     for file in tree.rust().filter(|file| !file.is_test()) {
         let lines = file.text.lines().count();
@@ -34,7 +33,7 @@ pub fn lengths(tree: &Tree) -> Vec<String> {
 }
 
 /// Returns files, modules and types whose names say nothing.
-pub fn names(tree: &Tree) -> Vec<String> {
+pub fn names(tree: &SourceTree) -> Vec<String> {
     let mut findings = Vec::new();
     for file in tree.rust() {
         for part in file.path.split('/').filter(|part| *part != "src") {
@@ -43,8 +42,8 @@ pub fn names(tree: &Tree) -> Vec<String> {
                 findings.push(format!("{}: {stem:?} is not the name of anything", file.path));
             }
         }
-        let code = code::split(&file.text).code;
-        for (line, name) in defined(&code) {
+        let code = &file.parts().code;
+        for (line, name) in defined(code) {
             if says_nothing(&snake_case(name)) {
                 findings.push(format!("{}:{line}: {name:?} is not the name of anything", file.path));
             }
@@ -64,7 +63,7 @@ fn is_numbered_part(name: &str) -> bool {
     digits.is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Returns the names of types and modules that a code defines, with their lines.
+/// Returns the names of the types and modules that a file defines, with their lines.
 fn defined(code: &str) -> Vec<(usize, &str)> {
     let mut names = Vec::new();
     for (number, line) in code.lines().enumerate() {

@@ -1,41 +1,42 @@
-//! One place per privilege: unsafe code, starting processes, names of environment variables, and each door.
+//! One location per privilege: unsafe code, starting processes, names of environment variables, and each user
+//! interface.
 
 use std::collections::BTreeSet;
 
-use crate::code::{self, lines_with};
-use crate::tree::{File, Tree};
+use crate::lexer::{self, lines_with};
+use crate::source_tree::{SourceFile, SourceTree};
 
-/// Where unsafe code may be.
-const UNSAFE: [&str; 2] = ["crates/backend/src/process/os/", "crates/fake-agent/"];
-/// Where processes are started; what the tests run in a place without a network starts in the second, and
-/// what the stand-ins of vendors' programs run in the third.
-const SPAWN: [&str; 3] = [
-    "crates/backend/src/process/",
-    "crates/model-server/src/offline.rs",
-    "crates/fake-agent/src/bin/stand-in/",
-];
-/// Where every environment variable is named.
-const ENV: &str = "crates/volery/src/env.rs";
-const DOORS: &str = "crates/volery/src/door/";
+/// Where unsafe code is allowed.
+const UNSAFE: [&str; 2] = ["crates/process/src/os/", "crates/testkit/src/bin/"];
+/// Where processes are started. The second starts programs without a network for tests, and the third is where the
+/// fake programs of vendors start theirs.
+const SPAWN: [&str; 3] =
+    ["crates/process/src/", "crates/testkit/src/offline.rs", "crates/testkit/src/bin/fake-cli/"];
+/// The file that names every environment variable.
+const ENV: &str = "crates/engine/src/env.rs";
+/// The folders of the user interfaces.
+const DOORS: [&str; 2] = ["cli", "mcp"];
+const PROGRAM: &str = "crates/volery/src/";
 
-/// Returns unsafe code outside its two places.
-pub fn unsafe_code(tree: &Tree) -> Vec<String> {
-    let outside = |file: &&File| !UNSAFE.iter().any(|place| file.path.starts_with(place));
+/// Returns unsafe code outside the allowed locations.
+pub fn unsafe_code(tree: &SourceTree) -> Vec<String> {
+    let outside = |file: &&SourceFile| !UNSAFE.iter().any(|prefix| file.path.starts_with(prefix));
     let mut findings = Vec::new();
     for file in tree.rust().filter(outside) {
-        for line in lines_with(&code::split(&file.text).code, "unsafe") {
+        for line in lines_with(&file.parts().code, "unsafe") {
             findings.push(format!("{}:{line}: unsafe code belongs into {}", file.path, UNSAFE[0]));
         }
     }
     findings
 }
 
-/// Returns places that start processes without the one module for it; tests may.
-pub fn spawning(tree: &Tree) -> Vec<String> {
-    let outside = |file: &&File| !file.is_test() && !SPAWN.iter().any(|place| file.path.starts_with(place));
+/// Returns code other than tests that starts processes outside the allowed locations.
+pub fn spawning(tree: &SourceTree) -> Vec<String> {
+    let outside =
+        |file: &&SourceFile| !file.is_test() && !SPAWN.iter().any(|prefix| file.path.starts_with(prefix));
     let mut findings = Vec::new();
     for file in tree.rust().filter(outside) {
-        for line in lines_with(&code::split(&file.text).code, "Command::new") {
+        for line in lines_with(&file.parts().code, "Command::new") {
             findings.push(format!("{}:{line}: processes are started in {} only", file.path, SPAWN[0]));
         }
     }
@@ -43,9 +44,8 @@ pub fn spawning(tree: &Tree) -> Vec<String> {
 }
 
 /// Returns names of our environment variables that `env.rs` does not list.
-pub fn variables(tree: &Tree) -> Vec<String> {
-    let listed = tree.get(ENV).map(listed).unwrap_or_default();
-    let strings = |file: &File| code::split(&file.text).strings;
+pub fn variables(tree: &SourceTree) -> Vec<String> {
+    let listed_variables = tree.get(ENV).map(listed_variables).unwrap_or_default();
     let mut findings = Vec::new();
     let sources = tree.rust().filter(|file| {
         file.path.contains("/src/")
@@ -54,8 +54,8 @@ pub fn variables(tree: &Tree) -> Vec<String> {
             && !file.path.starts_with("crates/tidy/")
     });
     for file in sources {
-        for (line, text) in strings(file) {
-            for name in variables_in(&text).filter(|name| !listed.contains(*name)) {
+        for (line, text) in &file.parts().strings {
+            for name in variables_in(text).filter(|name| !listed_variables.contains(*name)) {
                 findings.push(format!("{}:{line}: {name} is not listed in {ENV}", file.path));
             }
         }
@@ -63,9 +63,9 @@ pub fn variables(tree: &Tree) -> Vec<String> {
     findings
 }
 
-/// Returns the names in `env.rs`: constants, and what its documentation says about variables that others set.
-fn listed(env: &File) -> BTreeSet<String> {
-    let code::Parts { comments, strings, .. } = code::split(&env.text);
+/// Returns the names in `env.rs`: constants, and documented variables that other programs set.
+fn listed_variables(env: &SourceFile) -> BTreeSet<String> {
+    let lexer::SourceParts { comments, strings, .. } = env.parts();
     let documented =
         comments.lines().map(str::trim).filter(|line| line.starts_with("///") || line.starts_with("//!"));
     let strings = strings.iter().map(|(_, text)| text.as_str());
@@ -77,21 +77,15 @@ fn variables_in(text: &str) -> impl Iterator<Item = &str> {
         .filter(|word| word.strip_prefix("VOLERY_").is_some_and(|rest| !rest.is_empty()))
 }
 
-/// Returns places where one door reaches into another.
-pub fn doors(tree: &Tree) -> Vec<String> {
-    let door_of = |file: &File| {
-        let inside = file.path.strip_prefix(DOORS)?;
-        let name = inside.split('/').next()?.trim_end_matches(".rs");
-        (name != "mod").then(|| name.to_owned())
-    };
-    let all: BTreeSet<String> = tree.rust().filter_map(door_of).collect();
+/// Returns uses of one user interface by another.
+pub fn doors(tree: &SourceTree) -> Vec<String> {
     let mut findings = Vec::new();
     for file in tree.rust() {
-        let Some(own) = door_of(file) else { continue };
-        let code = code::split(&file.text).code;
-        for other in all.iter().filter(|other| **other != own) {
-            let ways = [format!("door::{other}"), format!("super::super::{other}")];
-            for line in ways.iter().flat_map(|way| lines_with(&code, way)) {
+        let Some(inside) = file.path.strip_prefix(PROGRAM) else { continue };
+        let Some(own) = DOORS.iter().find(|door| inside.starts_with(&format!("{door}/"))) else { continue };
+        let code = &file.parts().code;
+        for other in DOORS.iter().filter(|other| *other != own) {
+            for line in lines_with(code, &format!("crate::{other}")) {
                 findings.push(format!("{}:{line}: the {own} door must not use the {other} door", file.path));
             }
         }

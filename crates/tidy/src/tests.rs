@@ -1,31 +1,37 @@
-//! Each check on this repository, and on a small bad example, so that it is known to be able to fail.
+//! Runs each check on this repository and on a small bad example, which shows that the check can fail.
 
 use std::path::{Path, PathBuf};
 
-use crate::tree::Tree;
-use crate::{arrows, code, differences, exceptions, files, modules, privileges, upkeep, words};
+use crate::source_tree::SourceTree;
+use crate::{
+    arrows, cycles, differences, exceptions, files, forbidden_words, lexer, modules, privileges,
+    repository_files, vocabulary,
+};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the crate is two folders deep")
 }
 
-fn all_findings(tree: &Tree, root: &str) -> Vec<String> {
+fn all_findings(tree: &SourceTree, root: &str) -> Vec<String> {
     [
         arrows::check(tree),
+        cycles::check(tree),
         files::introductions(tree),
         files::lengths(tree),
         files::names(tree),
-        words::check(tree),
+        forbidden_words::check(tree),
         modules::check(tree),
         privileges::unsafe_code(tree),
         privileges::spawning(tree),
         privileges::variables(tree),
         privileges::doors(tree),
-        upkeep::dependencies(tree),
-        upkeep::changelog(tree),
-        upkeep::machine_paths(tree, root),
-        upkeep::registries(tree),
+        repository_files::dependencies(tree),
+        repository_files::changelog(tree),
+        repository_files::machine_paths(tree, root),
+        repository_files::registries(tree),
         differences::check(tree),
+        vocabulary::dialect(tree),
+        vocabulary::repeated_types(tree),
     ]
     .concat()
 }
@@ -33,7 +39,7 @@ fn all_findings(tree: &Tree, root: &str) -> Vec<String> {
 #[test]
 fn the_repository_is_tidy() {
     let root = root();
-    let tree = Tree::read(&root).expect("the repository can be read");
+    let tree = SourceTree::read(&root).expect("the repository can be read");
     assert!(
         tree.get("crates/tidy/src/tests.rs").is_some(),
         "the repository was not found at {}",
@@ -59,13 +65,13 @@ fn exceptions_only_shrink() {
 
 /// Runs a check on files and compares all its findings.
 #[track_caller]
-fn finds(check: fn(&Tree) -> Vec<String>, bad: &[(&str, &str)], expected: &[&str]) {
-    assert_eq!(check(&Tree::of(bad)), expected);
+fn check_finds(check: fn(&SourceTree) -> Vec<String>, bad: &[(&str, &str)], expected: &[&str]) {
+    assert_eq!(check(&SourceTree::from_files(bad)), expected);
 }
 
 #[test]
 fn arrows_point_down_only() {
-    finds(
+    check_finds(
         arrows::check,
         &[
             (
@@ -73,11 +79,11 @@ fn arrows_point_down_only() {
                 "[dependencies]\nserde.workspace = true\njournal.workspace = true\n",
             ),
             (
-                "crates/backend/Cargo.toml",
+                "crates/backends/Cargo.toml",
                 "[dependencies]\ndomain = { path = \"x\" }\n[dev-dependencies]\njournal = 1\n",
             ),
             (
-                "crates/definition/Cargo.toml",
+                "crates/config/Cargo.toml",
                 "[package]\nname = \"tokio\"\n[target.'cfg(unix)'.dependencies.tokio]\n",
             ),
             ("crates/volery/Cargo.toml", "[dependencies]\n# rusqlite = 1\nclap = 1\nrusqlite = 1\n"),
@@ -86,8 +92,8 @@ fn arrows_point_down_only() {
         ],
         &[
             "crates/domain/Cargo.toml: domain must not know journal",
-            "crates/backend/Cargo.toml: backend must not know journal",
-            "crates/definition/Cargo.toml: tokio belongs to journal, backend, volery only",
+            "crates/backends/Cargo.toml: backends must not know journal",
+            "crates/config/Cargo.toml: tokio belongs to engine, volery only",
             "crates/volery/Cargo.toml: rusqlite belongs to journal only",
             "crates/tidy/Cargo.toml: tidy has the standard library only",
             "crates/extra/Cargo.toml: the crate extra is not on the map in arrows.rs",
@@ -96,11 +102,34 @@ fn arrows_point_down_only() {
 }
 
 #[test]
+fn folders_do_not_depend_on_each_other() {
+    check_finds(
+        cycles::check,
+        &[
+            ("crates/a/src/main.rs", "mod one; mod two; use crate::one;"),
+            ("crates/a/src/one/x.rs", "use crate::{env, wire::{self, Line}};"),
+            ("crates/a/src/wire.rs", "fn f() { crate::two::g() }"),
+            ("crates/a/src/two/mod.rs", "// crate::three\nuse crate::env;"),
+            ("crates/a/src/two/y.rs", "use crate::{\n    env::{one, X},\n    one,\n};"),
+            // Files may use each other; tests may use everything.
+            ("crates/a/src/env.rs", "use crate::clock;"),
+            ("crates/a/src/clock.rs", "use crate::env;"),
+            ("crates/a/src/three/z.rs", "use crate::one;"),
+            ("crates/a/src/one/tests.rs", "use crate::three;"),
+            ("crates/b/src/one/x.rs", "use crate::two;\n#[cfg(test)]\nmod tests { use crate::three; }"),
+            ("crates/b/src/two/x.rs", "use crate::three;"),
+            ("crates/b/src/three/x.rs", "use crate::four; use crate::one_more;"),
+        ],
+        &["crates/a/src: the folders one, two depend on each other"],
+    );
+}
+
+#[test]
 fn files_say_what_they_are_for() {
     let bad =
         [("a.rs", "//! Good.\n"), ("b.rs", "use std::fs;\n//! Late.\n"), ("c.rs", ""), ("d.rs", "//!\n")];
     let must = "must begin with //! and what the file is for";
-    finds(
+    check_finds(
         files::introductions,
         &bad,
         &[&format!("b.rs: {must}"), &format!("c.rs: {must}"), &format!("d.rs: {must}")],
@@ -111,12 +140,12 @@ fn files_say_what_they_are_for() {
 fn files_are_short_unless_they_are_tests() {
     let (long, fits) = ("\n".repeat(files::LINES_MAX + 1), "\n".repeat(files::LINES_MAX));
     let bad = [("x/a.rs", long.as_str()), ("x/b.rs", &fits), ("x/tests.rs", &long), ("x/tests/c.rs", &long)];
-    finds(files::lengths, &bad, &["x/a.rs: 701 lines are more than 700; split it by noun"]);
+    check_finds(files::lengths, &bad, &["x/a.rs: 701 lines are more than 700; split it by noun"]);
 }
 
 #[test]
 fn names_say_something() {
-    finds(
+    check_finds(
         files::names,
         &[
             ("crates/a/src/utils.rs", "//! x"),
@@ -144,8 +173,8 @@ fn some_words_cannot_be_merged() {
     let later = concat!("FIX", "ME");
     let some_day = concat!("TO", "DO");
     let comments = format!("// {later}: x\n// {some_day}\n// {some_day}(issue 7): y\nlet a = \"{later}\";\n");
-    finds(
-        words::check,
+    check_finds(
+        forbidden_words::check,
         &[
             (
                 "a.rs",
@@ -167,9 +196,36 @@ fn some_words_cannot_be_merged() {
 }
 
 #[test]
+fn identifiers_use_ordinary_words() {
+    check_finds(
+        vocabulary::dialect,
+        &[
+            ("crates/a/src/a.rs", "fn told_twice(output: u8) { let SAID_MAX = AskedLimits; } // told\n"),
+            ("crates/b/src/b.rs", "fn untold(keeper: &str) { \"said\" }"),
+        ],
+        &[
+            "crates: 27272 of 100,000 identifiers contain told, said, kept, asked, at most 5 may; most are in \
+           crates/a/src/a.rs (3)",
+        ],
+    );
+    check_finds(vocabulary::dialect, &[("crates/b/src/b.rs", "fn untold(keeper: &str) {}")], &[]);
+}
+
+#[test]
+fn a_type_name_means_at_most_two_things() {
+    let place = |path| (path, "pub(crate) struct Place<'a> {}\nimpl X { type Item = u8; }\nstruct Args;");
+    check_finds(
+        vocabulary::repeated_types,
+        &[place("a.rs"), place("b.rs"), place("c.rs")],
+        &["a.rs: the type Place is defined 3 times: a.rs, b.rs, c.rs"],
+    );
+    check_finds(vocabulary::repeated_types, &[place("a.rs"), place("b.rs")], &[]);
+}
+
+#[test]
 fn no_file_is_forgotten() {
     let lost = "no mod line leads to this file";
-    finds(
+    check_finds(
         modules::check,
         &[
             ("crates/a/Cargo.toml", "[[bench]]\npath = \"measure/speed.rs\"\n"),
@@ -203,40 +259,40 @@ fn no_file_is_forgotten() {
 #[test]
 fn unsafe_code_has_its_places() {
     let block = "fn f() { unsafe { g() } }";
-    finds(
+    check_finds(
         privileges::unsafe_code,
         &[
-            ("crates/backend/src/process/os/x.rs", block),
-            ("crates/fake-agent/src/main.rs", block),
+            ("crates/process/src/os/x.rs", block),
+            ("crates/testkit/src/bin/fake-agent/main.rs", block),
             ("crates/journal/src/x.rs", block),
             ("crates/journal/src/y.rs", "// unsafe\n#![expect(unsafe_code)]\nlet a = \"unsafe\";"),
         ],
-        &["crates/journal/src/x.rs:1: unsafe code belongs into crates/backend/src/process/os/"],
+        &["crates/journal/src/x.rs:1: unsafe code belongs into crates/process/src/os/"],
     );
 }
 
 #[test]
 fn processes_are_started_in_one_place() {
     let spawn = "\nlet child = std::process::Command::new(\"x\");";
-    finds(
+    check_finds(
         privileges::spawning,
         &[
-            ("crates/backend/src/process/spawn.rs", spawn),
+            ("crates/process/src/spawn.rs", spawn),
             ("crates/volery/tests/it/main.rs", spawn),
             ("crates/volery/src/app/tests.rs", spawn),
             ("crates/volery/src/app/start.rs", spawn),
         ],
-        &["crates/volery/src/app/start.rs:2: processes are started in crates/backend/src/process/ only"],
+        &["crates/volery/src/app/start.rs:2: processes are started in crates/process/src/ only"],
     );
 }
 
 #[test]
 fn environment_variables_are_listed() {
-    finds(
+    check_finds(
         privileges::variables,
         &[
             (
-                "crates/volery/src/env.rs",
+                "crates/engine/src/env.rs",
                 "//! `VOLERY_DOCUMENTED`\nconst A: &str = \"VOLERY_HOME\";\n// \"VOLERY_IN_COMMENT\"",
             ),
             (
@@ -247,64 +303,67 @@ fn environment_variables_are_listed() {
             ("crates/journal/src/tests.rs", "let a = \"VOLERY_TEST\";"),
         ],
         &[
-            "crates/volery/src/app.rs:1: VOLERY_OTHER is not listed in crates/volery/src/env.rs",
-            "crates/journal/src/x.rs:1: VOLERY_IN_COMMENT is not listed in crates/volery/src/env.rs",
+            "crates/volery/src/app.rs:1: VOLERY_OTHER is not listed in crates/engine/src/env.rs",
+            "crates/journal/src/x.rs:1: VOLERY_IN_COMMENT is not listed in crates/engine/src/env.rs",
         ],
     );
 }
 
 #[test]
 fn doors_do_not_reach_into_each_other() {
-    finds(
+    check_finds(
         privileges::doors,
         &[
-            ("crates/volery/src/door/mod.rs", "pub mod cli; pub mod mcp; pub use self::mcp::serve;"),
-            ("crates/volery/src/door/cli/run.rs", "use crate::door::cli::out;\nuse crate::door::mcp::serve;"),
-            ("crates/volery/src/door/mcp/tool.rs", "use super::super::cli::out;\n// door::cli\n"),
-            ("crates/volery/src/app.rs", "use crate::door::mcp;"),
+            ("crates/volery/src/main.rs", "mod cli; mod mcp; use crate::mcp::serve;"),
+            ("crates/volery/src/cli/run.rs", "use crate::cli::output;\nuse crate::mcp::serve;"),
+            ("crates/volery/src/mcp/tool.rs", "use crate::cli::output;\n// crate::cli\n"),
+            ("crates/volery/src/app.rs", "use crate::mcp;"),
         ],
         &[
-            "crates/volery/src/door/cli/run.rs:2: the cli door must not use the mcp door",
-            "crates/volery/src/door/mcp/tool.rs:1: the mcp door must not use the cli door",
+            "crates/volery/src/cli/run.rs:2: the cli door must not use the mcp door",
+            "crates/volery/src/mcp/tool.rs:1: the mcp door must not use the cli door",
         ],
     );
 }
 
 #[test]
 fn dependencies_have_a_ceiling() {
-    let lock = "[[package]]\nname = \"a\"\n".repeat(upkeep::PACKAGES_MAX + 1);
-    finds(
-        upkeep::dependencies,
+    let lock = "[[package]]\nname = \"a\"\n".repeat(repository_files::PACKAGES_MAX + 1);
+    check_finds(
+        repository_files::dependencies,
         &[("Cargo.lock", &lock)],
         &[&format!(
             "Cargo.lock: {} packages are more than {}",
-            upkeep::PACKAGES_MAX + 1,
-            upkeep::PACKAGES_MAX
+            repository_files::PACKAGES_MAX + 1,
+            repository_files::PACKAGES_MAX
         )],
     );
-    finds(upkeep::dependencies, &[], &["Cargo.lock: missing"]);
+    check_finds(repository_files::dependencies, &[], &["Cargo.lock: missing"]);
 }
 
 #[test]
 fn what_changed_can_be_read() {
-    finds(upkeep::changelog, &[("CHANGELOG.md", "# Changelog\n\n## [Unreleased]\n")], &[]);
+    check_finds(repository_files::changelog, &[("CHANGELOG.md", "# Changelog\n\n## [Unreleased]\n")], &[]);
     let missing = "CHANGELOG.md: has no section \"## Unreleased\"";
-    finds(upkeep::changelog, &[("CHANGELOG.md", "# Changelog\n\n## 0.1.0\n")], &[missing]);
-    finds(upkeep::changelog, &[], &["CHANGELOG.md: missing"]);
+    check_finds(repository_files::changelog, &[("CHANGELOG.md", "# Changelog\n\n## 0.1.0\n")], &[missing]);
+    check_finds(repository_files::changelog, &[], &["CHANGELOG.md: missing"]);
 }
 
 #[test]
 fn no_file_knows_the_machine_it_was_written_on() {
-    let tree = Tree::of(&[
+    let tree = SourceTree::from_files(&[
         ("a.md", "see\n/srv/checkouts/volery/docs\n"),
         ("crates/a/src/b.rs", "let a = \"/root/x\";"),
         ("crates/a/src/tests.rs", "let a = \"/home/ada/x\"; let b = \"/srv/checkouts/volery\";"),
         ("crates/a/src/c.rs", "let a = \"/proc/self\";"),
     ]);
     let expected = ["a.md:2", "crates/a/src/b.rs:1", "crates/a/src/tests.rs:1"]
-        .map(|place| format!("{place}: a path of somebody's machine"));
-    assert_eq!(upkeep::machine_paths(&tree, "/srv/checkouts/volery"), expected);
-    assert_eq!(upkeep::machine_paths(&Tree::of(&[("a.md", "/volery/x")]), "/volery"), Vec::<String>::new());
+        .map(|location| format!("{location}: a path of somebody's machine"));
+    assert_eq!(repository_files::machine_paths(&tree, "/srv/checkouts/volery"), expected);
+    assert_eq!(
+        repository_files::machine_paths(&SourceTree::from_files(&[("a.md", "/volery/x")]), "/volery"),
+        Vec::<String>::new()
+    );
 }
 
 #[test]
@@ -312,8 +371,8 @@ fn no_file_chooses_a_package_registry() {
     let standard = "source = \"registry+https://github.com/rust-lang/crates.io-index\"\n";
     let other = "source = \"sparse+https://index.example.org/\"\n";
     let address = ["https://regis", "try.example.org/x"].concat();
-    finds(
-        upkeep::registries,
+    check_finds(
+        repository_files::registries,
         &[
             ("Cargo.lock", &format!("{standard}{other}")),
             ("package-lock.json", &format!("{{\"resolved\": \"{address}\"}}")),
@@ -327,9 +386,9 @@ fn no_file_chooses_a_package_registry() {
 }
 
 #[test]
-fn code_comments_and_strings_are_told_apart() {
+fn code_comments_and_strings_are_separated() {
     let text = "a /* b /* c */ d */ e // f\n'x' '\\'' 'life \"s\\\"t\" r#\"u\"v\"# br\"w\" \"\u{e9}\" var\"x\" '\"' z";
-    let parts = code::split(text);
+    let parts = lexer::split(text);
     assert_eq!(
         parts.code.split_whitespace().collect::<String>(),
         "ae'''''life\"\"r#\"\"#br\"\"\"\"var\"\"''z"
@@ -338,11 +397,11 @@ fn code_comments_and_strings_are_told_apart() {
     let strings: Vec<&str> = parts.strings.iter().map(|(_, text)| text.as_str()).collect();
     assert_eq!(strings, ["s\\\"t", "u\"v", "w", "\u{e9}", "x"]);
     assert!(parts.strings.iter().all(|(line, _)| *line == 2));
-    // Whatever stands there, every line stays where it is.
+    // Whatever the text is, every line stays where it is.
     for broken in ["\"", "'", "r#\"", "/*", "'\\", "b'", "\"\\", "r\"x", "'\u{e9}"] {
-        assert_eq!(code::split(broken).code.lines().count(), broken.lines().count(), "{broken}");
+        assert_eq!(lexer::split(broken).code.lines().count(), broken.lines().count(), "{broken}");
     }
-    assert_eq!(code::lines_with("xa a\na_ a(a)\n", "a"), [1, 2]);
+    assert_eq!(lexer::lines_with("xa a\na_ a(a)\n", "a"), [1, 2]);
 }
 
 #[test]
@@ -358,16 +417,16 @@ fn a_page_has_the_differences_that_tests_state_and_no_others() {
     };
     let row = "| the shell | runs | is denied, as its page says |\n";
     let path = "docs/coming-from-hen.md";
-    finds(differences::check, &[("a.rs", test), (path, &page(row))], &[]);
+    check_finds(differences::check, &[("a.rs", test), (path, &page(row))], &[]);
     let old = "docs/coming-from-hen.md: the table of differences is old: run scripts/differences";
-    finds(differences::check, &[("a.rs", test), (path, &page(""))], &[old]);
-    finds(differences::check, &[("a.rs", ""), (path, &page(row))], &[old]);
-    finds(
+    check_finds(differences::check, &[("a.rs", test), (path, &page(""))], &[old]);
+    check_finds(differences::check, &[("a.rs", ""), (path, &page(row))], &[old]);
+    check_finds(
         differences::check,
         &[("a.rs", test), (path, "# Hen\n")],
         &["docs/coming-from-hen.md: the marks of the table of differences are missing"],
     );
-    finds(
+    check_finds(
         differences::check,
         &[(
             "a.rs",

@@ -1,36 +1,20 @@
-//! Volery: parse, build the app, run, map the result to an exit code.
-#![expect(unreachable_pub, reason = "in a program, pub means that other rooms use it")]
+//! The program's entry point: runs a keeper, a helper process or the command line, and returns the exit code.
 
-mod app;
-mod attendance;
-mod causes;
-mod clock;
-mod door;
-mod env;
-mod iac;
-mod keeper;
-mod key_file;
-mod own_program;
-mod point;
-mod program_versions;
-mod programs;
-mod readable;
-mod registry;
+mod cli;
+mod mcp;
 mod report;
-mod slots;
-mod sockets;
-mod wire;
-mod worker;
+#[cfg(test)]
+mod sample_run;
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().collect();
-    // Before anything else: a keeper must stay as small as it starts.
+    // A keeper is dispatched before anything else, so that it stays as small as it starts.
     match arguments.get(1) {
-        Some(word) if word == backend::mcp_config::SUBMIT_COMMAND => door::mcp::submit(),
-        Some(word) if word == backend::api::COMMAND => backend::api::main(&env::get),
-        Some(word) if word == "__keeper" => keeper::main(&arguments[2..]),
-        Some(_) | None => door::cli::main(arguments),
+        Some(command) if command == backends::mcp_config::SUBMIT_COMMAND => mcp::serve_submit_tool(),
+        Some(command) if command == backends::api::API_COMMAND => backends::api::main(&engine::env::get),
+        Some(command) if command == "__keeper" => engine::keeper_main(&arguments[2..]),
+        Some(_) | None => cli::main(arguments),
     }
 }

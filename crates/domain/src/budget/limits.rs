@@ -1,8 +1,8 @@
-//! The limits of one run: what was asked for, and what is in force after defaults.
+//! The limits of one run: as requested, and as in force after defaults.
 
 use serde::{Deserialize, Serialize};
 
-/// Limits in force. Every run has all of these; `None` means that this resource is not limited for the run.
+/// Limits in force. Every run has all of these; `None` means that the resource is not limited.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// Total time of the run, without the time it waits for a slot or a person.
@@ -10,7 +10,7 @@ pub struct Limits {
     /// Longest time without any output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_timeout_ms: Option<u64>,
-    /// Between asking the agent to stop and killing it.
+    /// The time between terminating the agent and killing it.
     pub grace_ms: u64,
     /// How long a question may stay unanswered before it is denied.
     pub answer_timeout_ms: u64,
@@ -24,7 +24,7 @@ pub struct Limits {
     pub open_files: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file_bytes: Option<u64>,
-    /// Spooled output kept per stream.
+    /// Spooled output per stream.
     pub output_bytes: u64,
     /// How many levels of child runs may be below a root.
     pub depth: u32,
@@ -34,8 +34,8 @@ pub struct Limits {
     pub tree_runs: u32,
 }
 
-impl From<&Limits> for AskedLimits {
-    /// Asks for exactly these limits.
+impl From<&Limits> for RequestedLimits {
+    /// Requests exactly these limits.
     fn from(limits: &Limits) -> Self {
         Self {
             timeout_ms: Some(limits.timeout_ms),
@@ -75,10 +75,10 @@ impl Default for Limits {
     }
 }
 
-/// Limits as an agent, a configuration or a call asks for them: anything left out is inherited.
+/// Limits that an agent, a configuration or a call requests. A missing one is inherited.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct AskedLimits {
+pub struct RequestedLimits {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]

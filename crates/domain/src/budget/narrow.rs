@@ -1,48 +1,48 @@
-//! From what was asked to what is in force: later layers override, and a child never exceeds its parent.
+//! Computes the limits in force from the requested ones: later layers override, and a child never exceeds its parent.
 
-use super::limits::{AskedLimits, Limits};
+use super::limits::{Limits, RequestedLimits};
 
-/// Returns the defaults with each layer's wishes laid over them, the last one winning.
-pub fn resolve<'a>(layers: impl IntoIterator<Item = &'a AskedLimits>) -> Limits {
-    layers.into_iter().fold(Limits::default(), |limits, asked| Limits {
-        timeout_ms: asked.timeout_ms.unwrap_or(limits.timeout_ms),
-        idle_timeout_ms: asked.idle_timeout_ms.or(limits.idle_timeout_ms),
-        grace_ms: asked.grace_ms.unwrap_or(limits.grace_ms),
-        answer_timeout_ms: asked.answer_timeout_ms.unwrap_or(limits.answer_timeout_ms),
-        memory_bytes: asked.memory_bytes.or(limits.memory_bytes),
-        cpu_ms: asked.cpu_ms.or(limits.cpu_ms),
-        processes: asked.processes.or(limits.processes),
-        open_files: asked.open_files.or(limits.open_files),
-        file_bytes: asked.file_bytes.or(limits.file_bytes),
-        output_bytes: asked.output_bytes.unwrap_or(limits.output_bytes),
-        depth: asked.depth.unwrap_or(limits.depth),
-        children: asked.children.unwrap_or(limits.children),
-        tree_runs: asked.tree_runs.unwrap_or(limits.tree_runs),
+/// Applies the layers to the defaults; the last one wins.
+pub fn resolve<'a>(layers: impl IntoIterator<Item = &'a RequestedLimits>) -> Limits {
+    layers.into_iter().fold(Limits::default(), |limits, requested| Limits {
+        timeout_ms: requested.timeout_ms.unwrap_or(limits.timeout_ms),
+        idle_timeout_ms: requested.idle_timeout_ms.or(limits.idle_timeout_ms),
+        grace_ms: requested.grace_ms.unwrap_or(limits.grace_ms),
+        answer_timeout_ms: requested.answer_timeout_ms.unwrap_or(limits.answer_timeout_ms),
+        memory_bytes: requested.memory_bytes.or(limits.memory_bytes),
+        cpu_ms: requested.cpu_ms.or(limits.cpu_ms),
+        processes: requested.processes.or(limits.processes),
+        open_files: requested.open_files.or(limits.open_files),
+        file_bytes: requested.file_bytes.or(limits.file_bytes),
+        output_bytes: requested.output_bytes.unwrap_or(limits.output_bytes),
+        depth: requested.depth.unwrap_or(limits.depth),
+        children: requested.children.unwrap_or(limits.children),
+        tree_runs: requested.tree_runs.unwrap_or(limits.tree_runs),
     })
 }
 
-/// Returns the child's limits cut down to what its parent has.
-pub fn narrow(parent: &Limits, asked: &Limits) -> Limits {
+/// Returns the child's limits, reduced to those of its parent.
+pub fn narrow(parent: &Limits, requested: &Limits) -> Limits {
     Limits {
-        timeout_ms: asked.timeout_ms.min(parent.timeout_ms),
-        idle_timeout_ms: least(parent.idle_timeout_ms, asked.idle_timeout_ms),
-        grace_ms: asked.grace_ms.min(parent.grace_ms),
-        answer_timeout_ms: asked.answer_timeout_ms.min(parent.answer_timeout_ms),
-        memory_bytes: least(parent.memory_bytes, asked.memory_bytes),
-        cpu_ms: least(parent.cpu_ms, asked.cpu_ms),
-        processes: least(parent.processes, asked.processes),
-        open_files: least(parent.open_files, asked.open_files),
-        file_bytes: least(parent.file_bytes, asked.file_bytes),
-        output_bytes: asked.output_bytes.min(parent.output_bytes),
-        depth: asked.depth.min(parent.depth),
-        children: asked.children.min(parent.children),
-        tree_runs: asked.tree_runs.min(parent.tree_runs),
+        timeout_ms: requested.timeout_ms.min(parent.timeout_ms),
+        idle_timeout_ms: min_limit(parent.idle_timeout_ms, requested.idle_timeout_ms),
+        grace_ms: requested.grace_ms.min(parent.grace_ms),
+        answer_timeout_ms: requested.answer_timeout_ms.min(parent.answer_timeout_ms),
+        memory_bytes: min_limit(parent.memory_bytes, requested.memory_bytes),
+        cpu_ms: min_limit(parent.cpu_ms, requested.cpu_ms),
+        processes: min_limit(parent.processes, requested.processes),
+        open_files: min_limit(parent.open_files, requested.open_files),
+        file_bytes: min_limit(parent.file_bytes, requested.file_bytes),
+        output_bytes: requested.output_bytes.min(parent.output_bytes),
+        depth: requested.depth.min(parent.depth),
+        children: requested.children.min(parent.children),
+        tree_runs: requested.tree_runs.min(parent.tree_runs),
     }
 }
 
-fn least(parent: Option<u64>, asked: Option<u64>) -> Option<u64> {
-    match (parent, asked) {
-        (Some(parent), Some(asked)) => Some(parent.min(asked)),
+fn min_limit(parent: Option<u64>, requested: Option<u64>) -> Option<u64> {
+    match (parent, requested) {
+        (Some(parent), Some(requested)) => Some(parent.min(requested)),
         (one, other) => one.or(other),
     }
 }

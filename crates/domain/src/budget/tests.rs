@@ -1,8 +1,8 @@
-//! A child never exceeds its parent, whatever it asks for.
+//! A child never exceeds its parent, whatever it requests.
 
 use proptest::prelude::*;
 
-use super::{AskedLimits, Limits, narrow, resolve};
+use super::{Limits, RequestedLimits, narrow, resolve};
 
 fn limits() -> impl Strategy<Value = Limits> {
     let amount = || proptest::option::of(0_u64..1 << 40);
@@ -33,8 +33,8 @@ fn within(child: Option<u64>, parent: Option<u64>) -> bool {
 
 proptest! {
     #[test]
-    fn a_child_never_exceeds_its_parent(parent in limits(), asked in limits()) {
-        let child = narrow(&parent, &asked);
+    fn a_child_never_exceeds_its_parent(parent in limits(), requested in limits()) {
+        let child = narrow(&parent, &requested);
         prop_assert!(child.timeout_ms <= parent.timeout_ms);
         prop_assert!(within(child.idle_timeout_ms, parent.idle_timeout_ms));
         prop_assert!(within(child.memory_bytes, parent.memory_bytes));
@@ -50,8 +50,8 @@ proptest! {
 
 #[test]
 fn the_last_layer_that_says_something_wins() {
-    let file = AskedLimits { timeout_ms: Some(1), memory_bytes: Some(7), ..AskedLimits::default() };
-    let call = AskedLimits { timeout_ms: Some(2), ..AskedLimits::default() };
+    let file = RequestedLimits { timeout_ms: Some(1), memory_bytes: Some(7), ..RequestedLimits::default() };
+    let call = RequestedLimits { timeout_ms: Some(2), ..RequestedLimits::default() };
     let limits = resolve([&file, &call]);
     assert_eq!((limits.timeout_ms, limits.memory_bytes, limits.depth), (2, Some(7), 5));
 }

@@ -1,11 +1,11 @@
-//! Durations as Go has them, both ways.
+//! Durations in the syntax of Go: parsing and formatting.
 
 use proptest::prelude::*;
 
 use super::{MAX, display, display_ms, parse, parse_ms};
 
 #[test]
-fn what_go_writes_is_written() {
+fn durations_are_written_as_go_writes_them() {
     for (ms, text) in [
         (0, "0s"),
         (1, "1ms"),
@@ -25,7 +25,7 @@ fn what_go_writes_is_written() {
 }
 
 #[test]
-fn what_go_reads_is_read() {
+fn durations_that_go_reads_are_read() {
     for (text, ms) in [
         ("0", 0),
         ("5m", 300_000),
@@ -47,7 +47,7 @@ fn what_go_reads_is_read() {
 }
 
 #[test]
-fn what_go_refuses_is_refused_with_an_example() {
+fn durations_that_go_refuses_are_refused_with_an_example() {
     for text in [
         "",
         "5",
@@ -70,12 +70,12 @@ fn what_go_refuses_is_refused_with_an_example() {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_as_the_same(nanoseconds in 0..=MAX) {
+    fn a_written_duration_reads_back(nanoseconds in 0..=MAX) {
         prop_assert_eq!(parse(&display(nanoseconds)), Ok(nanoseconds));
     }
 
     #[test]
-    fn short_ones_too(nanoseconds in 0..10_000_000_000_u64) {
+    fn a_short_written_duration_reads_back(nanoseconds in 0..10_000_000_000_u64) {
         prop_assert_eq!(parse(&display(nanoseconds)), Ok(nanoseconds));
     }
 

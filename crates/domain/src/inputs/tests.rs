@@ -1,12 +1,12 @@
-//! Values beside the prompt: given, left out, unknown, of the wrong kind.
+//! Input values: present, missing, unknown, of the wrong type.
 
 use serde_json::json;
 
-use super::{Inputs, fill};
-use crate::agent::Input;
+use super::{Inputs, resolve_inputs};
+use crate::agent::AgentInput;
 
-fn input(name: &str, kind: &str, required: bool, default: Option<&str>) -> Input {
-    Input {
+fn input(name: &str, kind: &str, required: bool, default: Option<&str>) -> AgentInput {
+    AgentInput {
         name: name.to_owned(),
         kind: kind.to_owned(),
         required,
@@ -15,9 +15,9 @@ fn input(name: &str, kind: &str, required: bool, default: Option<&str>) -> Input
     }
 }
 
-fn wanted() -> Vec<Input> {
+fn declared() -> Vec<AgentInput> {
     vec![
-        Input { description: "which one".to_owned(), ..input("branch", "string", true, None) },
+        AgentInput { description: "which one".to_owned(), ..input("branch", "string", true, None) },
         input("depth", "integer", false, Some("3")),
         input("ratio", "number", false, None),
         input("dry_run", "boolean", false, None),
@@ -25,28 +25,28 @@ fn wanted() -> Vec<Input> {
     ]
 }
 
-fn given(values: serde_json::Value) -> Inputs {
+fn inputs_of(values: serde_json::Value) -> Inputs {
     serde_json::from_value(values).unwrap()
 }
 
 #[test]
-fn what_is_left_out_has_its_default_or_is_absent() {
-    let filled = fill(&wanted(), given(json!({"branch": "main", "ratio": null}))).unwrap();
-    assert_eq!(filled, given(json!({"branch": "main", "depth": 3})));
+fn a_missing_input_has_its_default_or_is_absent() {
+    let filled = resolve_inputs(&declared(), inputs_of(json!({"branch": "main", "ratio": null}))).unwrap();
+    assert_eq!(filled, inputs_of(json!({"branch": "main", "depth": 3})));
 }
 
 #[test]
-fn a_typed_text_stands_for_the_value_that_is_wanted() {
-    let typed = json!({"branch": "7", "depth": " 12", "ratio": "0.5", "dry_run": "true", "paths": ["a"]});
-    let filled = fill(&wanted(), given(typed)).unwrap();
-    let meant = json!({"branch": "7", "depth": 12, "ratio": 0.5, "dry_run": true, "paths": ["a"]});
-    assert_eq!(filled, given(meant));
+fn a_text_is_converted_to_the_declared_type() {
+    let texts = json!({"branch": "7", "depth": " 12", "ratio": "0.5", "dry_run": "true", "paths": ["a"]});
+    let filled = resolve_inputs(&declared(), inputs_of(texts)).unwrap();
+    let expected = json!({"branch": "7", "depth": 12, "ratio": 0.5, "dry_run": true, "paths": ["a"]});
+    assert_eq!(filled, inputs_of(expected));
 }
 
 #[test]
-fn everything_that_is_wrong_is_said_at_once() {
+fn all_problems_are_reported_at_once() {
     let wrong = json!({"brunch": "x", "depth": "deep", "ratio": "NaN", "dry_run": 1, "else": 1});
-    let problems = fill(&wanted(), given(wrong)).unwrap_err();
+    let problems = resolve_inputs(&declared(), inputs_of(wrong)).unwrap_err();
     assert_eq!(
         problems,
         [
@@ -58,6 +58,6 @@ fn everything_that_is_wrong_is_said_at_once() {
             "the input dry_run must be of the type boolean, not 1",
         ]
     );
-    let none = fill(&[], given(json!({"a": 1}))).unwrap_err();
+    let none = resolve_inputs(&[], inputs_of(json!({"a": 1}))).unwrap_err();
     assert_eq!(none, ["there is no input a: the agent has none"]);
 }

@@ -2,36 +2,36 @@
 
 use proptest::prelude::*;
 
-use super::{McpServer, Piece, Transport, VariableText, named_in_tool};
+use super::{McpServer, TextPiece, Transport, VariableText, server_in_tool_name};
 
-fn variable<'a>(name: &'a str, default: Option<&'a str>) -> Piece<'a> {
-    Piece::Variable { name, default }
+fn variable<'a>(name: &'a str, default: Option<&'a str>) -> TextPiece<'a> {
+    TextPiece::Variable { name, default }
 }
 
 #[test]
 fn references_are_found_between_literals() {
     let text = VariableText::from("Bearer ${TOKEN} at ${HOST:-localhost:80}!");
     let pieces = [
-        Piece::Literal("Bearer "),
+        TextPiece::Literal("Bearer "),
         variable("TOKEN", None),
-        Piece::Literal(" at "),
+        TextPiece::Literal(" at "),
         variable("HOST", Some("localhost:80")),
-        Piece::Literal("!"),
+        TextPiece::Literal("!"),
     ];
     assert_eq!(text.pieces(), pieces);
-    assert_eq!(VariableText::of_variable("A_1").pieces(), [variable("A_1", None)]);
+    assert_eq!(VariableText::from_variable_name("A_1").pieces(), [variable("A_1", None)]);
 }
 
 #[test]
-fn what_is_no_whole_reference_is_a_literal() {
+fn an_incomplete_reference_is_a_literal() {
     for text in ["$HOME", "${", "${}", "${1A}", "${A B}", "a${A", "$${"] {
-        assert_eq!(VariableText::from(text).pieces(), [Piece::Literal(text)], "{text}");
+        assert_eq!(VariableText::from(text).pieces(), [TextPiece::Literal(text)], "{text}");
     }
     assert_eq!(VariableText::from("${ ${A}").variables().collect::<Vec<_>>(), ["A"]);
 }
 
 #[test]
-fn values_are_put_in_and_missing_ones_are_named() {
+fn values_are_substituted_and_missing_ones_reported() {
     let value_of = |name: &str| (name == "TOKEN").then(|| "s3cret".to_owned());
     let resolve = |text: &str| VariableText::from(text).resolve(value_of);
     assert_eq!(resolve("Bearer ${TOKEN}"), Ok("Bearer s3cret".to_owned()));
@@ -49,11 +49,11 @@ fn a_server_names_all_its_variables_once() {
 }
 
 #[test]
-fn values_with_secret_names_are_known() {
+fn values_with_secret_names_are_secrets() {
     let headers = [("Authorization".to_owned(), "Bearer abc".into()), ("Accept".to_owned(), "text".into())];
     let transport = Transport::Http { url: "http://x.example".into(), headers: headers.into() };
     let server = McpServer { name: "x".to_owned(), transport, tools: None, timeout_ms: None };
-    assert_eq!(server.secrets(), [Piece::Literal("Bearer abc"), Piece::Literal("abc")]);
+    assert_eq!(server.secrets(), [TextPiece::Literal("Bearer abc"), TextPiece::Literal("abc")]);
 }
 
 proptest! {
@@ -64,9 +64,9 @@ proptest! {
             .pieces()
             .iter()
             .map(|piece| match piece {
-                Piece::Literal(literal) => (*literal).to_owned(),
-                Piece::Variable { name, default: None } => format!("${{{name}}}"),
-                Piece::Variable { name, default: Some(default) } => format!("${{{name}:-{default}}}"),
+                TextPiece::Literal(literal) => (*literal).to_owned(),
+                TextPiece::Variable { name, default: None } => format!("${{{name}}}"),
+                TextPiece::Variable { name, default: Some(default) } => format!("${{{name}:-{default}}}"),
             })
             .collect();
         prop_assert_eq!(joined, text);
@@ -74,7 +74,7 @@ proptest! {
 }
 
 #[test]
-fn values_that_stand_in_the_settings_are_hidden_whatever_they_are_called() {
+fn literal_values_are_hidden_whatever_their_names() {
     let text = r#"{"name": "s", "transport": {"stdio": {"command": "x", "args": ["-v"],
         "env": {"A": "plain", "B": "${TOKEN}", "C": "", "D": "${X:-y}"}}}}"#;
     let mut server: McpServer = serde_json::from_str(text).unwrap();
@@ -92,12 +92,12 @@ fn values_that_stand_in_the_settings_are_hidden_whatever_they_are_called() {
 }
 
 #[test]
-fn secrets_in_arguments_and_addresses_are_known_and_hidden() {
+fn secrets_in_arguments_and_urls_are_found_and_hidden() {
     let text = r#"{"name": "s", "transport": {"stdio": {"command": "x", "args":
         ["--api-key", "k-12345678", "--token=t-12345678", "--level", "high", "${T:-}", "--token", "${T}"],
         "env": {"ANY": "${A:-ghp_0123456789abcdef0123}"}}}}"#;
     let mut server: McpServer = serde_json::from_str(text).unwrap();
-    let secrets = ["k-12345678", "t-12345678", "ghp_0123456789abcdef0123"].map(Piece::Literal);
+    let secrets = ["k-12345678", "t-12345678", "ghp_0123456789abcdef0123"].map(TextPiece::Literal);
     assert_eq!(server.secrets(), secrets);
     assert!(server.has_literals());
     server.hide_literals("***");
@@ -116,7 +116,7 @@ fn secrets_in_arguments_and_addresses_are_known_and_hidden() {
 }
 
 #[test]
-fn every_vendors_words_for_a_servers_tool_name_the_server() {
+fn the_server_is_found_in_every_vendors_spelling_of_its_tools() {
     let named = [
         ("mcp__github__*", Some("github")),
         ("mcp__github", Some("github")),
@@ -134,6 +134,6 @@ fn every_vendors_words_for_a_servers_tool_name_the_server() {
         ("*", None),
     ];
     for (tool, server) in named {
-        assert_eq!(named_in_tool(tool), server, "{tool}");
+        assert_eq!(server_in_tool_name(tool), server, "{tool}");
     }
 }

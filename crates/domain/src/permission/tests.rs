@@ -1,8 +1,8 @@
-//! How rules are taken apart, and what tools mean whichever vendor named them.
+//! The parsing of rules, and the kinds of tools under the names of all vendors.
 
 use proptest::prelude::*;
 
-use super::{Rule, ToolKind};
+use super::{Level, Permission, Rule, RuleOrigin, ToolKind};
 
 fn rule(text: &str) -> Rule {
     text.parse().unwrap()
@@ -22,7 +22,7 @@ fn a_rule_is_a_tool_and_perhaps_a_pattern() {
 }
 
 #[test]
-fn what_is_no_rule_says_why() {
+fn an_invalid_rule_is_refused_with_its_reason() {
     let reason = |text: &str| text.parse::<Rule>().unwrap_err().reason;
     assert_eq!(reason("  "), "it is empty");
     assert_eq!(reason("--dangerous"), "it begins with '-'");
@@ -36,18 +36,46 @@ fn what_is_no_rule_says_why() {
 #[test]
 fn the_vendors_words_for_a_tool_mean_the_same() {
     for name in ["Bash", "execute_bash", "run_shell_command", "shell"] {
-        assert_eq!(ToolKind::named(name), ToolKind::Shell, "{name}");
+        assert_eq!(ToolKind::from_name(name), ToolKind::Shell, "{name}");
     }
     for name in ["Write", "fs_write", "replace", "edit"] {
-        assert_eq!(ToolKind::named(name), ToolKind::Edit, "{name}");
+        assert_eq!(ToolKind::from_name(name), ToolKind::Edit, "{name}");
     }
     let mcp = |server, tool| ToolKind::Mcp { server, tool };
-    assert_eq!(ToolKind::named("mcp__git__log"), mcp("git", Some("log")));
-    assert_eq!(ToolKind::named("mcp__git"), mcp("git", None));
-    assert_eq!(ToolKind::named("mcp__git__*"), mcp("git", None));
-    assert_eq!(ToolKind::named("@git/log"), mcp("git", Some("log")));
-    assert_eq!(ToolKind::named("@builtin"), ToolKind::Other("@builtin"), "servers have tools too");
-    assert_eq!(ToolKind::named("Sing"), ToolKind::Other("Sing"));
+    assert_eq!(ToolKind::from_name("mcp__git__log"), mcp("git", Some("log")));
+    assert_eq!(ToolKind::from_name("mcp__git"), mcp("git", None));
+    assert_eq!(ToolKind::from_name("mcp__git__*"), mcp("git", None));
+    assert_eq!(ToolKind::from_name("@git/log"), mcp("git", Some("log")));
+    assert_eq!(ToolKind::from_name("@builtin"), ToolKind::Other("@builtin"), "servers have tools too");
+    assert_eq!(ToolKind::from_name("Sing"), ToolKind::Other("Sing"));
+}
+
+#[test]
+fn rules_are_stored_as_texts_and_their_origins_apart() {
+    let origin = RuleOrigin::File { file: "C:/a b.md".to_owned(), line: 7 };
+    let permission = Permission {
+        level: Some(Level::ReadOnly),
+        allow: vec![rule("Read")],
+        deny: vec![
+            rule("Read").with_origin(Some(origin.clone())),
+            rule("Bash").with_origin(Some(RuleOrigin::BuiltIn)),
+        ],
+        ..Permission::default()
+    };
+    let stored = serde_json::to_value(&permission).unwrap();
+    let expected = serde_json::json!({
+        "level": "read-only", "allow": ["Read"], "deny": ["Read", "Bash"],
+        "origins": {"deny Read": "C:/a b.md:7", "deny Bash": "built-in"},
+    });
+    assert_eq!(stored, expected);
+    let read: Permission = serde_json::from_value(stored).unwrap();
+    assert_eq!(read, permission);
+    let origins: Vec<_> = read.deny.iter().chain(&read.allow).map(Rule::origin).collect();
+    assert_eq!(origins, [Some(&origin), Some(&RuleOrigin::BuiltIn), None]);
+    assert_eq!(serde_json::to_value(read.without_origins()).unwrap()["origins"], serde_json::Value::Null);
+    let old: Permission =
+        serde_json::from_str(r#"{"deny": ["Bash"], "origins": {"deny Bash": "x"}}"#).unwrap();
+    assert_eq!(old.deny[0].origin(), None);
 }
 
 proptest! {

@@ -1,143 +1,148 @@
-//! One run may need more than one process of its agent. How an attempt ended, what the run may choose from and what was
-//! tried so far say whether there is another one, and with which backend, which conversation and which words.
+//! One run may need more than one process of its agent. The end of an attempt, the available backends and the
+//! attempts so far decide whether there is another attempt, with which backend, conversation and prompt.
 
 use serde::{Deserialize, Serialize};
 
 use super::{AgentEnd, Failure};
 use crate::id::{BackendName, SessionId};
 
-/// More attempts than this are never made, whatever happens.
+/// The most attempts of a run.
 pub const ATTEMPTS_MAX: usize = 16;
 
-/// What an attempt is started with.
+/// The parameters of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempt {
-    /// 0: the agent's own backend and model; others count its fallbacks from 1.
+    /// 0: the agent's own backend and model; others are its fallbacks, from 1.
     pub choice: usize,
-    pub thread: Thread,
-    pub asked: Asked,
+    pub continuation: Continuation,
+    pub prompt_kind: PromptKind,
 }
 
-/// The conversation that an attempt is part of.
+/// The conversation of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Thread {
+pub enum Continuation {
     New,
-    /// The vendor's own, by the vendor's name for it.
+    /// The vendor's own, by the vendor's session id.
     Continue(SessionId),
-    /// A copy of the vendor's own.
+    /// A copy of the vendor's own conversation.
     Fork(SessionId),
-    /// A new one that is told what was said before.
+    /// A new one, with the history in its prompt.
     Replay,
-    /// That of the attempt before, for which the vendor has no name.
-    Last,
+    /// That of the previous attempt, for which the vendor has no session id.
+    PreviousAttempt,
 }
 
-/// The kind of a thread, as it is recorded.
+/// The kind of a conversation, as it is recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Conversation {
+pub enum ConversationKind {
     New,
     Continued,
     Forked,
     Replayed,
 }
 
-/// What the agent is asked in an attempt.
+/// The kind of prompt of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Asked {
+pub enum PromptKind {
     /// The run's own prompt.
     Prompt,
-    /// To go on after an attempt that may have changed something and found no room at its model.
-    GoOn,
-    /// To go on after its worker was lost.
+    /// Continues after an attempt that may have changed something and was rejected by its model's service for lack of
+    /// capacity.
+    #[serde(rename = "go_on")]
+    Continue,
+    /// Continues after its worker was lost.
     Resume,
-    /// To say what it did, since it answered nothing.
+    /// Requests a summary, because the agent gave no answer.
     Summary,
-    /// To answer again in the form that was asked for, told what was wrong.
+    /// Requests a valid answer, with the errors of the last one.
     Correct,
-    /// To do it after all: the attempt before ran out of time, or its program broke.
-    Again,
+    /// Repeats the request: the previous attempt timed out, or its program crashed.
+    #[serde(rename = "again")]
+    Retry,
 }
 
 /// A backend and model that the run may use.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Choice {
+pub struct BackendChoice {
     pub backend: BackendName,
-    /// The vendor keeps conversations.
-    pub sessions: bool,
+    /// The vendor stores conversations.
+    pub supports_sessions: bool,
     /// The vendor can copy a conversation.
-    pub forks: bool,
-    /// Each use of a tool is told, so that none told means none made.
-    pub tells_tools: bool,
-    /// It answers what it is asked; a script says what it says.
-    pub converses: bool,
+    pub supports_fork: bool,
+    /// Each tool call is reported, so no report means no call.
+    pub reports_tool_calls: bool,
+    /// It replies to prompts; a script does not.
+    pub is_conversational: bool,
 }
 
-/// What was said before the run.
+/// The conversation before the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Past {
-    Nothing,
+pub enum History {
+    Empty,
     /// A conversation whose id the caller chose and only the backend understands.
-    Chosen(SessionId),
-    /// A conversation of earlier runs that is on record here; with the vendor's name for it where a vendor has it too.
-    Known {
+    CallerChosen(SessionId),
+    /// A conversation of earlier runs that is on record here, with the vendor's session id if a vendor has it too.
+    Recorded {
         native: Option<(BackendName, SessionId)>,
         fork: bool,
     },
 }
 
-/// What the run may choose from.
+/// The data for the decision about another attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Circumstances {
+pub struct RetryContext {
     /// The agent's own backend, then its fallbacks in order.
-    pub choices: Vec<Choice>,
-    pub past: Past,
-    /// An agent that answers nothing is asked for a summary.
+    pub choices: Vec<BackendChoice>,
+    pub history: History,
+    /// An agent without an answer gets a prompt for a summary.
     pub summary: bool,
-    /// One attempt that was cut short is made again.
+    /// One attempt that was cut short is retried.
     pub retry: bool,
 }
 
-/// An attempt that was made, and its traces.
+/// An earlier attempt and its effects.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tried {
+pub struct AttemptRecord {
     pub choice: usize,
-    pub conversation: Conversation,
-    pub asked: Asked,
-    /// The vendor's name for the conversation, once it was told.
-    pub native: Option<SessionId>,
+    pub conversation: ConversationKind,
+    pub prompt_kind: PromptKind,
+    /// The vendor's session id, once it was reported.
+    pub vendor_session: Option<SessionId>,
     /// A tool was used that changes something, or another run was started.
-    pub acted: bool,
+    pub had_side_effects: bool,
 }
 
-/// What to do after an attempt has ended.
+/// The decision after an attempt has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Next {
-    /// Its end is the run's.
+pub enum NextStep {
+    /// The end of the attempt is that of the run.
     Finish,
     Again(Attempt),
 }
 
 /// Returns how the run begins.
-pub fn first(circumstances: &Circumstances) -> Attempt {
-    Attempt { choice: 0, thread: thread_of(circumstances, 0), asked: Asked::Prompt }
+pub fn first_attempt(context: &RetryContext) -> Attempt {
+    Attempt { choice: 0, continuation: initial_thread(context, 0), prompt_kind: PromptKind::Prompt }
 }
 
-/// Decides what follows on the end of the last attempt.
-pub fn next(circumstances: &Circumstances, tried: &[Tried], end: &AgentEnd) -> Next {
-    let Some(last) = tried.last().filter(|_| tried.len() < ATTEMPTS_MAX) else { return Next::Finish };
+/// Decides what to do after the end of the last attempt.
+pub fn next_attempt(context: &RetryContext, tried: &[AttemptRecord], end: &AgentEnd) -> NextStep {
+    let Some(last) = tried.last().filter(|_| tried.len() < ATTEMPTS_MAX) else { return NextStep::Finish };
     let again = match end {
-        AgentEnd::Failed(Failure::Model { error, .. }) if error.is_shortage() => {
-            fall_back(circumstances, last)
+        AgentEnd::Failed(Failure::Model { error, .. }) if error.is_capacity_error() => {
+            fall_back(context, last)
         }
-        // The agent's own backend must start; a fallback that does not is passed over.
-        AgentEnd::Failed(Failure::Spawn { .. }) if last.choice > 0 => fall_back(circumstances, last),
-        AgentEnd::Failed(Failure::Session { .. }) => replay(circumstances, last),
-        AgentEnd::Unanswered if circumstances.summary && last.asked != Asked::Summary => {
-            Some(Attempt { choice: last.choice, thread: Thread::Last, asked: Asked::Summary })
-        }
-        AgentEnd::Failed(Failure::Schema { .. }) => correct(circumstances, tried, last),
+        // The agent's own backend must start; a fallback that does not is skipped.
+        AgentEnd::Failed(Failure::Spawn { .. }) if last.choice > 0 => fall_back(context, last),
+        AgentEnd::Failed(Failure::Session { .. }) => replay_conversation(context, last),
+        AgentEnd::Unanswered if context.summary && last.prompt_kind != PromptKind::Summary => Some(Attempt {
+            choice: last.choice,
+            continuation: Continuation::PreviousAttempt,
+            prompt_kind: PromptKind::Summary,
+        }),
+        AgentEnd::Failed(Failure::Schema { .. }) => ask_for_correction(context, tried, last),
         AgentEnd::Done
         | AgentEnd::Failed(_)
         | AgentEnd::Unanswered
@@ -145,32 +150,32 @@ pub fn next(circumstances: &Circumstances, tried: &[Tried], end: &AgentEnd) -> N
         | AgentEnd::Refused(_)
         | AgentEnd::Lost => None,
     };
-    again.map_or(Next::Finish, Next::Again)
+    again.map_or(NextStep::Finish, NextStep::Again)
 }
 
-/// Returns the second try of a run whose last attempt ran out of time. There is never a third.
-pub fn after_time_out(circumstances: &Circumstances, tried: &[Tried]) -> Option<Attempt> {
-    let last = tried.last().filter(|_| circumstances.retry && tried.len() < ATTEMPTS_MAX)?;
-    let used = tried.iter().any(|tried| tried.asked == Asked::Again);
-    if used || last.asked == Asked::Summary {
+/// Returns the retry of a run whose last attempt timed out. There is never a second retry.
+pub fn retry_after_timeout(context: &RetryContext, tried: &[AttemptRecord]) -> Option<Attempt> {
+    let last = tried.last().filter(|_| context.retry && tried.len() < ATTEMPTS_MAX)?;
+    let used = tried.iter().any(|tried| tried.prompt_kind == PromptKind::Retry);
+    if used || last.prompt_kind == PromptKind::Summary {
         return None;
     }
-    let choice = circumstances.choices.get(last.choice)?;
-    let thread = match (&last.native, last.conversation) {
-        (Some(native), _) if choice.sessions => Thread::Continue(native.clone()),
-        (_, Conversation::Replayed) => Thread::Replay,
-        (_, Conversation::New | Conversation::Continued | Conversation::Forked) => {
-            thread_of(circumstances, last.choice)
+    let choice = context.choices.get(last.choice)?;
+    let thread = match (&last.vendor_session, last.conversation) {
+        (Some(native), _) if choice.supports_sessions => Continuation::Continue(native.clone()),
+        (_, ConversationKind::Replayed) => Continuation::Replay,
+        (_, ConversationKind::New | ConversationKind::Continued | ConversationKind::Forked) => {
+            initial_thread(context, last.choice)
         }
     };
-    Some(Attempt { choice: last.choice, thread, asked: Asked::Again })
+    Some(Attempt { choice: last.choice, continuation: thread, prompt_kind: PromptKind::Retry })
 }
 
-/// The same for an attempt whose program ended as it should not.
-pub fn after_crash(circumstances: &Circumstances, tried: &[Tried], end: &AgentEnd) -> Option<Attempt> {
+/// The same for an attempt whose program crashed.
+pub fn retry_after_crash(context: &RetryContext, tried: &[AttemptRecord], end: &AgentEnd) -> Option<Attempt> {
     let crashed = match end {
         AgentEnd::Failed(Failure::Exit { .. } | Failure::Signal { .. }) => true,
-        // A program that says why it failed would say so again.
+        // A program that reports why it failed would fail again.
         AgentEnd::Failed(
             Failure::Agent { .. }
             | Failure::Spawn { .. }
@@ -189,112 +194,133 @@ pub fn after_crash(circumstances: &Circumstances, tried: &[Tried], end: &AgentEn
         | AgentEnd::Refused(_)
         | AgentEnd::Lost => false,
     };
-    after_time_out(circumstances, tried).filter(|_| crashed)
+    retry_after_timeout(context, tried).filter(|_| crashed)
 }
 
-/// Returns how a run goes on whose worker was lost; nothing if that could repeat what was done.
-pub fn resume(circumstances: &Circumstances, tried: &[Tried]) -> Option<Attempt> {
+/// Returns how to continue a run whose worker was lost; `None` if that could repeat side effects.
+pub fn resume_attempt(context: &RetryContext, tried: &[AttemptRecord]) -> Option<Attempt> {
     let Some(last) = tried.last() else {
-        // Written before anything starts: where nothing was begun, nothing ran.
-        return Some(first(circumstances));
+        // `AttemptStarted` is written before the agent starts, so without one nothing ran.
+        return Some(first_attempt(context));
     };
-    let choice = circumstances.choices.get(last.choice)?;
-    let native = last.native.clone().filter(|_| choice.sessions && tried.len() < ATTEMPTS_MAX)?;
-    Some(Attempt { choice: last.choice, thread: Thread::Continue(native), asked: Asked::Resume })
+    let choice = context.choices.get(last.choice)?;
+    let native =
+        last.vendor_session.clone().filter(|_| choice.supports_sessions && tried.len() < ATTEMPTS_MAX)?;
+    Some(Attempt {
+        choice: last.choice,
+        continuation: Continuation::Continue(native),
+        prompt_kind: PromptKind::Resume,
+    })
 }
 
-/// The next choice in order. Where the last attempt may have changed something, it is continued and not repeated.
-fn fall_back(circumstances: &Circumstances, last: &Tried) -> Option<Attempt> {
-    // What an agent did can only be told by itself.
-    if last.asked == Asked::Summary {
+/// Returns an attempt with the next choice. An attempt that may have changed something is continued and not repeated.
+fn fall_back(context: &RetryContext, last: &AttemptRecord) -> Option<Attempt> {
+    // Only the agent itself can report what it did.
+    if last.prompt_kind == PromptKind::Summary {
         return None;
     }
     let number = last.choice + 1;
-    let (before, choice) = (circumstances.choices.get(last.choice)?, circumstances.choices.get(number)?);
-    if !last.acted && before.tells_tools {
-        let asked = last.asked;
-        let thread = match asked {
-            // What it was asked makes sense only where the attempts before it are known.
-            Asked::GoOn | Asked::Resume | Asked::Summary | Asked::Correct | Asked::Again => {
-                continued(before, choice, last)
-            }
-            Asked::Prompt => thread_of(circumstances, number),
+    let (before, choice) = (context.choices.get(last.choice)?, context.choices.get(number)?);
+    if !last.had_side_effects && before.reports_tool_calls {
+        let prompt_kind = last.prompt_kind;
+        let thread = match prompt_kind {
+            // These prompts make sense only with the history of the earlier attempts.
+            PromptKind::Continue
+            | PromptKind::Resume
+            | PromptKind::Summary
+            | PromptKind::Correct
+            | PromptKind::Retry => continue_with(before, choice, last),
+            PromptKind::Prompt => initial_thread(context, number),
         };
-        return Some(Attempt { choice: number, thread, asked });
+        return Some(Attempt { choice: number, continuation: thread, prompt_kind });
     }
-    Some(Attempt { choice: number, thread: continued(before, choice, last), asked: Asked::GoOn })
+    Some(Attempt {
+        choice: number,
+        continuation: continue_with(before, choice, last),
+        prompt_kind: PromptKind::Continue,
+    })
 }
 
-/// The same conversation by its vendor where the backend stays the same, else by telling it.
-fn continued(before: &Choice, choice: &Choice, last: &Tried) -> Thread {
-    match &last.native {
-        Some(native) if choice.sessions && choice.backend == before.backend => {
-            Thread::Continue(native.clone())
+/// Continues the vendor's conversation if the backend stays the same, otherwise replays it.
+fn continue_with(before: &BackendChoice, choice: &BackendChoice, last: &AttemptRecord) -> Continuation {
+    match &last.vendor_session {
+        Some(native) if choice.supports_sessions && choice.backend == before.backend => {
+            Continuation::Continue(native.clone())
         }
-        Some(_) | None => Thread::Replay,
+        Some(_) | None => Continuation::Replay,
     }
 }
 
-/// An answer in the wrong form is asked for once more, in the same conversation; where nobody keeps that, it is told.
-fn correct(circumstances: &Circumstances, tried: &[Tried], last: &Tried) -> Option<Attempt> {
-    let choice = circumstances.choices.get(last.choice).filter(|choice| choice.converses)?;
-    if tried.iter().any(|attempt| attempt.asked == Asked::Correct) {
+/// Requests a valid answer once more, in the same conversation, or with a replay if no vendor stores it.
+fn ask_for_correction(
+    context: &RetryContext,
+    tried: &[AttemptRecord],
+    last: &AttemptRecord,
+) -> Option<Attempt> {
+    let choice = context.choices.get(last.choice).filter(|choice| choice.is_conversational)?;
+    if tried.iter().any(|attempt| attempt.prompt_kind == PromptKind::Correct) {
         return None;
     }
-    let thread = match (&last.native, &circumstances.past) {
-        (Some(native), _) if choice.sessions => Thread::Continue(native.clone()),
-        (None, Past::Chosen(session)) if choice.sessions && last.conversation == Conversation::Continued => {
-            Thread::Continue(session.clone())
+    let thread = match (&last.vendor_session, &context.history) {
+        (Some(native), _) if choice.supports_sessions => Continuation::Continue(native.clone()),
+        (None, History::CallerChosen(session))
+            if choice.supports_sessions && last.conversation == ConversationKind::Continued =>
+        {
+            Continuation::Continue(session.clone())
         }
-        _ => Thread::Replay,
+        _ => Continuation::Replay,
     };
-    Some(Attempt { choice: last.choice, thread, asked: Asked::Correct })
+    Some(Attempt { choice: last.choice, continuation: thread, prompt_kind: PromptKind::Correct })
 }
 
-/// The vendor does not know its conversation any more: it is told what was said.
-fn replay(circumstances: &Circumstances, last: &Tried) -> Option<Attempt> {
-    let known = match circumstances.past {
-        Past::Known { .. } => true,
-        // What the run itself said before is known in any case.
-        Past::Nothing => last.asked != Asked::Prompt,
-        Past::Chosen(_) => false,
+/// The vendor has lost the conversation: replays it.
+fn replay_conversation(context: &RetryContext, last: &AttemptRecord) -> Option<Attempt> {
+    let is_recorded = match context.history {
+        History::Recorded { .. } => true,
+        // The run's own earlier attempts are always on record.
+        History::Empty => last.prompt_kind != PromptKind::Prompt,
+        History::CallerChosen(_) => false,
     };
     let by_vendor = match last.conversation {
-        Conversation::Continued | Conversation::Forked => true,
-        Conversation::New | Conversation::Replayed => false,
+        ConversationKind::Continued | ConversationKind::Forked => true,
+        ConversationKind::New | ConversationKind::Replayed => false,
     };
-    let again = known && by_vendor && !last.acted;
-    again.then_some(Attempt { choice: last.choice, thread: Thread::Replay, asked: last.asked })
+    let again = is_recorded && by_vendor && !last.had_side_effects;
+    again.then_some(Attempt {
+        choice: last.choice,
+        continuation: Continuation::Replay,
+        prompt_kind: last.prompt_kind,
+    })
 }
 
-fn thread_of(circumstances: &Circumstances, number: usize) -> Thread {
-    let choice = &circumstances.choices[number];
-    match &circumstances.past {
-        Past::Nothing => Thread::New,
-        Past::Chosen(session) if choice.backend == circumstances.choices[0].backend => {
-            Thread::Continue(session.clone())
+fn initial_thread(context: &RetryContext, number: usize) -> Continuation {
+    let choice = &context.choices[number];
+    match &context.history {
+        History::Empty => Continuation::New,
+        History::CallerChosen(session) if choice.backend == context.choices[0].backend => {
+            Continuation::Continue(session.clone())
         }
-        Past::Chosen(_) => Thread::New,
-        Past::Known { native: Some((backend, session)), fork }
-            if *backend == choice.backend && choice.sessions =>
+        History::CallerChosen(_) => Continuation::New,
+        History::Recorded { native: Some((backend, session)), fork }
+            if *backend == choice.backend && choice.supports_sessions =>
         {
-            match (fork, choice.forks) {
-                (false, _) => Thread::Continue(session.clone()),
-                (true, true) => Thread::Fork(session.clone()),
-                (true, false) => Thread::Replay,
+            match (fork, choice.supports_fork) {
+                (false, _) => Continuation::Continue(session.clone()),
+                (true, true) => Continuation::Fork(session.clone()),
+                (true, false) => Continuation::Replay,
             }
         }
-        Past::Known { .. } => Thread::Replay,
+        History::Recorded { .. } => Continuation::Replay,
     }
 }
 
-impl Thread {
-    pub fn conversation(&self) -> Conversation {
+impl Continuation {
+    pub fn kind(&self) -> ConversationKind {
         match self {
-            Self::New => Conversation::New,
-            Self::Continue(_) | Self::Last => Conversation::Continued,
-            Self::Fork(_) => Conversation::Forked,
-            Self::Replay => Conversation::Replayed,
+            Self::New => ConversationKind::New,
+            Self::Continue(_) | Self::PreviousAttempt => ConversationKind::Continued,
+            Self::Fork(_) => ConversationKind::Forked,
+            Self::Replay => ConversationKind::Replayed,
         }
     }
 }

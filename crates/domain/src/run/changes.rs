@@ -1,10 +1,10 @@
-//! What changed on disk while a run went on, in the git work tree that holds its directory.
+//! Files that changed during a run, in the git work tree that contains its directory.
 
 use serde::{Deserialize, Serialize};
 
-/// The most files that are named; the rest is counted.
+/// The most files that are listed; the rest is counted.
 const FILES_MAX: usize = 1_000;
-/// The most bytes of names: a line of the journal holds 1 MiB.
+/// The most bytes of names: a line of the journal has at most 1 MiB.
 const NAME_BYTES_MAX: usize = 256 << 10;
 
 /// The files that changed, by their paths.
@@ -13,10 +13,10 @@ pub struct Changes {
     /// The work tree that the paths are relative to.
     pub root: String,
     pub files: Vec<ChangedFile>,
-    /// How many more changed than are named.
+    /// How many more files changed than are listed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub left_out: u64,
-    /// The commit that was checked out before and after, if that is another one.
+    /// The commits that were checked out before and after, if they differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commits: Option<Commits>,
 }
@@ -29,7 +29,7 @@ pub struct ChangedFile {
     pub change: FileChange,
 }
 
-/// What became of a file.
+/// The kind of a file's change.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(tag = "change", rename_all = "snake_case")]
 pub enum FileChange {
@@ -50,7 +50,7 @@ impl FileChange {
     }
 }
 
-/// Where the checked-out branch stood.
+/// The commits that were checked out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Commits {
     /// Absent if there was no commit yet.
@@ -66,7 +66,7 @@ fn is_zero(count: &u64) -> bool {
 }
 
 impl Changes {
-    /// Puts files in order and names as many as may be named.
+    /// Sorts the files and lists as many as the limits allow.
     pub fn bounded(root: String, mut files: Vec<ChangedFile>, commits: Option<Commits>) -> Self {
         files.sort();
         let mut bytes = 0;
@@ -99,7 +99,7 @@ impl ChangedFile {
     }
 }
 
-/// A branch that holds what a run did in a work tree of its own.
+/// A branch with the changes of a run in a work tree of its own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Branch {
     pub name: String,

@@ -1,4 +1,5 @@
-//! What happened in a run. The only types that are written to the journal, as one versioned JSON line each.
+//! The events of a run. These types are the only ones that are written to the journal, each as one versioned JSON
+//! line.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,12 +7,13 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Asked, Branch, Changes, Conversation, Ending, LimitName, OnDisconnect, OutcomeKind, StopHow, Usage,
+    Branch, Changes, ConversationKind, Ending, LimitName, OnDisconnect, OutcomeKind, PromptKind, StopMode,
+    Usage,
 };
 use crate::Timestamp;
 use crate::id::{AgentName, QuestionId, RunId, SessionId};
 
-/// An event with its place in the log. `seq` counts from 0; `epoch` counts the writers of the run from 1.
+/// An event with its position in the log. `seq` counts from 0; `epoch` counts the writers of the run from 1.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Envelope {
     pub seq: u64,
@@ -25,7 +27,7 @@ pub struct Envelope {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Event {
-    /// A writer took the run over: the first event of every epoch.
+    /// A writer took over the run: the first event of every epoch.
     Claimed {
         keeper_pid: u32,
         worker_pid: u32,
@@ -35,7 +37,7 @@ pub enum Event {
     Queued {
         ticket: u64,
     },
-    /// The session is another run's; the keeper waits until that has ended.
+    /// Another run uses the session; the keeper waits until it has ended.
     SessionAwaited {
         session: SessionId,
     },
@@ -47,15 +49,17 @@ pub enum Event {
         argv: Vec<String>,
         containment: Containment,
     },
-    /// The agent said something that belongs to its answer.
-    Said {
+    /// The agent produced text that belongs to its answer.
+    #[serde(rename = "said")]
+    AnswerAppended {
         text: String,
     },
-    /// The agent says which model answers.
-    ModelNamed {
+    /// The agent reported its model.
+    #[serde(rename = "model_named")]
+    ModelReported {
         model: String,
     },
-    /// The agent used a tool of its own, which it says after or while it does.
+    /// The agent called a tool of its own, and reports that during or after the call.
     ToolCalled {
         id: String,
         name: String,
@@ -66,18 +70,21 @@ pub enum Event {
         ok: bool,
         output: String,
     },
-    /// The agent is about to be started. Written before it is, each time.
-    AttemptBegan {
-        /// 0: the agent's own backend and model; others count its fallbacks from 1.
+    /// The agent is about to be started. Written before each start.
+    #[serde(rename = "attempt_began")]
+    AttemptStarted {
+        /// 0: the agent's own backend and model; others are its fallbacks, from 1.
         choice: u32,
         backend: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<String>,
-        conversation: Conversation,
-        asked: Asked,
-        /// Why the attempt before was not the last one.
+        conversation: ConversationKind,
+        #[serde(rename = "asked")]
+        prompt_kind: PromptKind,
+        /// Why the previous attempt was not the last one.
         #[serde(default, skip_serializing_if = "String::is_empty")]
-        because: String,
+        #[serde(rename = "because")]
+        reason: String,
     },
     /// A call is about to be made. Durable before its effect.
     CallRequested {
@@ -87,7 +94,7 @@ pub enum Event {
         name: String,
         input: serde_json::Value,
     },
-    /// A call was made. Never made again.
+    /// A call completed. It is never repeated.
     CallCompleted {
         call: u32,
         ok: bool,
@@ -97,49 +104,59 @@ pub enum Event {
     CallInDoubt {
         call: u32,
     },
-    Used {
+    #[serde(rename = "used")]
+    UsageReported {
         usage: Usage,
-        /// The model that used it, where several are told apart.
+        /// The model that used it, if several are reported separately.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<String>,
     },
-    /// The agent named the session that a later run can continue.
-    SessionNamed {
+    /// The agent reported the session that a later run can continue.
+    #[serde(rename = "session_named")]
+    SessionReported {
         session: SessionId,
-        /// The vendor's own name for it, where that is another.
+        /// The vendor's session id, if it is another.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        native: Option<SessionId>,
+        #[serde(rename = "native")]
+        vendor_session: Option<SessionId>,
     },
     /// The run waits for a person.
-    Asked {
+    #[serde(rename = "asked")]
+    QuestionRaised {
         question: QuestionId,
         text: String,
         until: Timestamp,
     },
-    Answered {
+    #[serde(rename = "answered")]
+    QuestionAnswered {
         question: QuestionId,
         allowed: bool,
         text: String,
         by: String,
     },
     OutputTruncated {
-        stream: Stream,
-        kept_bytes: u64,
+        stream: StdStream,
+        #[serde(rename = "kept_bytes")]
+        retained_bytes: u64,
     },
-    LimitPassed {
+    #[serde(rename = "limit_passed")]
+    LimitExceeded {
         limit: LimitName,
         detail: String,
     },
-    CancelAsked {
+    #[serde(rename = "cancel_asked")]
+    CancelRequested {
         by: String,
         reason: String,
     },
-    /// The door that started the run went away in good order.
-    DoorLeft {
+    /// The client that started the run disconnected in good order.
+    #[serde(rename = "door_left")]
+    ClientDisconnected {
         policy: OnDisconnect,
     },
-    StopAsked {
-        how: StopHow,
+    #[serde(rename = "stop_asked")]
+    StopRequested {
+        how: StopMode,
         because: String,
     },
     ChildStarted {
@@ -153,13 +170,13 @@ pub enum Event {
     Warned {
         message: String,
     },
-    /// The agent handed in its answer by our tool. The last one counts.
+    /// The agent submitted its answer with our tool. The last one counts.
     ResultSubmitted {
         text: String,
     },
     /// The agent ended with success, and a command of its `accept` was started.
     AcceptanceStarted {
-        /// Which one, from 0.
+        /// The index of the command, from 0.
         number: u32,
         pid: u32,
         argv: Vec<String>,
@@ -168,23 +185,24 @@ pub enum Event {
         number: u32,
         exit: CommandExit,
         duration_ms: u64,
-        /// The end of what it wrote.
+        /// The end of its output.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         output: String,
     },
-    /// What changed in the work tree between the start of the agent and its end.
+    /// The changes in the work tree between the start and the end of the agent.
     FilesChanged {
         changes: Changes,
     },
     /// The run gets a git work tree of its own, on this branch. Durable before it is made.
-    WorktreeBegun {
+    #[serde(rename = "worktree_begun")]
+    WorktreeCreated {
         path: String,
         branch: String,
         /// The user's work tree that it is made from.
         origin: String,
         base: String,
     },
-    /// The work tree of the run is gone; what was done is on the branch, if anything was.
+    /// The work tree of the run was removed; the branch has the changes, if there are any.
     WorktreeEnded {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         branch: Option<Branch>,
@@ -200,12 +218,12 @@ pub enum Event {
 pub enum CommandExit {
     Code(i32),
     Signal(i32),
-    /// It could not be started, and why.
+    /// It could not be started, for this reason.
     NotStarted(String),
 }
 
 impl fmt::Display for CommandExit {
-    /// Says it so that it fits behind the command.
+    /// Formats the exit as a phrase to follow the command.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Code(0) => f.write_str("succeeded"),
@@ -216,7 +234,7 @@ impl fmt::Display for CommandExit {
     }
 }
 
-/// What kind of call it is.
+/// The kind of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallKind {
@@ -224,13 +242,13 @@ pub enum CallKind {
     Tool,
 }
 
-/// What repeating a call would do; decides about a call in doubt.
+/// The effect of repeating a call; decides about a call in doubt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallClass {
     /// Changes nothing: repeated.
     Pure,
-    /// Changes the same thing in the same way: repeated.
+    /// Makes the same change again: repeated.
     Idempotent,
     /// Changes something each time: not repeated.
     Effect,
@@ -239,12 +257,12 @@ pub enum CallClass {
 /// A stream of an agent's output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Stream {
+pub enum StdStream {
     Stdout,
     Stderr,
 }
 
-/// Why a run that was started does nothing at the moment.
+/// Why a run is waiting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "for", rename_all = "snake_case")]
 pub enum WaitReason {
@@ -261,7 +279,7 @@ pub enum WaitReason {
 }
 
 impl WaitReason {
-    /// What the run does, in the words of its progress.
+    /// Describes what the run does, for progress messages.
     pub fn activity(&self) -> String {
         match self {
             Self::Answer { text, .. } => format!("asks: {text}"),
@@ -271,25 +289,25 @@ impl WaitReason {
     }
 }
 
-/// What was in force to keep the run's processes together and within their limits.
+/// The mechanisms that contained the run's processes and enforced its limits.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Containment {
     pub subreaper: bool,
     pub pid_namespace: bool,
-    /// `v1` or `v2` when a control group holds the tree.
+    /// `v1` or `v2` if a control group contains the tree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<String>,
-    /// The marks that each process of the run carries.
+    /// The tags of each process of the run.
     pub tags: Vec<String>,
-    /// Which limit is enforced by what.
+    /// The enforcer of each limit.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub limits: BTreeMap<String, Enforcer>,
-    /// What was wanted and could not be had, and why.
+    /// Mechanisms that were requested and not available, with reasons.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
 }
 
-/// What enforces a limit.
+/// The mechanism that enforces a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Enforcer {

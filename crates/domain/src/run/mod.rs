@@ -1,33 +1,38 @@
-//! One execution of an agent: what was asked (`spec`), what happened (`event`), where it stands (`state`),
-//! what to do next (`step`), whether it is tried again (`attempt`), and how it ended (`outcome`).
+//! One execution of an agent: its request (`spec`), its events (`event`), the state that follows from them (`state`),
+//! the supervision of its process (`supervision`), further attempts (`attempt`), and how it ended (`outcome`).
 
 pub mod attempt;
 mod changes;
 mod event;
+mod exit;
 mod outcome;
 pub mod replay;
 mod spec;
 mod state;
-mod step;
+mod supervision;
 mod usage;
 
-pub use attempt::{Asked, Conversation};
+pub use attempt::{ConversationKind, PromptKind};
 pub use changes::{Branch, ChangedFile, Changes, Commits, FileChange};
 pub use event::{
-    CallClass, CallKind, CommandExit, Containment, Enforcer, Envelope, Event, Stream, WaitReason,
+    CallClass, CallKind, CommandExit, Containment, Enforcer, Envelope, Event, StdStream, WaitReason,
 };
+pub use exit::Exit;
 pub use outcome::{
-    Cause, Ending, Failure, LimitName, Lost, ModelError, Outcome, OutcomeKind, ResultText, TimeLimit,
-    Verification, stderr_reason,
+    Ending, Failure, LimitName, LostProcess, ModelError, Outcome, OutcomeKind, PartialCause, ResultText,
+    TimeLimit, Verification, stderr_reason,
 };
 pub use spec::{
-    Alternative, BackendSpec, Caller, ContainmentDemand, Door, Iac, IacKind, Idempotency, OnDisconnect,
-    OnInterrupt, Resumes, RunSpec, SPEC_VERSION, Unattended, UnattendedChoice,
+    BackendSpec, Caller, CallerOrigin, ContainmentDemand, Iac, IacKind, Idempotency, OnDisconnect,
+    OnInterrupt, ResolvedFallback, ResumedRun, RunSpec, SPEC_VERSION, Unattended, UnattendedChoice,
 };
 pub use state::{
-    Acceptance, Attempted, Before, Call, ChildRun, Part, Phase, Question, State, ToolUse, Worktree,
+    Acceptance, AttemptState, ChildRun, LoopCall, ModelUsage, Phase, ProgressMark, RunQuestion, RunState,
+    ToolUse, Worktree,
 };
-pub use step::{AgentEnd, CancelOrder, Effect, Input, StopHow, Supervision, SupervisionLimits};
+pub use supervision::{
+    AgentEnd, CancelRequest, Effect, StopMode, Supervision, SupervisionInput, SupervisionLimits,
+};
 pub use usage::{Cost, CostBasis, Usage};
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
-//! How a run ended: exactly one of these, each way a variant and not a string.
+//! The outcome of a run: each way to end is a variant and not a string.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use super::Usage;
-use crate::harmless::harmless;
 use crate::id::BackendName;
+use crate::sanitize::sanitize;
 
-/// The most of a line of stderr that becomes part of an explanation.
+/// The most characters of a line of stderr that an explanation includes.
 const REASON_CHARS_MAX: usize = 500;
 
 /// How a run ended.
@@ -18,7 +18,7 @@ pub enum Outcome {
     Succeeded,
     /// Ended early with usable output.
     Partial {
-        cause: Cause,
+        cause: PartialCause,
     },
     Failed {
         #[serde(flatten)]
@@ -33,24 +33,24 @@ pub enum Outcome {
     OverBudget {
         limit: LimitName,
     },
-    /// Never ran, and the reason.
+    /// Never ran, for this reason.
     Refused {
         reason: String,
     },
     /// Its worker was lost.
     Interrupted {
-        lost: Lost,
+        lost: LostProcess,
     },
 }
 
 /// Why a run with usable output ended early.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "cause", rename_all = "snake_case")]
-pub enum Cause {
+pub enum PartialCause {
     TimedOut { limit: TimeLimit },
     Cancelled { by: String },
     OverBudget { limit: LimitName },
-    Interrupted { lost: Lost },
+    Interrupted { lost: LostProcess },
 }
 
 /// Why a run failed.
@@ -65,25 +65,25 @@ pub enum Failure {
     Spawn { reason: String },
     /// The agent itself reports an error.
     Agent { message: String },
-    /// The agent's output is not what its backend promises.
+    /// The agent's output does not follow the format of its backend.
     Output { reason: String },
     /// The model did not answer, or would not.
     Model { error: ModelError, message: String },
-    /// The conversation that was to be continued cannot be.
+    /// The conversation cannot be continued.
     Session { reason: String },
-    /// The answer does not have the shape that was asked for.
+    /// The answer does not match the requested format.
     Schema {
         reason: String,
-        /// What is wrong with it, a line each.
+        /// The errors, one per line.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         errors: Vec<String>,
     },
-    /// The agent ended with success, and a command that was to confirm it did not.
+    /// The agent succeeded, and an acceptance command failed.
     Acceptance {
         command: String,
-        /// What became of the command.
+        /// The result of the command.
         reason: String,
-        /// The end of what it wrote.
+        /// The end of its output.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         output: String,
     },
@@ -95,24 +95,24 @@ pub enum Failure {
     Bug { reason: String },
 }
 
-/// Why a model did not answer; decides whether another one is asked.
+/// The reason why a model did not answer; decides about a fallback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ModelError {
-    /// No key, a wrong one, or one that may not do this.
+    /// A missing, wrong or insufficient key.
     Denied,
     /// Too many requests, or a quota is used up.
     RateLimit,
-    /// The service is there and cannot serve now.
+    /// The service is temporarily unable to serve.
     Overloaded,
     Unreachable,
-    /// The conversation is longer than the model takes.
+    /// The conversation exceeds the model's context.
     TooLong,
-    /// The model would not do it.
+    /// The model refused the request.
     Refusal,
     /// No such model.
     Unknown,
-    /// The service says that the request is wrong.
+    /// The service rejects the request as invalid.
     BadRequest,
     Other,
 }
@@ -147,8 +147,8 @@ pub enum LimitName {
 /// Which process of the run was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Lost {
-    /// The door died before a keeper was started: nothing ran.
+pub enum LostProcess {
+    /// The client died before a keeper was started: nothing ran.
     BeforeStart,
     Worker,
     /// The worker stopped answering and was killed by its keeper.
@@ -170,30 +170,30 @@ pub enum OutcomeKind {
     Interrupted,
 }
 
-/// Whether somebody other than the agent says that it succeeded.
+/// Whether anything besides the agent confirms the success.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verification {
     /// All its acceptance commands succeeded.
     Verified,
-    /// Only the agent says so.
+    /// Only the agent claims it.
     Claimed,
 }
 
-/// The last word about a run: its outcome and everything that is told with it.
+/// The final record of a run: its outcome and all details.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ending {
     #[serde(flatten)]
     pub outcome: Outcome,
     #[serde(default)]
     pub result: ResultText,
-    /// The answer as a value, where its shape was asked for.
+    /// The answer as a value, if a format was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub structured: Option<serde_json::Value>,
-    /// The value was not quite JSON as the agent wrote it, and its spelling was mended.
+    /// The agent's answer was not quite valid JSON and was repaired.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub repaired: bool,
-    /// The backend that carried it out, where that was not the agent's own.
+    /// The backend that carried it out, if it was not the agent's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend: Option<BackendName>,
     /// From the start of the agent to its end.
@@ -205,7 +205,7 @@ pub struct Ending {
     /// The last lines of the error stream, when the run did not succeed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stderr_tail: String,
-    /// What the run was waiting for when its time was over, as a clause; empty where it was at work, or nobody knows.
+    /// What the run was waiting for when it timed out, as a clause; empty if it was working, or if that is unknown.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub waited_for: String,
     /// Processes of the run that had to be killed at the end.
@@ -214,8 +214,8 @@ pub struct Ending {
 }
 
 impl Ending {
-    /// Returns an ending with nothing but its outcome.
-    pub fn bare(outcome: Outcome) -> Self {
+    /// Returns an ending without any details.
+    pub fn from_outcome(outcome: Outcome) -> Self {
         Self {
             outcome,
             result: ResultText::Nothing,
@@ -231,13 +231,13 @@ impl Ending {
         }
     }
 
-    /// Explains how the run ended in one line. A failure that names no reason gets the one that the program wrote to stderr;
-    /// a time-out, what the run was waiting for.
+    /// Explains in one line how the run ended. A failure without a reason gets the one from stderr; a time-out, what
+    /// the run was waiting for.
     pub fn explanation(&self) -> String {
         let text = self.outcome.to_string();
         let reason = match &self.outcome {
-            Outcome::Failed { failure } if failure.names_no_reason() => stderr_reason(&self.stderr_tail),
-            Outcome::TimedOut { .. } | Outcome::Partial { cause: Cause::TimedOut { .. } } => {
+            Outcome::Failed { failure } if failure.lacks_reason() => stderr_reason(&self.stderr_tail),
+            Outcome::TimedOut { .. } | Outcome::Partial { cause: PartialCause::TimedOut { .. } } => {
                 Some(self.waited_for.clone()).filter(|waited_for| !waited_for.is_empty())
             }
             Outcome::Succeeded
@@ -255,13 +255,13 @@ impl Ending {
     }
 }
 
-/// Returns the line of stderr that most likely gives the reason of a failure, without what a terminal would not show.
+/// Returns the line of stderr that most likely contains the reason of a failure, without invisible characters.
 ///
-/// It is the last line that speaks of an error, else the last line. Indented lines are frames of a stack trace or details
-/// of the line above them; Node.js writes its own version below a trace.
+/// It is the last line that mentions an error, else the last line. Indented lines are frames of a stack trace or
+/// details of the line above them; Node.js prints its version below a trace.
 pub fn stderr_reason(stderr: &str) -> Option<String> {
     const WORDS: [&str; 4] = ["error", "fatal", "panic", "exception"];
-    let stderr = harmless(stderr);
+    let stderr = sanitize(stderr);
     let lines = || stderr.lines().filter(|line| !line.trim().is_empty());
     let is_frame = |line: &&str| line.starts_with([' ', '\t']) || line.starts_with("Node.js v");
     let is_error = |line: &&str| {
@@ -273,7 +273,7 @@ pub fn stderr_reason(stderr: &str) -> Option<String> {
     Some(line.trim().chars().take(REASON_CHARS_MAX).collect())
 }
 
-/// Where the answer of a run stands.
+/// The location of a run's answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ResultText {
@@ -300,17 +300,17 @@ impl Outcome {
         }
     }
 
-    /// Returns what this outcome is called when there is usable output: an early end becomes partial.
+    /// Turns an early end with usable output into a partial success.
     #[must_use]
     pub fn with_output(self, usable: bool) -> Self {
         if !usable {
             return self;
         }
         match self {
-            Self::TimedOut { limit } => Self::Partial { cause: Cause::TimedOut { limit } },
-            Self::Cancelled { by } => Self::Partial { cause: Cause::Cancelled { by } },
-            Self::OverBudget { limit } => Self::Partial { cause: Cause::OverBudget { limit } },
-            Self::Interrupted { lost } => Self::Partial { cause: Cause::Interrupted { lost } },
+            Self::TimedOut { limit } => Self::Partial { cause: PartialCause::TimedOut { limit } },
+            Self::Cancelled { by } => Self::Partial { cause: PartialCause::Cancelled { by } },
+            Self::OverBudget { limit } => Self::Partial { cause: PartialCause::OverBudget { limit } },
+            Self::Interrupted { lost } => Self::Partial { cause: PartialCause::Interrupted { lost } },
             other @ (Self::Succeeded | Self::Partial { .. } | Self::Failed { .. } | Self::Refused { .. }) => {
                 other
             }
@@ -378,7 +378,7 @@ impl LimitName {
 }
 
 impl fmt::Display for Outcome {
-    /// Explains the outcome in a line: what happened, and why.
+    /// Explains the outcome and its reason in a line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Succeeded => f.write_str("succeeded"),
@@ -395,7 +395,7 @@ impl fmt::Display for Outcome {
     }
 }
 
-impl fmt::Display for Cause {
+impl fmt::Display for PartialCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TimedOut { limit } => write!(f, "timed out, {limit}"),
@@ -407,8 +407,8 @@ impl fmt::Display for Cause {
 }
 
 impl Failure {
-    /// Tells whether this says only that the program failed. Why is on its stderr, if anywhere.
-    pub fn names_no_reason(&self) -> bool {
+    /// Returns whether this failure has no reason of its own. The program's stderr may contain one.
+    pub fn lacks_reason(&self) -> bool {
         match self {
             Self::Exit { .. } | Self::Signal { .. } => true,
             Self::Spawn { .. }
@@ -424,8 +424,8 @@ impl Failure {
         }
     }
 
-    /// An answer without the value that was asked for.
-    pub fn without_value(reason: impl Into<String>) -> Self {
+    /// An answer without the requested value.
+    pub fn missing_value(reason: impl Into<String>) -> Self {
         Self::Schema { reason: reason.into(), errors: Vec::new() }
     }
 }
@@ -470,8 +470,8 @@ impl fmt::Display for ModelError {
 }
 
 impl ModelError {
-    /// Returns what a status of HTTP means, as all services of models use it.
-    pub fn of_status(status: u64) -> Self {
+    /// Maps an HTTP status to an error, as all model services use it.
+    pub fn from_http_status(status: u64) -> Self {
         match status {
             401 | 403 => Self::Denied,
             402 | 429 => Self::RateLimit,
@@ -483,8 +483,8 @@ impl ModelError {
         }
     }
 
-    /// Tells whether another model or backend may be asked instead: nothing was done, and this one has no room.
-    pub fn is_shortage(self) -> bool {
+    /// Returns whether a fallback may be used instead: nothing was done, and this service has no capacity.
+    pub fn is_capacity_error(self) -> bool {
         match self {
             Self::RateLimit | Self::Overloaded => true,
             Self::Denied
@@ -508,7 +508,7 @@ impl fmt::Display for TimeLimit {
     }
 }
 
-impl fmt::Display for Lost {
+impl fmt::Display for LostProcess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::BeforeStart => "the program that asked died before anything was started",

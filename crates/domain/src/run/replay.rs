@@ -1,16 +1,16 @@
-//! The words of an attempt that is not the first: what was said before, told in the form that sub-agents-mcp has, and the
-//! notes to an agent that goes on. What is told is data: no line of it can be taken for the frame around it.
+//! The prompts of attempts after the first: the conversation so far in the format of sub-agents-mcp, and notes to an
+//! agent that continues. The history is data: no line of it can pass for the frame around it.
 
 use serde::{Deserialize, Serialize};
 
-use super::Attempted;
-use crate::harmless::harmless;
+use super::AttemptState;
 use crate::id::AgentName;
+use crate::sanitize::sanitize;
 use crate::size::{head, tail};
 
-/// The most that a replayed prompt has in all: it must fit into one argument of a program.
+/// The most bytes of a replayed prompt: it must fit into one argument of a program.
 pub const REPLAY_BYTES_MAX: usize = 96 << 10;
-/// The most of one request or response.
+/// The most bytes of one request or response.
 const TEXT_BYTES_MAX: usize = 24 << 10;
 
 const HISTORY: &str = include_str!("replay/history.md");
@@ -23,70 +23,70 @@ const RESUME: &str = include_str!("replay/resume.md");
 const AS_JSON: &str = include_str!("replay/as_json.md");
 const CORRECT: &str = include_str!("replay/correct.md");
 
-/// One request and what came of it.
+/// One request with its response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exchange {
     pub request: String,
     pub response: String,
 }
 
-/// A prompt with what was said before it.
+/// A prompt with the history before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Replayed {
     pub prompt: String,
-    pub told: usize,
+    pub included: usize,
     pub left_out: usize,
 }
 
-/// Puts what was said before a prompt, the newest as far as there is room.
-pub fn replay(agent: &AgentName, exchanges: &[Exchange], prompt: &str) -> Replayed {
+/// Puts the history before a prompt: as many of the newest exchanges as fit.
+pub fn prompt_with_history(agent: &AgentName, exchanges: &[Exchange], prompt: &str) -> Replayed {
     if exchanges.is_empty() {
-        // An empty history would only tell the agent that something is missing.
-        return Replayed { prompt: prompt.to_owned(), told: 0, left_out: 0 };
+        // An empty history would suggest to the agent that something is missing.
+        return Replayed { prompt: prompt.to_owned(), included: 0, left_out: 0 };
     }
     let mut room = REPLAY_BYTES_MAX.saturating_sub(prompt.len() + HISTORY.len() + LEFT_OUT.len() + 128);
-    let mut told = Vec::new();
+    let mut included = Vec::new();
     for (index, exchange) in exchanges.iter().enumerate().rev() {
-        let text = render(index + 1, exchange);
+        let text = render_exchange(index + 1, exchange);
         let Some(rest) = room.checked_sub(text.len() + 2) else { break };
         room = rest;
-        told.push(text);
+        included.push(text);
     }
-    let left_out = exchanges.len() - told.len();
+    let left_out = exchanges.len() - included.len();
     if left_out > 0 {
         let (number, all) = (left_out.to_string(), exchanges.len().to_string());
-        told.push(fill(LEFT_OUT, &[("{{NUMBER}}", &number), ("{{ALL}}", &all)]));
+        included.push(fill(LEFT_OUT, &[("{{NUMBER}}", &number), ("{{ALL}}", &all)]));
     }
-    told.reverse();
+    included.reverse();
     let values =
-        [("{{AGENT}}", agent.as_str()), ("{{EXCHANGES}}", &told.join("\n\n")), ("{{PROMPT}}", prompt)];
-    Replayed { prompt: fill(HISTORY, &values), told: exchanges.len() - left_out, left_out }
+        [("{{AGENT}}", agent.as_str()), ("{{EXCHANGES}}", &included.join("\n\n")), ("{{PROMPT}}", prompt)];
+    Replayed { prompt: fill(HISTORY, &values), included: exchanges.len() - left_out, left_out }
 }
 
-/// Returns what an agent is told that goes on after an attempt which found no room.
-pub fn go_on(prompt: &str, reason: &str) -> String {
+/// Returns the prompt to continue after an attempt that ended for lack of capacity.
+pub fn continue_prompt(prompt: &str, reason: &str) -> String {
     fill(GO_ON, &[("{{REASON}}", head(reason, 500)), ("{{PROMPT}}", prompt)])
 }
 
-/// Returns what an agent is told whose process was lost.
-pub fn resume(prompt: &str) -> String {
+/// Returns the prompt to continue after the agent's process was lost.
+pub fn resume_prompt(prompt: &str) -> String {
     fill(RESUME, &[("{{PROMPT}}", prompt)])
 }
 
-/// Returns a prompt that asks for a value of no certain shape.
-pub fn as_json(prompt: &str) -> String {
+/// Returns a prompt that requests JSON without a schema.
+pub fn json_prompt(prompt: &str) -> String {
     fill(AS_JSON, &[("{{PROMPT}}", prompt)])
 }
 
-/// Returns what an agent is told whose answer does not have the form that was asked for.
-pub fn correct(errors: &[String]) -> String {
+/// Returns the prompt to correct an answer that does not match the requested format.
+pub fn correction_prompt(errors: &[String]) -> String {
     let lines: Vec<String> = errors.iter().map(|error| format!("- {}", head(error, 500))).collect();
     fill(CORRECT, &[("{{ERRORS}}", &lines.join("\n"))])
 }
 
-/// Returns what an attempt said and did, as the response to its request.
-pub fn account(attempt: &Attempted) -> String {
-    let mut lines = vec![attempt.said.trim().to_owned()];
+/// Returns the output and tool calls of an attempt, as the response to its request.
+pub fn attempt_summary(attempt: &AttemptState) -> String {
+    let mut lines = vec![attempt.answer_text.trim().to_owned()];
     for tool in &attempt.tools {
         let end = match tool.ok {
             Some(true) => "done",
@@ -100,15 +100,15 @@ pub fn account(attempt: &Attempted) -> String {
     lines.join("\n")
 }
 
-fn render(number: usize, exchange: &Exchange) -> String {
+fn render_exchange(number: usize, exchange: &Exchange) -> String {
     let number = number.to_string();
-    let (request, response) = (quoted(&exchange.request), quoted(&exchange.response));
+    let (request, response) = (quote_exchange(&exchange.request), quote_exchange(&exchange.response));
     fill(EXCHANGE, &[("{{NUMBER}}", &number), ("{{REQUEST}}", &request), ("{{RESPONSE}}", &response)])
 }
 
-/// Cuts a text and marks the lines of it that could be taken for the frame.
-fn quoted(text: &str) -> String {
-    let text = harmless(text);
+/// Shortens a text and marks the lines that could pass for the frame.
+fn quote_exchange(text: &str) -> String {
+    let text = sanitize(text);
     let text = text.trim();
     let cut = match text.len() {
         0..=TEXT_BYTES_MAX => text.to_owned(),
@@ -118,11 +118,11 @@ fn quoted(text: &str) -> String {
             format!("{begin}\n{}\n{end}", fill(OMITTED, &[("{{BYTES}}", &omitted)]))
         }
     };
-    let line = |line: &str| if is_frame(line) { format!("> {line}") } else { line.to_owned() };
+    let line = |line: &str| if is_frame_line(line) { format!("> {line}") } else { line.to_owned() };
     cut.lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
-fn is_frame(line: &str) -> bool {
+fn is_frame_line(line: &str) -> bool {
     let line = line.trim();
     let heading =
         line.strip_prefix("## ").and_then(|rest| rest.split_once(". ")).is_some_and(|(number, what)| {
@@ -133,7 +133,7 @@ fn is_frame(line: &str) -> bool {
     heading || frame || line.starts_with("# Session History:")
 }
 
-/// Fills a template in one pass, so that a value that looks like a placeholder stays as it is.
+/// Fills a template in one pass, so that a value that looks like a placeholder is not replaced.
 fn fill(template: &str, values: &[(&str, &str)]) -> String {
     let mut out = String::new();
     let mut rest = template.trim_end();

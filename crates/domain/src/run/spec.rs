@@ -1,5 +1,6 @@
-//! What was asked, resolved: written once as `spec.json` before anything starts, never changed.
+//! The resolved request of a run: written once as `spec.json` before anything starts, never changed.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -9,14 +10,14 @@ use crate::Timestamp;
 use crate::agent::Delegates;
 use crate::budget::Limits;
 use crate::id::{AgentName, BackendName, IdempotencyKey, RunId, SessionId};
-use crate::permission::Grant;
+use crate::policy::{Directory, Grant, GrantSource, Layer, Policy};
 use crate::price::Price;
 use crate::setup::{FallbackSettings, Setup};
 
-/// The version of the stored shape.
+/// The version of the stored format.
 pub const SPEC_VERSION: u32 = 1;
 
-/// One run as it was accepted. Holds names of secrets, never values.
+/// One accepted run. Contains names of secrets, never values.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunSpec {
     pub version: u32,
@@ -30,18 +31,20 @@ pub struct RunSpec {
     pub system_prompt: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// The interrupted run that this one goes on with.
+    /// The interrupted run that this one resumes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub resumes: Option<Resumes>,
+    #[serde(rename = "resumes")]
+    pub resumed_run: Option<ResumedRun>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionId>,
     /// The session is copied and not continued.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fork: bool,
-    /// What was said in the session before its first run here.
+    /// The exchanges of the session before its first run here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub told: Vec<Exchange>,
-    /// Where the agent works: absolute and existing when the run was accepted.
+    #[serde(rename = "told")]
+    pub prior_exchanges: Vec<Exchange>,
+    /// The agent's directory: absolute, and existing when the run was accepted.
     pub directory: String,
     /// The project that the run belongs to: the directory upward to `.volery` or `.git`.
     pub project: String,
@@ -53,83 +56,116 @@ pub struct RunSpec {
     /// 0 for a root.
     pub depth: u32,
     pub limits: Limits,
-    /// Names of environment variables passed on beside the base list.
+    /// Names of environment variables that are passed on in addition to the base list.
     pub env: Vec<String>,
     pub delegates: Delegates,
     pub on_disconnect: OnDisconnect,
     pub on_interrupt: OnInterrupt,
-    /// Why no person can answer the run's questions, which are denied then. Absent: somebody can.
+    /// The reason why no person can answer the run's questions, which are then denied. Absent if somebody can.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unattended: Option<String>,
-    /// The time-out also covers the wait for a slot and for the session: its caller set one, and nobody is there to see
-    /// that it waits.
+    /// The time-out also covers the wait for a slot and for the session, because its caller set one and nobody can
+    /// see that the run waits.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub timeout_covers_wait: bool,
     pub containment: ContainmentDemand,
-    /// What the backend is asked for beyond prompt and model.
+    /// Settings for the backend other than prompt and model.
     #[serde(default)]
     pub setup: Setup,
-    /// The layers of its permission above the agent's file, in the order in which they were laid; `setup` has the sum.
+    /// The permission layers above the agent's file, in the order in which they were applied; `setup` contains the
+    /// result.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub grants: Vec<Grant>,
-    /// What is tried next, in order, when the model has no room.
+    /// The fallbacks, in order, for when the model's service has no capacity.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub alternatives: Vec<Alternative>,
-    /// What its user pays for models, by their names; of the others a list knows the price.
+    #[serde(rename = "alternatives")]
+    pub fallbacks: Vec<ResolvedFallback>,
+    /// The user's own prices by model name; a built-in list has the others.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub prices: BTreeMap<String, Price>,
     /// The random number of the run that its processes carry as a resource limit.
     pub tag: u64,
-    /// What files of the project would execute by the vendor's program, as a digest, if the user trusts it.
+    /// A digest of everything that files of the project would make the vendor's program execute, if the user trusts
+    /// it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub trusted_programs: Option<String>,
+    #[serde(rename = "trusted_programs")]
+    pub trusted_executables_digest: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency: Option<Idempotency>,
-    /// It is shown in its project's `IAC.md`, as PowerSpawn keeps it.
+    /// The entry in its project's `IAC.md`, as in PowerSpawn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iac: Option<Iac>,
-    /// What could not be honoured as asked, by name.
+    /// Requested settings that could not be applied.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
 
 impl RunSpec {
-    /// Returns the session that the run is part of from its beginning: a copy becomes one of its own.
-    pub fn continued(&self) -> Option<&SessionId> {
+    /// Returns the spec as a vendor's backend reads it: without the rules that Volery itself carries out.
+    pub fn for_vendor(&self) -> Cow<'_, Self> {
+        let permission = self.setup.permission.for_vendor();
+        if permission == self.setup.permission {
+            return Cow::Borrowed(self);
+        }
+        let mut spec = self.clone();
+        spec.setup.permission = permission;
+        Cow::Owned(spec)
+    }
+
+    /// Returns the policy of the run: the permission of each run above it as a layer, and its own as the last one.
+    /// `after_user_rules` says that the agent's program first applies its user's own rules.
+    pub fn policy(&self, directory: Directory, after_user_rules: bool) -> Policy {
+        let parents = self.grants.iter().filter(|grant| grant.source == GrantSource::Parent);
+        let above = parents.map(|grant| Layer {
+            permission: grant.requested.clone(),
+            set_by: Some(grant.by.clone()),
+            ..Layer::default()
+        });
+        let own = Layer::for_agent(self.setup.permission.clone(), self.grants.clone());
+        let own = Layer { after_user_rules, ..own };
+        above.chain([own]).fold(Policy::in_directory(directory), Policy::with_layer)
+    }
+
+    /// Returns the session that the run belongs to from its beginning. A fork becomes a session of its own.
+    pub fn continued_session(&self) -> Option<&SessionId> {
         self.session.as_ref().filter(|_| !self.fork)
     }
 
-    /// Returns the id of a session that begins with this run and that no vendor names.
-    pub fn own_session(&self) -> SessionId {
+    /// Returns the id of a new session of this run, if no vendor assigns one.
+    pub fn new_session_id(&self) -> SessionId {
         self.id.to_string().parse().expect("the id of a run has only letters, digits and dashes")
     }
 
-    /// Returns what was asked, without what was put before it.
+    /// Returns the task without the text that was put before it.
     pub fn task(&self) -> &str {
         let at = self.iac.as_ref().map_or(0, |iac| iac.task_at);
         self.prompt.get(at..).unwrap_or(&self.prompt)
     }
 
-    /// Returns the same as everybody may read it.
-    pub fn shown_task(&self) -> &str {
-        let shown = self.iac.as_ref().and_then(|iac| iac.shown.as_deref());
+    /// Returns the task in a form that everybody may read.
+    pub fn public_task(&self) -> &str {
+        let shown = self.iac.as_ref().and_then(|iac| iac.redacted_task.as_deref());
         shown.unwrap_or_else(|| self.task())
     }
 
-    /// Tells whether the run's session begins with it.
+    /// Returns whether the run's session begins with it.
     pub fn begins_session(&self) -> bool {
-        self.session.as_ref() == Some(&self.own_session())
+        self.session.as_ref() == Some(&self.new_session_id())
     }
 }
 
-/// An interrupted run, and whether its agent had begun: then it is told what happened.
+/// An interrupted run, and whether its agent had started: then the prompt includes what happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Resumes {
+pub struct ResumedRun {
     pub run: RunId,
-    pub begun: bool,
+    #[serde(rename = "begun")]
+    pub agent_had_started: bool,
+    /// The agent was taken from the record of the interrupted run, because no file defines it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub with_recorded_agent: bool,
 }
 
-/// How the agent is driven, with everything the backend needs to do it again.
+/// The backend of an agent, with everything it needs to run the agent again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BackendSpec {
     pub name: BackendName,
@@ -138,30 +174,31 @@ pub struct BackendSpec {
     pub options: serde_json::Value,
 }
 
-/// Another way to carry out the run, resolved.
+/// A fallback, resolved.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Alternative {
+pub struct ResolvedFallback {
     pub backend: BackendSpec,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// What holds on this backend, where it differs from the run's setup.
+    /// Settings for this backend, where they differ from the run's setup.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settings: Option<FallbackSettings>,
 }
 
-/// How a run is shown in `IAC.md`.
+/// The entry of a run in `IAC.md`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Iac {
-    /// What PowerSpawn calls the kind of agent: `claude`, `grok` and so on.
+    /// PowerSpawn's name for the kind of agent: `claude`, `grok` and so on.
     pub agent_type: String,
-    /// The same for people.
+    /// The name of that kind for people.
     pub label: String,
     pub kind: IacKind,
-    /// Where in the prompt the task begins, behind what was put before it.
+    /// The offset of the task in the prompt, after the text that was put before it.
     pub task_at: usize,
-    /// The task as it is shown, where a secret stands in it.
+    /// The task without its secrets, if it contains any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shown: Option<String>,
+    #[serde(rename = "shown")]
+    pub redacted_task: Option<String>,
 }
 
 /// Whether the agent is a program or a model behind an API.
@@ -172,29 +209,30 @@ pub enum IacKind {
     Api,
 }
 
-/// Who asked.
+/// The caller of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Caller {
-    pub door: Door,
-    /// The client's name at the MCP door, or that of its token over HTTP; the parent's agent for a child run, else
+    #[serde(rename = "door")]
+    pub origin: CallerOrigin,
+    /// The name of the MCP client, or that of its token over HTTP; the parent's agent for a child run, else
     /// `main`.
     pub name: String,
-    /// The token that this run and all runs above it were asked for with: whoever shows it sees them, and no others.
+    /// The HTTP token of this run and all runs above it. A client with this token can see these runs and no others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
 }
 
-/// A way in.
+/// The channel of a caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Door {
+pub enum CallerOrigin {
     Mcp,
     Shell,
-    /// A run's socket: the caller is another run's agent.
+    /// The socket of a run: the caller is that run's agent.
     Run,
 }
 
-/// What happens to a run when the door that started it goes away in good order.
+/// What happens to a run when the client that started it disconnects in good order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnDisconnect {
@@ -211,7 +249,7 @@ pub enum OnDisconnect {
 pub enum OnInterrupt {
     #[default]
     End,
-    /// A new worker continues where the journal ends.
+    /// A new worker continues at the end of the journal.
     Resume,
 }
 
@@ -226,23 +264,23 @@ pub enum Unattended {
     NoTerminal,
     #[error("the MCP client {client} cannot put a question to its user")]
     NoElicitation { client: String },
-    /// As it was for the interrupted run that is continued.
+    /// The reason of the interrupted run that is resumed.
     #[error("{0}")]
     AsBefore(String),
 }
 
-/// What happens to questions where no person can answer them, by the configuration.
+/// The configured treatment of questions that no person can answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnattendedChoice {
     /// They are denied at once.
     Deny,
-    /// They stay open for `answer_timeout`: somebody may look at the run and answer.
+    /// They stay open for `answer_timeout`, because somebody may look at the run and answer.
     Wait,
 }
 
 impl Unattended {
-    /// Returns the reason for which questions are denied; nothing where they stay open.
-    pub fn denies(&self, configured: UnattendedChoice) -> Option<String> {
+    /// Returns the reason for denying questions; `None` if they stay open.
+    pub fn denial_reason(&self, configured: UnattendedChoice) -> Option<String> {
         let denies = match (self, configured) {
             (Self::Declared, _) | (_, UnattendedChoice::Deny) => true,
             (
@@ -258,7 +296,7 @@ impl Unattended {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ContainmentDemand {
-    /// The strongest that the machine allows without asking for more rights.
+    /// The strongest that the machine allows without additional rights.
     #[default]
     Auto,
     /// A pid namespace, or the run is refused.
@@ -267,10 +305,10 @@ pub enum ContainmentDemand {
     Plain,
 }
 
-/// The caller's own name for the request, and what the request was.
+/// The caller's own name for the request, with a digest of the request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Idempotency {
     pub key: IdempotencyKey,
-    /// A digest of the request: the same key with another request is refused.
+    /// A digest of the request: another request with the same key is refused.
     pub fingerprint: String,
 }

@@ -1,44 +1,46 @@
-//! Where a run stands: a fold over its events. Total: any prefix of any log gives a state.
+//! The state of a run: a fold over its events. Total: any prefix of any log gives a state.
 
 use std::collections::BTreeMap;
 
-use super::event::{CallClass, CallKind, CommandExit, Containment, Envelope, Event, Stream, WaitReason};
-use super::{Asked, Branch, Changes, Conversation, Ending, OnDisconnect, OutcomeKind, Usage, Verification};
+use super::event::{CallClass, CallKind, CommandExit, Containment, Envelope, Event, StdStream, WaitReason};
+use super::{
+    Branch, Changes, ConversationKind, Ending, OnDisconnect, OutcomeKind, PromptKind, Usage, Verification,
+};
 use crate::Timestamp;
 use crate::id::{AgentName, RunId, SessionId};
 use crate::permission::ToolKind;
 
-/// The most text of an answer that a state keeps; the spool has the rest.
-const SAID_MAX: usize = 256 << 10;
-/// The most warnings that a state keeps.
+/// The most text of an answer that a state stores; the spool has the rest.
+const ANSWER_BYTES_MAX: usize = 256 << 10;
+/// The most warnings that a state stores.
 const WARNINGS_MAX: usize = 64;
-/// How much of what an earlier attempt said is kept, of its end.
-const EARLIER_SAID_MAX: usize = 32 << 10;
-/// More attempts than a run makes; a damaged log may tell of any number.
-const ATTEMPTS_KEPT: usize = 64;
-/// How many acceptance commands are remembered.
-const ACCEPTANCE_KEPT: usize = 64;
-/// How many uses of tools are kept of an attempt, and how much of each input.
+/// How much of the end of an earlier attempt's answer is stored.
+const EARLIER_ANSWER_BYTES_MAX: usize = 32 << 10;
+/// More attempts than a run makes; a damaged log may contain any number.
+const RECORDED_ATTEMPTS_MAX: usize = 64;
+/// How many acceptance commands are stored.
+const ACCEPTANCE_COMMANDS_MAX: usize = 64;
+/// How many tool calls of an attempt are stored, and how much of each input.
 const TOOLS_MAX: usize = 50;
-/// How many models of one attempt are told apart; what further ones used belongs to none that anybody knows.
-const PARTS_MAX: usize = 32;
+/// How many models of one attempt are distinguished; the usage of further ones is summed up without a model.
+const MODELS_MAX: usize = 32;
 const TOOL_INPUT_MAX: usize = 400;
 
-/// Where in its life a run is.
+/// The phase of a run's life.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum Phase {
     #[default]
     Accepted,
     Running,
     Waiting(WaitReason),
-    /// Asked to stop, not yet gone.
+    /// Requested to stop, not yet gone.
     Stopping,
     Ended(Box<Ending>),
 }
 
 /// A question of the run to a person.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Question {
+pub struct RunQuestion {
     pub text: String,
     pub until: Timestamp,
     pub answer: Option<String>,
@@ -46,7 +48,7 @@ pub struct Question {
 
 /// A call of a resumable loop.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Call {
+pub struct LoopCall {
     pub kind: CallKind,
     pub class: CallClass,
     pub name: String,
@@ -54,47 +56,47 @@ pub struct Call {
     /// `None` while the call is in flight, or in doubt after an interruption.
     pub completed: Option<(bool, String)>,
     pub in_doubt: bool,
-    /// How much had been said and used when the call was requested: a repeated call begins again from there.
-    pub before: Before,
+    /// The progress when the call was requested: a repeated call starts again from there.
+    pub before: ProgressMark,
 }
 
-/// What a run had said and used at some moment.
+/// A run's output and usage at some moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Before {
-    pub said_bytes: usize,
+pub struct ProgressMark {
+    pub answer_bytes: usize,
     pub usage: Usage,
 }
 
 /// An attempt to carry out the run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Attempted {
-    /// 0: the agent's own backend and model; others count its fallbacks from 1.
+pub struct AttemptState {
+    /// 0: the agent's own backend and model; others are its fallbacks, from 1.
     pub choice: u32,
     pub backend: String,
-    pub conversation: Conversation,
-    pub asked: Asked,
-    /// The vendor's name for the conversation.
-    pub native: Option<SessionId>,
+    pub conversation: ConversationKind,
+    pub prompt_kind: PromptKind,
+    /// The vendor's session id.
+    pub vendor_session: Option<SessionId>,
     /// A tool was used that may have changed something, or another run was started.
-    pub acted: bool,
-    /// What it said until the next attempt began; that of the last one is the state's own.
-    pub said: String,
+    pub had_side_effects: bool,
+    /// The answer until the next attempt began; that of the last attempt is in the state.
+    pub answer_text: String,
     /// The first tools that it used.
     pub tools: Vec<ToolUse>,
     pub usage: Usage,
-    /// The same, by model.
-    pub parts: Vec<Part>,
+    /// The usage by model.
+    pub usage_by_model: Vec<ModelUsage>,
 }
 
-/// What one model used.
+/// The usage of one model.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
-    /// `None` while nobody has named it.
+pub struct ModelUsage {
+    /// `None` until it is reported.
     pub model: Option<String>,
     pub usage: Usage,
 }
 
-/// The use of a tool, as far as a later attempt is told of it.
+/// A tool call, as later attempts see it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolUse {
     pub id: String,
@@ -112,9 +114,9 @@ pub struct ChildRun {
     pub outcome: Option<OutcomeKind>,
 }
 
-/// Where a run stands.
+/// The state of a run.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct State {
+pub struct RunState {
     pub phase: Phase,
     pub epoch: u32,
     pub next_seq: u64,
@@ -122,45 +124,45 @@ pub struct State {
     pub worker_pid: Option<u32>,
     pub agent_pid: Option<u32>,
     pub started_at: Option<Timestamp>,
-    /// How long people were waited for, in all.
+    /// The total time of waiting for people.
     pub paused_ms: u64,
-    asked_at: Option<Timestamp>,
-    /// When the disconnect of the door cancels the run.
+    question_since: Option<Timestamp>,
+    /// When the disconnect of the client cancels the run.
     pub cancel_at: Option<Timestamp>,
     pub last_event_at: Option<Timestamp>,
     pub containment: Option<Containment>,
-    pub said: String,
-    /// How much more was said than is kept here.
-    pub said_dropped_bytes: u64,
-    pub calls: BTreeMap<u32, Call>,
-    pub questions: BTreeMap<String, Question>,
+    pub answer_text: String,
+    /// How many more bytes the answer had than are stored here.
+    pub answer_dropped_bytes: u64,
+    pub calls: BTreeMap<u32, LoopCall>,
+    pub questions: BTreeMap<String, RunQuestion>,
     pub children: BTreeMap<RunId, ChildRun>,
     pub usage: Usage,
     pub warnings: Vec<String>,
     pub cancelled_by: Option<String>,
     pub session: Option<SessionId>,
-    pub attempts: Vec<Attempted>,
-    /// The model that answers, by the agent's own word.
+    pub attempts: Vec<AttemptState>,
+    /// The model, as the agent reported it.
     pub model: Option<String>,
     pub tools_called: u64,
-    /// The answer that the agent handed in.
+    /// The answer that the agent submitted.
     pub submitted: Option<String>,
-    /// The commands that were to confirm its success, as far as they were started.
+    /// The acceptance commands that were started.
     pub acceptance: Vec<Acceptance>,
     pub changes: Option<Changes>,
     pub worktree: Option<Worktree>,
-    /// What the run did in a work tree of its own.
+    /// The branch with the run's changes, if it had a work tree of its own.
     pub branch: Option<Branch>,
 }
 
-/// A command that is to confirm the success of the agent.
+/// An acceptance command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Acceptance {
     pub argv: Vec<String>,
     /// `None` while it runs, or if the run ended before it did.
     pub exit: Option<CommandExit>,
     pub duration_ms: u64,
-    /// The end of what it wrote.
+    /// The end of its output.
     pub output: String,
 }
 
@@ -173,7 +175,7 @@ pub struct Worktree {
     pub base: String,
 }
 
-impl State {
+impl RunState {
     /// Folds a whole log.
     pub fn fold<'a>(events: impl IntoIterator<Item = &'a Envelope>) -> Self {
         let mut state = Self::default();
@@ -183,29 +185,29 @@ impl State {
         state
     }
 
-    /// Returns how much of the run's time its workers have used, without the waits for people.
+    /// Returns the time that the run's workers have used, without the waits for people.
     pub fn used_ms(&self) -> u64 {
         let (Some(started), Some(last)) = (self.started_at, self.last_event_at) else { return 0 };
-        between(started, last).saturating_sub(self.paused_ms)
+        milliseconds_between(started, last).saturating_sub(self.paused_ms)
     }
 
-    /// Returns what the run has said, with a mark where some of it is not kept.
+    /// Returns the answer, with a mark if some of it is not stored.
     pub fn answer(&self) -> String {
-        match self.said_dropped_bytes {
-            0 => self.said.clone(),
-            bytes => format!("{}\n[volery: {bytes} bytes omitted]\n", self.said),
+        match self.answer_dropped_bytes {
+            0 => self.answer_text.clone(),
+            bytes => format!("{}\n[volery: {bytes} bytes omitted]\n", self.answer_text),
         }
     }
 
-    /// Says whether the success of a run that has ended was confirmed by all of these commands, or only claimed by its
-    /// agent; nothing if there was no success.
+    /// Returns whether all of these commands confirmed the success of a run that has ended, or only its agent claims
+    /// it; `None` without a success.
     pub fn verification(&self, accept: &[Vec<String>]) -> Option<Verification> {
         let passed = |command: &Acceptance| command.exit == Some(CommandExit::Code(0));
         let all_passed = self.acceptance.len() == accept.len() && self.acceptance.iter().all(passed);
         match self.ending()?.outcome.kind() {
             OutcomeKind::Succeeded if !accept.is_empty() && all_passed => Some(Verification::Verified),
             OutcomeKind::Succeeded => Some(Verification::Claimed),
-            // It ended early while its success was looked into.
+            // It ended early while its acceptance commands ran.
             OutcomeKind::Partial if !self.acceptance.is_empty() => Some(Verification::Claimed),
             OutcomeKind::Partial
             | OutcomeKind::Failed
@@ -224,7 +226,7 @@ impl State {
         }
     }
 
-    /// Takes one event in. A line of a stale writer or after the end changes nothing.
+    /// Applies one event. A line of a stale writer or after the end changes nothing.
     pub fn apply(&mut self, envelope: &Envelope) {
         let stale = envelope.epoch < self.epoch || envelope.seq < self.next_seq;
         if stale || self.ending().is_some() {
@@ -254,21 +256,21 @@ impl State {
                 self.started_at.get_or_insert(envelope.at);
             }
             Event::Ended { ending } => self.phase = Phase::Ended(ending.clone()),
-            Event::StopAsked { .. } => self.phase = Phase::Stopping,
-            Event::CancelAsked { by, .. } => self.cancelled_by = Some(by.clone()),
-            Event::AttemptBegan { .. }
-            | Event::Used { .. }
-            | Event::ModelNamed { .. }
-            | Event::SessionNamed { .. }
+            Event::StopRequested { .. } => self.phase = Phase::Stopping,
+            Event::CancelRequested { by, .. } => self.cancelled_by = Some(by.clone()),
+            Event::AttemptStarted { .. }
+            | Event::UsageReported { .. }
+            | Event::ModelReported { .. }
+            | Event::SessionReported { .. }
             | Event::ToolCalled { .. }
             | Event::ToolReturned { .. } => self.apply_attempt(&envelope.event),
-            Event::Said { text } => self.say(text),
+            Event::AnswerAppended { text } => self.append_answer(text),
             Event::Warned { message } => self.warn(message),
-            Event::LimitPassed { detail, .. } => self.warn(detail),
+            Event::LimitExceeded { detail, .. } => self.warn(detail),
             Event::ChildStarted { run, agent } => {
                 self.children.insert(*run, ChildRun { agent: agent.clone(), outcome: None });
                 if let Some(attempt) = self.attempts.last_mut() {
-                    attempt.acted = true;
+                    attempt.had_side_effects = true;
                 }
             }
             Event::ChildEnded { run, outcome } => {
@@ -279,86 +281,90 @@ impl State {
             Event::CallRequested { .. } | Event::CallCompleted { .. } | Event::CallInDoubt { .. } => {
                 self.apply_call(&envelope.event);
             }
-            Event::Asked { .. } | Event::Answered { .. } => {
+            Event::QuestionRaised { .. } | Event::QuestionAnswered { .. } => {
                 self.count_pause(envelope);
                 self.apply_question(&envelope.event);
             }
-            Event::DoorLeft { policy: OnDisconnect::Cancel { grace_ms } } => {
+            Event::ClientDisconnected { policy: OnDisconnect::Cancel { grace_ms } } => {
                 let at = envelope.at.as_millisecond().saturating_add_unsigned(*grace_ms);
                 self.cancel_at = Timestamp::from_millisecond(at).ok();
             }
-            Event::OutputTruncated { stream, kept_bytes } => self.warn_of_truncation(*stream, *kept_bytes),
+            Event::OutputTruncated { stream, retained_bytes } => {
+                self.warn_of_truncation(*stream, *retained_bytes)
+            }
             Event::ResultSubmitted { .. }
             | Event::AcceptanceStarted { .. }
             | Event::AcceptanceEnded { .. }
             | Event::FilesChanged { .. }
-            | Event::WorktreeBegun { .. }
-            | Event::WorktreeEnded { .. } => self.apply_yield(&envelope.event),
-            Event::DoorLeft { policy: OnDisconnect::Continue } => {}
+            | Event::WorktreeCreated { .. }
+            | Event::WorktreeEnded { .. } => self.apply_result(&envelope.event),
+            Event::ClientDisconnected { policy: OnDisconnect::Continue } => {}
         }
     }
 
     fn apply_attempt(&mut self, event: &Event) {
         match event {
-            Event::AttemptBegan { choice, backend, conversation, asked, because, model: _ } => {
-                // An answer is that of its own attempt. Only where a worker was lost it is the same one that goes on.
-                if *asked != Asked::Resume {
-                    let said = std::mem::take(&mut self.said);
-                    self.said_dropped_bytes = 0;
+            Event::AttemptStarted { choice, backend, conversation, prompt_kind, reason, model: _ } => {
+                // Each attempt has its own answer. Only after a lost worker the same attempt continues.
+                if *prompt_kind != PromptKind::Resume {
+                    let answer = std::mem::take(&mut self.answer_text);
+                    self.answer_dropped_bytes = 0;
                     self.submitted = None;
                     if let Some(before) = self.attempts.last_mut() {
-                        before.said = crate::size::tail(&said, EARLIER_SAID_MAX).to_owned();
+                        before.answer_text = crate::size::tail(&answer, EARLIER_ANSWER_BYTES_MAX).to_owned();
                     }
                 }
                 self.acceptance.clear();
                 self.model = None;
                 if self.phase == Phase::Stopping {
-                    // It was the attempt before that was stopped.
+                    // Only the previous attempt was stopped.
                     self.phase = Phase::Running;
                 }
-                if !because.is_empty() {
-                    self.warn(because);
+                if !reason.is_empty() {
+                    self.warn(reason);
                 }
-                if self.attempts.len() < ATTEMPTS_KEPT {
-                    self.attempts.push(Attempted {
+                if self.attempts.len() < RECORDED_ATTEMPTS_MAX {
+                    self.attempts.push(AttemptState {
                         choice: *choice,
                         backend: backend.clone(),
                         conversation: *conversation,
-                        asked: *asked,
-                        native: None,
-                        acted: false,
-                        said: String::new(),
+                        prompt_kind: *prompt_kind,
+                        vendor_session: None,
+                        had_side_effects: false,
+                        answer_text: String::new(),
                         tools: Vec::new(),
                         usage: Usage::default(),
-                        parts: Vec::new(),
+                        usage_by_model: Vec::new(),
                     });
                 }
             }
-            Event::Used { usage, model } => {
+            Event::UsageReported { usage, model } => {
                 self.usage.add(*usage);
                 if let Some(attempt) = self.attempts.last_mut() {
                     attempt.usage.add(*usage);
-                    attempt.add_part(model.as_ref().or(self.model.as_ref()), *usage);
+                    attempt.add_model_usage(model.as_ref().or(self.model.as_ref()), *usage);
                 }
             }
-            Event::ModelNamed { model } => {
+            Event::ModelReported { model } => {
                 self.model = Some(model.clone());
-                let parts = self.attempts.last_mut().map(|attempt| &mut attempt.parts);
-                // A program that names its model late has used it before.
-                for part in parts.into_iter().flatten().filter(|part| part.model.is_none()) {
-                    part.model = Some(model.clone());
+                let usage_by_model = self.attempts.last_mut().map(|attempt| &mut attempt.usage_by_model);
+                // A program that reports its model late has used it before.
+                for model_usage in
+                    usage_by_model.into_iter().flatten().filter(|model_usage| model_usage.model.is_none())
+                {
+                    model_usage.model = Some(model.clone());
                 }
             }
-            Event::SessionNamed { session, native } => {
+            Event::SessionReported { session, vendor_session } => {
                 self.session = Some(session.clone());
                 if let Some(attempt) = self.attempts.last_mut() {
-                    attempt.native = Some(native.as_ref().unwrap_or(session).clone());
+                    attempt.vendor_session = Some(vendor_session.as_ref().unwrap_or(session).clone());
                 }
             }
             Event::ToolCalled { id, name, input } => {
                 self.tools_called = self.tools_called.saturating_add(1);
                 if let Some(attempt) = self.attempts.last_mut() {
-                    attempt.use_tool(id, name, input);
+                    attempt.add_tool_use(id, name, input);
                 }
             }
             Event::ToolReturned { id, ok, .. } => {
@@ -371,14 +377,14 @@ impl State {
         }
     }
 
-    /// What the run brings forth beside its words.
-    fn apply_yield(&mut self, event: &Event) {
+    /// Applies the events about results other than the answer text.
+    fn apply_result(&mut self, event: &Event) {
         match event {
             Event::ResultSubmitted { text } => self.submitted = Some(text.clone()),
             Event::AcceptanceStarted { number, argv, pid: _ } => {
-                // A worker that takes over begins again.
+                // A worker that takes over starts again.
                 self.acceptance.truncate(usize::try_from(*number).unwrap_or(usize::MAX));
-                if self.acceptance.len() < ACCEPTANCE_KEPT {
+                if self.acceptance.len() < ACCEPTANCE_COMMANDS_MAX {
                     let output = String::new();
                     self.acceptance.push(Acceptance {
                         argv: argv.clone(),
@@ -397,7 +403,7 @@ impl State {
                 }
             }
             Event::FilesChanged { changes } => self.changes = Some(changes.clone()),
-            Event::WorktreeBegun { path, branch, origin, base } => {
+            Event::WorktreeCreated { path, branch, origin, base } => {
                 self.worktree = Some(Worktree {
                     path: path.clone(),
                     branch: branch.clone(),
@@ -417,17 +423,17 @@ impl State {
         match event {
             Event::CallRequested { call, kind, class, name, input } => {
                 let before = match self.calls.get(call) {
-                    // A call that completed once stays completed, whatever a later line says.
+                    // A call that completed once stays completed, whatever a later line contains.
                     Some(known) if known.completed.is_some() => return,
-                    // Calls are made one after the other, so all that was said and used since the request belongs to
-                    // the try that was interrupted, and would count twice.
+                    // Calls are made one after the other, so all output and usage since the request belongs to the
+                    // interrupted try, and would count twice.
                     Some(known) => known.before,
-                    None => Before { said_bytes: self.said.len(), usage: self.usage },
+                    None => ProgressMark { answer_bytes: self.answer_text.len(), usage: self.usage },
                 };
-                // A damaged log may have said other things meanwhile, so the place need not be the end of a character.
-                self.said.truncate(crate::size::head(&self.said, before.said_bytes).len());
+                // A damaged log may contain other text in between, so the offset need not be a character boundary.
+                self.answer_text.truncate(crate::size::head(&self.answer_text, before.answer_bytes).len());
                 self.usage = before.usage;
-                let requested = Call {
+                let requested = LoopCall {
                     kind: *kind,
                     class: *class,
                     name: name.clone(),
@@ -453,24 +459,24 @@ impl State {
     }
 
     fn count_pause(&mut self, envelope: &Envelope) {
-        if let Some(since) = self.asked_at.take() {
-            self.paused_ms = self.paused_ms.saturating_add(between(since, envelope.at));
+        if let Some(since) = self.question_since.take() {
+            self.paused_ms = self.paused_ms.saturating_add(milliseconds_between(since, envelope.at));
         }
-        if matches!(envelope.event, Event::Asked { .. }) {
-            self.asked_at = Some(envelope.at);
+        if matches!(envelope.event, Event::QuestionRaised { .. }) {
+            self.question_since = Some(envelope.at);
         }
     }
 
     fn apply_question(&mut self, event: &Event) {
         match event {
-            Event::Asked { question, text, until } => {
-                let asked = Question { text: text.clone(), until: *until, answer: None };
-                self.questions.insert(question.to_string(), asked);
+            Event::QuestionRaised { question, text, until } => {
+                let new_question = RunQuestion { text: text.clone(), until: *until, answer: None };
+                self.questions.insert(question.to_string(), new_question);
                 let reason =
                     WaitReason::Answer { question: question.clone(), text: text.clone(), until: *until };
                 self.phase = Phase::Waiting(reason);
             }
-            Event::Answered { question, text, .. } => {
+            Event::QuestionAnswered { question, text, .. } => {
                 if let Some(known) = self.questions.get_mut(question.as_str()) {
                     known.answer.get_or_insert_with(|| text.clone());
                 }
@@ -482,20 +488,21 @@ impl State {
         }
     }
 
-    fn say(&mut self, text: &str) {
-        let room = SAID_MAX.saturating_sub(self.said.len());
-        let kept = crate::size::head(text, room);
-        self.said.push_str(kept);
-        self.said_dropped_bytes = self.said_dropped_bytes.saturating_add((text.len() - kept.len()) as u64);
+    fn append_answer(&mut self, text: &str) {
+        let room = ANSWER_BYTES_MAX.saturating_sub(self.answer_text.len());
+        let fitting = crate::size::head(text, room);
+        self.answer_text.push_str(fitting);
+        self.answer_dropped_bytes =
+            self.answer_dropped_bytes.saturating_add((text.len() - fitting.len()) as u64);
     }
 
-    fn warn_of_truncation(&mut self, stream: Stream, kept_bytes: u64) {
+    fn warn_of_truncation(&mut self, stream: StdStream, retained_bytes: u64) {
         let name = match stream {
-            Stream::Stdout => "standard output",
-            Stream::Stderr => "the error stream",
+            StdStream::Stdout => "standard output",
+            StdStream::Stderr => "the error stream",
         };
-        let kept = crate::size::display_bytes(kept_bytes);
-        self.warn(&format!("{name} was longer than the {kept} that are kept: its middle is missing"));
+        let retained = crate::size::display_bytes(retained_bytes);
+        self.warn(&format!("{name} was longer than the {retained} that are kept: its middle is missing"));
     }
 
     fn warn(&mut self, message: &str) {
@@ -505,14 +512,15 @@ impl State {
     }
 }
 
-impl Attempted {
-    fn use_tool(&mut self, id: &str, name: &str, input: &serde_json::Value) {
-        self.acted |= match ToolKind::named(name) {
+impl AttemptState {
+    fn add_tool_use(&mut self, id: &str, name: &str, input: &serde_json::Value) {
+        self.had_side_effects |= match ToolKind::from_name(name) {
             ToolKind::Read | ToolKind::Search | ToolKind::Fetch | ToolKind::WebSearch => false,
             ToolKind::Edit
             | ToolKind::Shell
             | ToolKind::Delegate
             | ToolKind::Mcp { .. }
+            | ToolKind::Env
             | ToolKind::Everything
             | ToolKind::Other(_) => true,
         };
@@ -522,18 +530,20 @@ impl Attempted {
         }
     }
 
-    fn add_part(&mut self, model: Option<&String>, usage: Usage) {
+    fn add_model_usage(&mut self, model: Option<&String>, usage: Usage) {
         let rest = String::new();
-        let known = |model: Option<&String>| self.parts.iter().position(|part| part.model.as_ref() == model);
-        let full = self.parts.len() >= PARTS_MAX && known(model).is_none();
+        let known = |model: Option<&String>| {
+            self.usage_by_model.iter().position(|model_usage| model_usage.model.as_ref() == model)
+        };
+        let full = self.usage_by_model.len() >= MODELS_MAX && known(model).is_none();
         let model = if full { Some(&rest) } else { model };
         match known(model) {
-            Some(at) => self.parts[at].usage.add(usage),
-            None => self.parts.push(Part { model: model.cloned(), usage }),
+            Some(at) => self.usage_by_model[at].usage.add(usage),
+            None => self.usage_by_model.push(ModelUsage { model: model.cloned(), usage }),
         }
     }
 }
 
-fn between(from: Timestamp, to: Timestamp) -> u64 {
+fn milliseconds_between(from: Timestamp, to: Timestamp) -> u64 {
     u64::try_from(to.as_millisecond().saturating_sub(from.as_millisecond())).unwrap_or(0)
 }

@@ -1,12 +1,12 @@
-//! The run's decisions through the front door: inputs in, effects out; any log in, a state out.
+//! Supervision: inputs in, effects out. State: any log in, a state out.
 
 use proptest::prelude::*;
 use serde_json::json;
 
 use super::{
-    AgentEnd, CallClass, CallKind, CancelOrder, Cause, Effect, Ending, Envelope, Event, Failure, Input,
-    LimitName, OnDisconnect, Outcome, Phase, ResultText, State, StopHow, Stream, Supervision,
-    SupervisionLimits, TimeLimit, Usage,
+    AgentEnd, CallClass, CallKind, CancelRequest, Effect, Ending, Envelope, Event, Failure, LimitName,
+    OnDisconnect, Outcome, PartialCause, Phase, ResultText, RunState, StdStream, StopMode, Supervision,
+    SupervisionInput, SupervisionLimits, TimeLimit, Usage,
 };
 use crate::Timestamp;
 
@@ -14,7 +14,8 @@ use crate::Timestamp;
 fn an_exit_code_is_explained_by_the_line_on_stderr_that_speaks_of_an_error() {
     let explained = |stderr: &str| {
         let failure = Failure::Exit { code: 1 };
-        Ending { stderr_tail: stderr.to_owned(), ..Ending::bare(Outcome::Failed { failure }) }.explanation()
+        Ending { stderr_tail: stderr.to_owned(), ..Ending::from_outcome(Outcome::Failed { failure }) }
+            .explanation()
     };
     let bare = "failed: the agent exited with code 1";
     assert_eq!(explained(" \n\n"), bare);
@@ -31,7 +32,7 @@ fn an_exit_code_is_explained_by_the_line_on_stderr_that_speaks_of_an_error() {
     let message = "it broke".to_owned();
     let reported = Ending {
         stderr_tail: "something else\n".to_owned(),
-        ..Ending::bare(Outcome::Failed { failure: Failure::Agent { message } })
+        ..Ending::from_outcome(Outcome::Failed { failure: Failure::Agent { message } })
     };
     assert_eq!(reported.explanation(), "failed: the agent reports: it broke", "it has a reason of its own");
 }
@@ -41,15 +42,15 @@ const LIMITS: SupervisionLimits =
 
 fn started() -> Supervision {
     let mut machine = Supervision::new(LIMITS, 0);
-    assert_eq!(machine.step(0, Input::Started), Vec::new());
+    assert_eq!(machine.step(0, SupervisionInput::Started), Vec::new());
     machine
 }
 
-fn order(now: bool) -> Input {
-    Input::Cancel(CancelOrder { by: "ann".to_owned(), reason: String::new(), now })
+fn order(now: bool) -> SupervisionInput {
+    SupervisionInput::Cancel(CancelRequest { by: "ann".to_owned(), reason: String::new(), now })
 }
 
-fn stops(effects: &[Effect]) -> Vec<StopHow> {
+fn stops(effects: &[Effect]) -> Vec<StopMode> {
     let stop = |effect: &Effect| match effect {
         Effect::StopTree(how) => Some(*how),
         Effect::Append(_) | Effect::Finish(_) => None,
@@ -59,10 +60,10 @@ fn stops(effects: &[Effect]) -> Vec<StopHow> {
 
 #[test]
 fn an_agent_that_ends_by_itself_gives_its_own_outcome() {
-    let effects = started().step(10, Input::Ended(AgentEnd::Done));
+    let effects = started().step(10, SupervisionInput::Ended(AgentEnd::Done));
     assert_eq!(effects, vec![Effect::Finish(Outcome::Succeeded)]);
     let failure = Failure::Exit { code: 7 };
-    let effects = started().step(10, Input::Ended(AgentEnd::Failed(failure.clone())));
+    let effects = started().step(10, SupervisionInput::Ended(AgentEnd::Failed(failure.clone())));
     assert_eq!(effects, vec![Effect::Finish(Outcome::Failed { failure })]);
 }
 
@@ -70,28 +71,32 @@ fn an_agent_that_ends_by_itself_gives_its_own_outcome() {
 fn output_pushes_the_idle_time_out_away_but_not_the_total() {
     let mut machine = started();
     for now in (0..=900).step_by(200) {
-        assert_eq!(machine.step(now, Input::Output(Stream::Stdout)), Vec::new());
-        assert_eq!(machine.step(now, Input::Tick), Vec::new());
+        assert_eq!(machine.step(now, SupervisionInput::Output(StdStream::Stdout)), Vec::new());
+        assert_eq!(machine.step(now, SupervisionInput::Tick), Vec::new());
     }
-    assert_eq!(stops(&machine.step(1_000, Input::Tick)), vec![StopHow::Ask]);
-    let effects = machine.step(1_010, Input::Ended(AgentEnd::Done));
+    assert_eq!(stops(&machine.step(1_000, SupervisionInput::Tick)), vec![StopMode::Ask]);
+    let effects = machine.step(1_010, SupervisionInput::Ended(AgentEnd::Done));
     assert_eq!(effects, vec![Effect::Finish(Outcome::TimedOut { limit: TimeLimit::Total })]);
 
     let mut silent = started();
-    assert_eq!(stops(&silent.step(300, Input::Tick)), vec![StopHow::Ask]);
-    let effects = silent.step(310, Input::Ended(AgentEnd::Done));
+    assert_eq!(stops(&silent.step(300, SupervisionInput::Tick)), vec![StopMode::Ask]);
+    let effects = silent.step(310, SupervisionInput::Ended(AgentEnd::Done));
     assert_eq!(effects, vec![Effect::Finish(Outcome::TimedOut { limit: TimeLimit::Idle })]);
 }
 
 #[test]
 fn a_cancel_asks_then_kills_after_the_grace_and_the_first_reason_stays() {
     let mut machine = started();
-    assert_eq!(stops(&machine.step(5, order(false))), vec![StopHow::Ask]);
+    assert_eq!(stops(&machine.step(5, order(false))), vec![StopMode::Ask]);
     assert_eq!(machine.next_deadline(), Some(55));
-    assert_eq!(machine.step(54, Input::Tick), Vec::new());
-    assert_eq!(stops(&machine.step(55, Input::Tick)), vec![StopHow::Kill]);
-    assert_eq!(machine.step(2_000, Input::Tick), Vec::new(), "the total time-out no longer matters");
-    let end = Input::Ended(AgentEnd::Failed(Failure::Signal { signal: 9 }));
+    assert_eq!(machine.step(54, SupervisionInput::Tick), Vec::new());
+    assert_eq!(stops(&machine.step(55, SupervisionInput::Tick)), vec![StopMode::Kill]);
+    assert_eq!(
+        machine.step(2_000, SupervisionInput::Tick),
+        Vec::new(),
+        "the total time-out no longer matters"
+    );
+    let end = SupervisionInput::Ended(AgentEnd::Failed(Failure::Signal { signal: 9 }));
     assert_eq!(machine.step(60, end), vec![Effect::Finish(Outcome::Cancelled { by: "ann".to_owned() })]);
     assert!(machine.is_finished());
     assert_eq!(machine.step(61, order(true)), Vec::new(), "an outcome beats a cancel");
@@ -101,38 +106,38 @@ fn a_cancel_asks_then_kills_after_the_grace_and_the_first_reason_stays() {
 fn a_second_cancel_kills_now() {
     let mut machine = started();
     machine.step(5, order(false));
-    assert_eq!(stops(&machine.step(6, order(false))), vec![StopHow::Kill]);
-    assert_eq!(stops(&started().step(5, order(true))), vec![StopHow::Kill]);
+    assert_eq!(stops(&machine.step(6, order(false))), vec![StopMode::Kill]);
+    assert_eq!(stops(&started().step(5, order(true))), vec![StopMode::Kill]);
 }
 
 #[test]
 fn a_disconnect_cancels_after_its_grace_or_not_at_all() {
     let mut machine = started();
-    machine.step(10, Input::DoorLeft(OnDisconnect::Cancel { grace_ms: 100 }));
-    assert_eq!(machine.step(109, Input::Tick), Vec::new());
-    assert_eq!(stops(&machine.step(110, Input::Tick)), vec![StopHow::Ask]);
+    machine.step(10, SupervisionInput::ClientDisconnected(OnDisconnect::Cancel { grace_ms: 100 }));
+    assert_eq!(machine.step(109, SupervisionInput::Tick), Vec::new());
+    assert_eq!(stops(&machine.step(110, SupervisionInput::Tick)), vec![StopMode::Ask]);
     let mut machine = started();
-    let effects = machine.step(10, Input::DoorLeft(OnDisconnect::Continue));
-    assert_eq!(effects, vec![Effect::Append(Event::DoorLeft { policy: OnDisconnect::Continue })]);
+    let effects = machine.step(10, SupervisionInput::ClientDisconnected(OnDisconnect::Continue));
+    assert_eq!(effects, vec![Effect::Append(Event::ClientDisconnected { policy: OnDisconnect::Continue })]);
     assert_eq!(machine.next_deadline(), Some(300));
 }
 
 #[test]
 fn waiting_for_a_person_stops_the_clocks() {
     let mut machine = started();
-    machine.step(100, Input::WaitBegan);
-    assert_eq!(machine.step(50_000, Input::Tick), Vec::new());
+    machine.step(100, SupervisionInput::WaitBegan);
+    assert_eq!(machine.step(50_000, SupervisionInput::Tick), Vec::new());
     assert_eq!(machine.hard_deadline(10), None);
-    machine.step(50_000, Input::WaitEnded);
+    machine.step(50_000, SupervisionInput::WaitEnded);
     assert_eq!(machine.next_deadline(), Some(50_200), "the idle time-out has 200 ms left");
 }
 
 #[test]
 fn a_runaway_is_killed_at_once_and_named() {
     let mut machine = started();
-    let effects = machine.step(5, Input::LimitPassed(LimitName::Memory, "2 GiB".to_owned()));
-    assert_eq!(stops(&effects), vec![StopHow::Kill]);
-    let end = machine.step(6, Input::Ended(AgentEnd::Failed(Failure::Signal { signal: 9 })));
+    let effects = machine.step(5, SupervisionInput::LimitExceeded(LimitName::Memory, "2 GiB".to_owned()));
+    assert_eq!(stops(&effects), vec![StopMode::Kill]);
+    let end = machine.step(6, SupervisionInput::Ended(AgentEnd::Failed(Failure::Signal { signal: 9 })));
     let failure = Failure::Limit { limit: LimitName::Memory };
     assert_eq!(end, vec![Effect::Finish(Outcome::Failed { failure })]);
 }
@@ -142,26 +147,26 @@ fn early_ends_with_usable_output_are_partial() {
     let cut = Outcome::TimedOut { limit: TimeLimit::Total };
     assert_eq!(
         cut.clone().with_output(true),
-        Outcome::Partial { cause: Cause::TimedOut { limit: TimeLimit::Total } }
+        Outcome::Partial { cause: PartialCause::TimedOut { limit: TimeLimit::Total } }
     );
     assert_eq!(cut.clone().with_output(false), cut);
     let failed = Outcome::Failed { failure: Failure::Exit { code: 1 } };
     assert_eq!(failed.clone().with_output(true), failed);
 }
 
-fn inputs() -> impl Strategy<Value = Input> {
+fn inputs() -> impl Strategy<Value = SupervisionInput> {
     prop_oneof![
-        Just(Input::Started),
-        Just(Input::Output(Stream::Stdout)),
-        Just(Input::Ended(AgentEnd::Done)),
+        Just(SupervisionInput::Started),
+        Just(SupervisionInput::Output(StdStream::Stdout)),
+        Just(SupervisionInput::Ended(AgentEnd::Done)),
         Just(order(false)),
         Just(order(true)),
-        Just(Input::DoorLeft(OnDisconnect::Cancel { grace_ms: 7 })),
-        Just(Input::LimitPassed(LimitName::Cpu, String::new())),
-        Just(Input::WaitBegan),
-        Just(Input::WaitEnded),
-        Just(Input::StorageFailed("disk".to_owned())),
-        Just(Input::Tick),
+        Just(SupervisionInput::ClientDisconnected(OnDisconnect::Cancel { grace_ms: 7 })),
+        Just(SupervisionInput::LimitExceeded(LimitName::Cpu, String::new())),
+        Just(SupervisionInput::WaitBegan),
+        Just(SupervisionInput::WaitEnded),
+        Just(SupervisionInput::StorageFailed("disk".to_owned())),
+        Just(SupervisionInput::Tick),
     ]
 }
 
@@ -178,13 +183,13 @@ proptest! {
             finishes += effects.iter().filter(|effect| matches!(effect, Effect::Finish(_))).count();
             prop_assert_eq!(finishes == 1, machine.is_finished());
         }
-        let last = machine.step(now + 1, Input::Ended(AgentEnd::Done));
+        let last = machine.step(now + 1, SupervisionInput::Ended(AgentEnd::Done));
         finishes += last.iter().filter(|effect| matches!(effect, Effect::Finish(_))).count();
         prop_assert_eq!(finishes, 1);
     }
 
     #[test]
-    fn a_keeper_is_never_told_a_deadline_that_has_passed(
+    fn the_hard_deadline_is_never_in_the_past(
         seen in proptest::collection::vec((0_u64..400, inputs()), 0..40)
     ) {
         let mut machine = Supervision::new(LIMITS, 0);
@@ -194,7 +199,7 @@ proptest! {
             for _ in 0..passed {
                 now += 1;
                 if machine.next_deadline().is_some_and(|at| at <= now) {
-                    machine.step(now, Input::Tick);
+                    machine.step(now, SupervisionInput::Tick);
                 }
                 let hung = machine.hard_deadline(1_000).is_some_and(|at| at < now);
                 prop_assert!(!hung || machine.next_deadline().is_none(), "{machine:?} at {now}");
@@ -212,7 +217,7 @@ proptest! {
     fn every_prefix_of_a_log_folds_to_a_state(log in proptest::collection::vec(events(), 0..30), cut in 0_usize..30) {
         let log: Vec<Envelope> = (0_u64..).zip(log).map(|(seq, event)| envelope(seq, event)).collect();
         let prefix = &log[..cut.min(log.len())];
-        let state = State::fold(prefix);
+        let state = RunState::fold(prefix);
         let ended = prefix.iter().position(|line| matches!(line.event, Event::Ended { .. }));
         prop_assert_eq!(state.ending().is_some(), ended.is_some());
         prop_assert_eq!(state.next_seq, ended.map_or(prefix.len(), |at| at + 1) as u64);
@@ -235,7 +240,7 @@ fn outcomes() -> impl Strategy<Value = Outcome> {
         Just(Outcome::Succeeded),
         Just(Outcome::TimedOut { limit: TimeLimit::Idle }),
         ".*".prop_map(|by| Outcome::Cancelled { by }),
-        ".*".prop_map(|by| Outcome::Partial { cause: Cause::Cancelled { by } }),
+        ".*".prop_map(|by| Outcome::Partial { cause: PartialCause::Cancelled { by } }),
         any::<i32>().prop_map(|code| Outcome::Failed { failure: Failure::Exit { code } }),
         Just(Outcome::Failed { failure: Failure::Limit { limit: LimitName::Memory } }),
         ".*".prop_map(|reason| Outcome::Refused { reason }),
@@ -244,7 +249,7 @@ fn outcomes() -> impl Strategy<Value = Outcome> {
 
 fn events() -> impl Strategy<Value = Event> {
     let ending = (outcomes(), ".*", any::<u32>()).prop_map(|(outcome, text, duration)| {
-        let mut ending = Ending::bare(outcome);
+        let mut ending = Ending::from_outcome(outcome);
         ending.result = ResultText::Inline(text);
         ending.duration_ms = u64::from(duration);
         Event::Ended { ending: Box::new(ending) }
@@ -260,13 +265,13 @@ fn events() -> impl Strategy<Value = Event> {
         8 => (0_u32..4, any::<bool>(), ".*")
             .prop_map(|(call, ok, output)| Event::CallCompleted { call, ok, output }),
         4 => (0_u32..4).prop_map(|call| Event::CallInDoubt { call }),
-        4 => ".*".prop_map(|text| Event::Said { text }),
+        4 => ".*".prop_map(|text| Event::AnswerAppended { text }),
         2 => any::<u32>().prop_map(|pid| Event::Claimed {
             keeper_pid: pid,
             worker_pid: pid,
             version: "0".to_owned(),
         }),
-        2 => Just(Event::Used { usage: Usage { input_tokens: 1, output_tokens: 2, ..Usage::default() }, model: None }),
+        2 => Just(Event::UsageReported { usage: Usage { input_tokens: 1, output_tokens: 2, ..Usage::default() }, model: None }),
         1 => ending,
     ]
 }
@@ -282,16 +287,16 @@ fn a_completed_call_stays_completed_and_a_stale_writer_changes_nothing() {
     };
     let done = Event::CallCompleted { call: 0, ok: true, output: "x".to_owned() };
     let mut log = vec![envelope(0, request.clone()), envelope(1, done), envelope(2, request)];
-    let mut stale = envelope(3, Event::Said { text: "late".to_owned() });
+    let mut stale = envelope(3, Event::AnswerAppended { text: "late".to_owned() });
     stale.epoch = 0;
     log.push(stale);
-    let state = State::fold(&log);
+    let state = RunState::fold(&log);
     assert_eq!(state.calls[&0].completed, Some((true, "x".to_owned())));
-    assert_eq!((state.said.as_str(), state.phase), ("", Phase::Accepted));
+    assert_eq!((state.answer_text.as_str(), state.phase), ("", Phase::Accepted));
 }
 
 #[test]
-fn what_an_interrupted_try_of_a_call_said_and_used_does_not_count_twice() {
+fn output_and_usage_of_an_interrupted_call_do_not_count_twice() {
     let request = |call| Event::CallRequested {
         call,
         kind: CallKind::Model,
@@ -300,44 +305,54 @@ fn what_an_interrupted_try_of_a_call_said_and_used_does_not_count_twice() {
         input: json!(null),
     };
     let done = |call| Event::CallCompleted { call, ok: true, output: String::new() };
-    let said = |text: &str| Event::Said { text: text.to_owned() };
-    let used =
-        Event::Used { usage: Usage { input_tokens: 1, output_tokens: 2, ..Usage::default() }, model: None };
-    let first = [request(0), said("one\n"), used.clone(), done(0), request(1), said("two\n"), used.clone()];
-    let again = [request(1), said("two\n"), used, done(1)];
+    let answer_event = |text: &str| Event::AnswerAppended { text: text.to_owned() };
+    let used = Event::UsageReported {
+        usage: Usage { input_tokens: 1, output_tokens: 2, ..Usage::default() },
+        model: None,
+    };
+    let first = [
+        request(0),
+        answer_event("one\n"),
+        used.clone(),
+        done(0),
+        request(1),
+        answer_event("two\n"),
+        used.clone(),
+    ];
+    let again = [request(1), answer_event("two\n"), used, done(1)];
     let log: Vec<_> =
         (0..).zip(first.into_iter().chain(again)).map(|(seq, event)| envelope(seq, event)).collect();
-    let state = State::fold(&log);
-    assert_eq!((state.said.as_str(), state.usage.output_tokens), ("one\ntwo\n", 4));
+    let state = RunState::fold(&log);
+    assert_eq!((state.answer_text.as_str(), state.usage.output_tokens), ("one\ntwo\n", 4));
 }
 
-fn began(choice: u32, asked: super::Asked) -> Event {
-    Event::AttemptBegan {
+fn began(choice: u32, prompt_kind: super::PromptKind) -> Event {
+    Event::AttemptStarted {
         choice,
         backend: "b".to_owned(),
         model: None,
-        conversation: super::Conversation::New,
-        asked,
-        because: "no room".to_owned(),
+        conversation: super::ConversationKind::New,
+        prompt_kind,
+        reason: "no room".to_owned(),
     }
 }
 
 #[test]
 fn an_answer_is_that_of_its_own_attempt_and_usage_is_that_of_all() {
-    let said = |text: &str| Event::Said { text: text.to_owned() };
-    let used = || Event::Used {
+    let answer_event = |text: &str| Event::AnswerAppended { text: text.to_owned() };
+    let used = || Event::UsageReported {
         usage: Usage { input_tokens: 2, output_tokens: 1, ..Usage::default() },
         model: None,
     };
     let tool = |name: &str| Event::ToolCalled { id: "1".to_owned(), name: name.to_owned(), input: json!({}) };
     let events = [
-        began(0, super::Asked::Prompt),
-        said("one"),
+        began(0, super::PromptKind::Prompt),
+        answer_event("one"),
         Event::ResultSubmitted { text: "handed in".to_owned() },
         used(),
         tool("Read"),
-        began(1, super::Asked::Prompt),
-        said("two"),
+        began(1, super::PromptKind::Prompt),
+        answer_event("two"),
         used(),
         tool("Bash"),
         Event::ToolReturned { id: "1".to_owned(), ok: false, output: String::new() },
@@ -351,18 +366,18 @@ fn an_answer_is_that_of_its_own_attempt_and_usage_is_that_of_all() {
             event: event.clone(),
         };
         let all: Vec<Envelope> = events.iter().enumerate().map(envelope).collect();
-        State::fold(&all)
+        RunState::fold(&all)
     };
     let state = fold(&events);
-    assert_eq!((state.said.as_str(), state.usage.input_tokens), ("two", 4));
+    assert_eq!((state.answer_text.as_str(), state.usage.input_tokens), ("two", 4));
     assert_eq!(state.submitted, None, "what was handed in before is no answer of this one");
-    let acted: Vec<bool> = state.attempts.iter().map(|attempt| attempt.acted).collect();
-    assert_eq!((acted, state.attempts[0].said.as_str()), (vec![false, true], "one"));
+    let acted: Vec<bool> = state.attempts.iter().map(|attempt| attempt.had_side_effects).collect();
+    assert_eq!((acted, state.attempts[0].answer_text.as_str()), (vec![false, true], "one"));
     assert_eq!(state.attempts[1].tools[0].ok, Some(false));
     events.push(Event::ResultSubmitted { text: "mine".to_owned() });
-    events.extend([began(1, super::Asked::Resume), said(" and more")]);
+    events.extend([began(1, super::PromptKind::Resume), answer_event(" and more")]);
     let state = fold(&events);
-    assert_eq!(state.said, "two and more", "a lost worker's attempt goes on");
+    assert_eq!(state.answer_text, "two and more", "a lost worker's attempt goes on");
     assert_eq!(state.submitted.as_deref(), Some("mine"));
 }
 
@@ -377,8 +392,8 @@ fn a_success_is_verified_only_by_all_of_its_commands() {
         duration_ms: 1,
         output: "the end".to_owned(),
     };
-    let end = |outcome| Event::Ended { ending: Box::new(super::Ending::bare(outcome)) };
-    let judged = |accept: &[Vec<String>], events: &[Event]| {
+    let end = |outcome| Event::Ended { ending: Box::new(super::Ending::from_outcome(outcome)) };
+    let verification_of = |accept: &[Vec<String>], events: &[Event]| {
         let envelope = |(seq, event): (usize, &Event)| Envelope {
             seq: seq as u64,
             epoch: 1,
@@ -386,51 +401,51 @@ fn a_success_is_verified_only_by_all_of_its_commands() {
             event: event.clone(),
         };
         let all: Vec<Envelope> = events.iter().enumerate().map(envelope).collect();
-        State::fold(&all).verification(accept)
+        RunState::fold(&all).verification(accept)
     };
     use super::Verification::{Claimed, Verified};
     let passed = [started(0), ended(0, 0), started(1), ended(1, 0)];
     let whole: Vec<Event> = passed.iter().cloned().chain([end(Outcome::Succeeded)]).collect();
-    assert_eq!(judged(&accept, &whole), Some(Verified));
-    assert_eq!(judged(&accept, &passed), None, "it has not ended");
-    assert_eq!(judged(&accept, &[end(Outcome::Succeeded)]), Some(Claimed));
-    assert_eq!(judged(&[], &[end(Outcome::Succeeded)]), Some(Claimed));
+    assert_eq!(verification_of(&accept, &whole), Some(Verified));
+    assert_eq!(verification_of(&accept, &passed), None, "it has not ended");
+    assert_eq!(verification_of(&accept, &[end(Outcome::Succeeded)]), Some(Claimed));
+    assert_eq!(verification_of(&[], &[end(Outcome::Succeeded)]), Some(Claimed));
     let again: Vec<Event> = [started(0), ended(0, 0)].into_iter().chain(whole).collect();
-    assert_eq!(judged(&accept, &again), Some(Verified), "a worker that takes over begins again");
+    assert_eq!(verification_of(&accept, &again), Some(Verified), "a worker that takes over begins again");
     let timed_out = Outcome::TimedOut { limit: super::TimeLimit::Total };
     let hung = [started(0), end(timed_out.clone().with_output(true))];
-    assert_eq!(judged(&accept, &hung), Some(Claimed));
-    assert_eq!(judged(&accept, &[end(timed_out)]), None);
+    assert_eq!(verification_of(&accept, &hung), Some(Claimed));
+    assert_eq!(verification_of(&accept, &[end(timed_out)]), None);
 }
 
 #[test]
 fn a_second_try_has_all_of_the_time_again_and_is_for_those_whose_time_was_up() {
     let mut machine = started();
-    assert_eq!(stops(&machine.step(1_000, Input::Tick)), vec![StopHow::Ask]);
-    assert!(machine.is_out_of_time() && !machine.is_going());
-    assert_eq!(machine.step(1_010, Input::TriedAgain), Vec::new());
-    assert!(machine.is_going());
+    assert_eq!(stops(&machine.step(1_000, SupervisionInput::Tick)), vec![StopMode::Ask]);
+    assert!(machine.is_out_of_time() && !machine.is_running());
+    assert_eq!(machine.step(1_010, SupervisionInput::Retried), Vec::new());
+    assert!(machine.is_running());
     assert_eq!(machine.remaining_ms(1_010), LIMITS.timeout_ms);
     assert_eq!(
-        machine.step(1_020, Input::Ended(AgentEnd::Done)),
+        machine.step(1_020, SupervisionInput::Ended(AgentEnd::Done)),
         vec![Effect::Finish(Outcome::Succeeded)],
         "what stopped the attempt before is not its outcome"
     );
     let mut machine = started();
     machine.step(5, order(false));
     assert!(!machine.is_out_of_time());
-    machine.step(6, Input::TriedAgain);
-    assert!(!machine.is_going(), "what somebody cancelled is not begun again");
+    machine.step(6, SupervisionInput::Retried);
+    assert!(!machine.is_running(), "what somebody cancelled is not begun again");
 }
 
 #[test]
 fn a_run_that_is_tried_again_is_not_stopping_any_more() {
     let events = [
-        began(0, super::Asked::Prompt),
-        Event::StopAsked { how: StopHow::Ask, because: "time".to_owned() },
-        began(0, super::Asked::Again),
+        began(0, super::PromptKind::Prompt),
+        Event::StopRequested { how: StopMode::Ask, because: "time".to_owned() },
+        began(0, super::PromptKind::Retry),
     ];
-    let mut state = State::default();
+    let mut state = RunState::default();
     for (seq, event) in events.into_iter().enumerate() {
         let at = Timestamp::from_second(seq as i64).unwrap();
         state.apply(&Envelope { seq: seq as u64, epoch: 1, at, event });

@@ -1,12 +1,12 @@
-//! What a run used: tokens and money, with where the figure comes from.
+//! The usage of a run: tokens and money, with the source of the figure.
 
 use serde::{Deserialize, Serialize};
 
-/// Where a cost comes from.
+/// The source of a cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CostBasis {
-    /// The agent said so.
+    /// The agent reported it.
     Reported,
     /// Tokens times a price list.
     Computed,
@@ -29,7 +29,7 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// Returns an amount that an agent told in dollars, unless it is none.
+    /// Returns a cost that an agent reported in dollars, if it is valid.
     pub fn reported(dollars: f64) -> Option<Self> {
         let amount = (dollars * 1_000_000.0).round();
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be in range")]
@@ -38,16 +38,16 @@ impl Cost {
     }
 }
 
-/// Tokens and money of a run. No cost means unknown, never zero.
+/// Tokens and cost of a run. A missing cost means unknown, never zero.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
-    /// All that the model was given, wherever it came from.
+    /// All input of the model, cached or not.
     pub input_tokens: u64,
     pub output_tokens: u64,
-    /// The part of the input that came from a cache, as far as it is known.
+    /// The part of the input that was read from a cache, as far as it is known.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cache_read_tokens: u64,
-    /// The part of the input that was put into a cache, as far as it is known.
+    /// The part of the input that was written to a cache, as far as it is known.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cache_write_tokens: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -55,8 +55,8 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// What a session has used that begins: it costs nothing yet, and somebody says so.
-    pub const NOTHING: Self = Self {
+    /// The usage of a new session: no tokens, and a known cost of zero.
+    pub const ZERO: Self = Self {
         input_tokens: 0,
         output_tokens: 0,
         cache_read_tokens: 0,
@@ -64,7 +64,7 @@ impl Usage {
         cost: Some(Cost { microusd: 0, basis: CostBasis::Reported }),
     };
 
-    /// Adds what a further call used. The cost of the sum is known if that of each part is which used something.
+    /// Adds the usage of another call. The cost of the sum is known if it is known for each part that used tokens.
     pub fn add(&mut self, other: Usage) {
         self.cost = match (self.cost, other.cost) {
             (Some(one), Some(two)) => {
@@ -72,8 +72,8 @@ impl Usage {
                 let basis = if computed { CostBasis::Computed } else { CostBasis::Reported };
                 Some(Cost { microusd: one.microusd.saturating_add(two.microusd), basis })
             }
-            (one, None) if other.is_nothing() => one,
-            (None, two) if self.is_nothing() => two,
+            (one, None) if other.has_no_tokens() => one,
+            (None, two) if self.has_no_tokens() => two,
             (Some(_), None) | (None, Some(_) | None) => None,
         };
         self.input_tokens = self.input_tokens.saturating_add(other.input_tokens);
@@ -82,8 +82,8 @@ impl Usage {
         self.cache_write_tokens = self.cache_write_tokens.saturating_add(other.cache_write_tokens);
     }
 
-    /// Returns what was used beyond an earlier sum; nothing if it is no part of this one. Money is not told apart.
-    pub fn beyond(self, before: Usage) -> Option<Usage> {
+    /// Returns the usage since an earlier sum; `None` if the earlier sum is larger. Costs are not split.
+    pub fn since(self, before: Usage) -> Option<Usage> {
         Some(Usage {
             input_tokens: self.input_tokens.checked_sub(before.input_tokens)?,
             output_tokens: self.output_tokens.checked_sub(before.output_tokens)?,
@@ -93,8 +93,8 @@ impl Usage {
         })
     }
 
-    /// Tells whether no token was used.
-    pub fn is_nothing(&self) -> bool {
+    /// Returns whether no token was used.
+    pub fn has_no_tokens(&self) -> bool {
         self.input_tokens == 0 && self.output_tokens == 0
     }
 }

@@ -1,4 +1,4 @@
-//! No secret gets through, however the stream is cut.
+//! No secret passes, however the stream is split.
 
 use proptest::prelude::*;
 

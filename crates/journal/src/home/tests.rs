@@ -1,11 +1,11 @@
-//! Which directories become a home, and what is said about the others.
+//! Which directories are accepted as a home, and the errors for the others.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 
-use super::{Home, HomeError, Unwritable, check_owner, wrong};
+use super::{Home, HomeError, Unwritable, check_owner, home_error};
 use crate::durable::Faults;
-use crate::sample::TestHome;
+use crate::fixtures::TestHome;
 
 fn mode(path: &std::path::Path) -> u32 {
     fs::metadata(path).unwrap().mode() & 0o777
@@ -18,16 +18,16 @@ fn a_missing_home_is_created_for_its_owner_only() {
     let home = Home::open(&path).unwrap();
     assert_eq!(mode(&path), 0o700);
     assert_eq!(mode(&root.path().join("state")), 0o700);
-    for room in [home.runs_dir(), home.open_dir(), home.keys_dir(), home.slots_dir()] {
-        assert_eq!(mode(&room), 0o700);
+    for directory in [home.runs_dir(), home.markers_dir(), home.keys_dir(), home.slots_dir()] {
+        assert_eq!(mode(&directory), 0o700);
     }
-    for room in [home.sockets_dir(), home.trust_dir(), home.trash_dir()] {
-        assert_eq!(mode(&room), 0o700);
+    for directory in [home.sockets_dir(), home.trust_dir(), home.trash_dir()] {
+        assert_eq!(mode(&directory), 0o700);
     }
     Home::open(&path).unwrap();
     home.check_writable().unwrap();
-    let left = fs::read_dir(&path).unwrap().count();
-    assert_eq!(left, 9, "the probe is gone");
+    let entries = fs::read_dir(&path).unwrap().count();
+    assert_eq!(entries, 9, "the probe is gone");
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn a_directory_of_another_user_is_refused_with_what_to_do() {
     let root = tempfile::tempdir().unwrap();
     let path = root.path().join("theirs");
     fs::create_dir(&path).unwrap();
-    // Only root can give a directory away; another user meets root's directories instead.
+    // Only root can give a directory away; other users test with one of root's directories instead.
     let path = if chown(&path, Some(12_345), None).is_ok() { path } else { "/usr".into() };
     let error = Home::open(&path).unwrap_err();
     assert!(matches!(error, HomeError::ForeignOwner { .. }), "{error:?}");
@@ -81,7 +81,7 @@ fn a_file_is_not_a_home() {
 }
 
 #[test]
-fn a_full_disk_is_told_apart() {
+fn a_full_disk_is_distinguished() {
     let test = TestHome::new();
     let home = test.broken(Faults { bytes_before_full: Some(100), ..Faults::default() });
     let error = home.check_writable().unwrap_err();
@@ -107,6 +107,6 @@ fn obstacles_have_types() {
     assert_eq!(kind(Errno::ROFS), Some(Unwritable::ReadOnly));
     assert_eq!(kind(Errno::ACCESS), Some(Unwritable::Denied));
     assert_eq!(kind(Errno::IO), None);
-    let error = wrong("create", "/x".as_ref(), Errno::ROFS.into());
+    let error = home_error("create", "/x".as_ref(), Errno::ROFS.into());
     assert_eq!(error.to_string(), "write to volery's home /x: the filesystem is read-only");
 }

@@ -1,25 +1,25 @@
-//! The first letter wins, and rubbish in the inbox hurts nobody.
+//! The first message wins, and invalid files in the inbox do no harm.
 
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::sync::Barrier;
 
 use domain::id::QuestionId;
-use domain::run::CancelOrder;
+use domain::run::CancelRequest;
 use proptest::prelude::*;
 
-use super::{InboxAnswer, Letter, Posted, post_answer, post_cancel, read_answer, read_cancel};
+use super::{InboxAnswer, InboxMessage, PostOutcome, post_answer, post_cancel, read_answer, read_cancel};
 use crate::durable::Faults;
+use crate::fixtures::{TestHome, at, run_id, spec};
 use crate::run_dir::RunDir;
-use crate::sample::{TestHome, at, run_id, spec};
 use crate::store_error::StoreError;
 
-fn order(by: &str) -> CancelOrder {
-    CancelOrder { by: by.to_owned(), reason: "enough".to_owned(), now: false }
+fn order(by: &str) -> CancelRequest {
+    CancelRequest { by: by.to_owned(), reason: "enough".to_owned(), now: false }
 }
 
-fn urgent(by: &str) -> CancelOrder {
-    CancelOrder { now: true, ..order(by) }
+fn urgent(by: &str) -> CancelRequest {
+    CancelRequest { now: true, ..order(by) }
 }
 
 fn answer(by: &str) -> InboxAnswer {
@@ -39,13 +39,13 @@ fn strays(dir: &RunDir) -> usize {
 fn the_first_order_wins_and_an_urgent_one_still_counts() {
     let test = TestHome::new();
     let dir = test.run().dir;
-    assert_eq!(read_cancel(&dir), Letter::Nothing);
-    assert_eq!(post_cancel(&dir, &order("ann")).unwrap(), Posted::First);
-    assert_eq!(post_cancel(&dir, &order("bob")).unwrap(), Posted::AlreadyThere);
-    assert_eq!(read_cancel(&dir), Letter::Valid(order("ann")));
-    assert_eq!(post_cancel(&dir, &urgent("eve")).unwrap(), Posted::First);
-    assert_eq!(post_cancel(&dir, &urgent("dan")).unwrap(), Posted::AlreadyThere);
-    assert_eq!(read_cancel(&dir), Letter::Valid(urgent("eve")));
+    assert_eq!(read_cancel(&dir), InboxMessage::Nothing);
+    assert_eq!(post_cancel(&dir, &order("ann")).unwrap(), PostOutcome::First);
+    assert_eq!(post_cancel(&dir, &order("bob")).unwrap(), PostOutcome::AlreadyThere);
+    assert_eq!(read_cancel(&dir), InboxMessage::Valid(order("ann")));
+    assert_eq!(post_cancel(&dir, &urgent("eve")).unwrap(), PostOutcome::First);
+    assert_eq!(post_cancel(&dir, &urgent("dan")).unwrap(), PostOutcome::AlreadyThere);
+    assert_eq!(read_cancel(&dir), InboxMessage::Valid(urgent("eve")));
     assert_eq!(strays(&dir), 0);
 }
 
@@ -53,16 +53,16 @@ fn the_first_order_wins_and_an_urgent_one_still_counts() {
 fn an_urgent_first_order_needs_no_second() {
     let test = TestHome::new();
     let dir = test.run().dir;
-    assert_eq!(post_cancel(&dir, &urgent("ann")).unwrap(), Posted::First);
-    assert_eq!(post_cancel(&dir, &urgent("bob")).unwrap(), Posted::AlreadyThere);
-    assert_eq!(read_cancel(&dir), Letter::Valid(urgent("ann")));
+    assert_eq!(post_cancel(&dir, &urgent("ann")).unwrap(), PostOutcome::First);
+    assert_eq!(post_cancel(&dir, &urgent("bob")).unwrap(), PostOutcome::AlreadyThere);
+    assert_eq!(read_cancel(&dir), InboxMessage::Valid(urgent("ann")));
 }
 
 #[test]
 fn the_first_answer_wins_of_many_at_once() {
     let test = TestHome::new();
     let dir = test.run().dir;
-    assert_eq!(read_answer(&dir, &question()), Letter::Nothing);
+    assert_eq!(read_answer(&dir, &question()), InboxMessage::Nothing);
     let barrier = Barrier::new(8);
     let winners: Vec<String> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..8)
@@ -72,19 +72,19 @@ fn the_first_answer_wins_of_many_at_once() {
                     let by = format!("person {number}");
                     barrier.wait();
                     let posted = post_answer(dir, &question(), &answer(&by)).unwrap();
-                    (posted == Posted::First).then_some(by)
+                    (posted == PostOutcome::First).then_some(by)
                 })
             })
             .collect();
         threads.into_iter().filter_map(|thread| thread.join().unwrap()).collect()
     });
     assert_eq!(winners.len(), 1);
-    assert_eq!(read_answer(&dir, &question()), Letter::Valid(answer(&winners[0])));
+    assert_eq!(read_answer(&dir, &question()), InboxMessage::Valid(answer(&winners[0])));
     assert_eq!(strays(&dir), 0);
 }
 
 #[test]
-fn rubbish_is_ignored_with_a_reason_and_gives_way_to_a_letter() {
+fn rubbish_is_ignored_with_a_reason_and_replaced_by_a_message() {
     let test = TestHome::new();
     let dir = test.run().dir;
     let path = dir.inbox_dir().join("cancel");
@@ -100,37 +100,37 @@ fn rubbish_is_ignored_with_a_reason_and_gives_way_to_a_letter() {
         let _ = fs::remove_file(&path);
         plant();
         match read_cancel(&dir) {
-            Letter::Ignored { reason } => assert!(reason.contains("cancel is ignored"), "{reason}"),
+            InboxMessage::Ignored { reason } => assert!(reason.contains("cancel is ignored"), "{reason}"),
             other => panic!("{number}: {other:?}"),
         }
-        assert_eq!(post_cancel(&dir, &order("ann")).unwrap(), Posted::First, "{number}");
-        assert_eq!(read_cancel(&dir), Letter::Valid(order("ann")));
+        assert_eq!(post_cancel(&dir, &order("ann")).unwrap(), PostOutcome::First, "{number}");
+        assert_eq!(read_cancel(&dir), InboxMessage::Valid(order("ann")));
     }
     fs::create_dir(dir.inbox_dir().join("cancel-now")).unwrap();
-    assert_eq!(read_cancel(&dir), Letter::Valid(order("ann")));
+    assert_eq!(read_cancel(&dir), InboxMessage::Valid(order("ann")));
     assert!(matches!(post_cancel(&dir, &urgent("bob")), Err(StoreError::Io { .. })));
     assert_eq!(strays(&dir), 0);
 }
 
 #[test]
-fn a_letter_that_cannot_be_made_durable_is_not_posted() {
+fn a_message_that_cannot_be_made_durable_is_not_posted() {
     let test = TestHome::new();
     let home = test.broken(Faults { syncs_before_failure: Some(0), ..Faults::default() });
     let dir = home.create_run(&spec(1)).unwrap().dir;
     assert!(post_cancel(&dir, &order("ann")).is_err());
-    assert_eq!(read_cancel(&dir), Letter::Nothing);
+    assert_eq!(read_cancel(&dir), InboxMessage::Nothing);
     assert_eq!(strays(&dir), 0);
 }
 
 #[test]
-fn letters_are_bounded_and_need_a_run() {
+fn messages_are_bounded_and_need_a_run() {
     let test = TestHome::new();
     let dir = test.run().dir;
     let long = InboxAnswer { text: "x".repeat(1 << 20), ..answer("ann") };
     assert!(matches!(post_answer(&dir, &question(), &long), Err(StoreError::TooLarge { .. })));
     let nowhere = test.home.run_dir(run_id(9));
     assert!(matches!(post_cancel(&nowhere, &order("ann")), Err(StoreError::NoSuchRun { .. })));
-    assert_eq!(read_cancel(&nowhere), Letter::Nothing);
+    assert_eq!(read_cancel(&nowhere), InboxMessage::Nothing);
 }
 
 #[test]
@@ -141,9 +141,9 @@ fn any_bytes_are_read_without_panic() {
         for name in ["cancel", "cancel-now", "answer-q-1"] {
             fs::write(dir.inbox_dir().join(name), &bytes).unwrap();
         }
-        let ignored = matches!(read_cancel(&dir), Letter::Ignored { .. });
+        let ignored = matches!(read_cancel(&dir), InboxMessage::Ignored { .. });
         prop_assert!(ignored);
-        let ignored = matches!(read_answer(&dir, &question()), Letter::Ignored { .. });
+        let ignored = matches!(read_answer(&dir, &question()), InboxMessage::Ignored { .. });
         prop_assert!(ignored);
     });
 }

@@ -1,31 +1,31 @@
-//! The question "how do the agents do", from sums that triggers keep.
+//! Query: outcomes, durations and costs per agent, from sums that triggers maintain.
 
 use domain::Timestamp;
 use domain::id::{AgentName, BackendName, RunId};
 use domain::run::OutcomeKind;
 use rusqlite::{Connection, Row, params_from_iter};
 
-use super::ended::{amount_at, name_at, run_at, time_at};
-use super::key::Key;
+use super::ended_run::{read_amount, read_name, read_run_id, read_time};
 use super::open::{Index, IndexError};
+use super::run_key::RunKey;
 
 const COLUMNS: &str = "project, agent, backend, runs, succeeded, partial, failed, timed_out, cancelled, over_budget, \
      refused, interrupted, duration_sum_ms, duration_max_ms, cost_runs, cost_sum_microusd, input_tokens_sum, \
      output_tokens_sum, last_ended_at_ms, last_error, last_error_at_ms, last_error_run";
 
-/// The most rows that one question returns.
+/// The maximum number of rows of one query.
 pub const HEALTH_ROWS_MAX: u32 = 1000;
 
-/// The sums of those agents that were at work last.
+/// The sums of the agents whose runs ended most recently.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Health {
+pub struct HealthTotals {
     /// Sorted by project, agent and backend; at most [`HEALTH_ROWS_MAX`].
     pub rows: Vec<HealthRow>,
-    /// How many were at work earlier and are not in `rows`.
+    /// How many agents have older runs only and are not in `rows`.
     pub left_out: u64,
 }
 
-/// How an agent did on a backend in a project.
+/// The sums of one agent on one backend in one project.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HealthRow {
     pub project: String,
@@ -45,7 +45,7 @@ pub struct HealthRow {
     pub last_error: Option<LastError>,
 }
 
-/// The error that was the last to end a run.
+/// The most recent error that ended a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LastError {
     pub run: RunId,
@@ -53,12 +53,12 @@ pub struct LastError {
     pub text: String,
 }
 
-/// How many runs ended in which way.
+/// The number of runs by outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OutcomeCounts([u64; OutcomeKind::ALL.len()]);
 
 impl OutcomeCounts {
-    pub fn of(&self, kind: OutcomeKind) -> u64 {
+    pub fn count(&self, kind: OutcomeKind) -> u64 {
         self.0[kind as usize]
     }
 
@@ -68,13 +68,13 @@ impl OutcomeCounts {
 }
 
 impl Index {
-    /// Returns the sums of a project, or of all.
-    pub fn health(&self, project: Option<&str>) -> Result<Health, IndexError> {
+    /// Returns the sums of one project, or of all projects.
+    pub fn health(&self, project: Option<&str>) -> Result<HealthTotals, IndexError> {
         health(self.current()?, project).map_err(|error| self.error("read the sums", error))
     }
 }
 
-/// Returns the questions for the latest rows and for the number of all.
+/// Returns the SQL for the latest rows and for the total number of rows.
 pub(super) fn statements(project: Option<&str>) -> [String; 2] {
     let (from, count) = match project {
         Some(_) => ("rollup WHERE project = ?1", "SELECT count(*) FROM rollup WHERE project = ?1"),
@@ -85,9 +85,9 @@ pub(super) fn statements(project: Option<&str>) -> [String; 2] {
     [latest, count.to_owned()]
 }
 
-fn health(connection: &Connection, project: Option<&str>) -> rusqlite::Result<Health> {
+fn health(connection: &Connection, project: Option<&str>) -> rusqlite::Result<HealthTotals> {
     let [latest, count] = statements(project);
-    // One view for both: a row must not go between them.
+    // One transaction for both, so that no row can disappear between them.
     let transaction = connection.unchecked_transaction()?;
     let mut statement = transaction.prepare(&latest)?;
     let rows = statement.query_map(params_from_iter(project), from_row)?;
@@ -95,33 +95,35 @@ fn health(connection: &Connection, project: Option<&str>) -> rusqlite::Result<He
     rows.sort_by(|one, other| {
         (&one.project, &one.agent, &one.backend).cmp(&(&other.project, &other.agent, &other.backend))
     });
-    let count = transaction.query_row(&count, params_from_iter(project), |row| amount_at(row, 0))?;
+    let count = transaction.query_row(&count, params_from_iter(project), |row| read_amount(row, 0))?;
     let left_out = count.saturating_sub(rows.len() as u64);
-    Ok(Health { rows, left_out })
+    Ok(HealthTotals { rows, left_out })
 }
 
 fn from_row(row: &Row<'_>) -> rusqlite::Result<HealthRow> {
     let mut outcomes = OutcomeCounts::default();
     for (offset, kind) in OutcomeKind::ALL.into_iter().enumerate() {
-        outcomes.add(kind, amount_at(row, 4 + offset)?);
+        outcomes.add(kind, read_amount(row, 4 + offset)?);
     }
-    let last_error = match row.get::<_, Option<Key>>(21)? {
-        Some(_) => Some(LastError { run: run_at(row, 21)?, at: time_at(row, 20)?, text: row.get(19)? }),
+    let last_error = match row.get::<_, Option<RunKey>>(21)? {
+        Some(_) => {
+            Some(LastError { run: read_run_id(row, 21)?, at: read_time(row, 20)?, text: row.get(19)? })
+        }
         None => None,
     };
     Ok(HealthRow {
         project: row.get(0)?,
-        agent: name_at(row, 1)?,
-        backend: name_at(row, 2)?,
-        runs: amount_at(row, 3)?,
+        agent: read_name(row, 1)?,
+        backend: read_name(row, 2)?,
+        runs: read_amount(row, 3)?,
         outcomes,
-        duration_sum_ms: amount_at(row, 12)?,
-        duration_max_ms: amount_at(row, 13)?,
-        cost_runs: amount_at(row, 14)?,
-        cost_sum_microusd: amount_at(row, 15)?,
-        input_tokens_sum: amount_at(row, 16)?,
-        output_tokens_sum: amount_at(row, 17)?,
-        last_ended_at: time_at(row, 18)?,
+        duration_sum_ms: read_amount(row, 12)?,
+        duration_max_ms: read_amount(row, 13)?,
+        cost_runs: read_amount(row, 14)?,
+        cost_sum_microusd: read_amount(row, 15)?,
+        input_tokens_sum: read_amount(row, 16)?,
+        output_tokens_sum: read_amount(row, 17)?,
+        last_ended_at: read_time(row, 18)?,
         last_error,
     })
 }

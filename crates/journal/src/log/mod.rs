@@ -3,7 +3,7 @@
 mod reader;
 mod writer;
 
-pub use reader::{EventRead, LogReader, read_events, read_state};
+pub use reader::{EventBatch, LogReader, read_events, read_state};
 pub use writer::LogWriter;
 pub(crate) use writer::{AHEAD_BYTES, RESERVE_BYTES};
 

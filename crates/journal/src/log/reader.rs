@@ -1,36 +1,36 @@
-//! Reads a log as it is: growing, torn at its end, damaged in its middle, or with lines of a fenced writer.
+//! Reads a log that may be growing, torn at its end, damaged in the middle, or contain lines of a fenced writer.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Seek, SeekFrom};
 
 use domain::Timestamp;
-use domain::run::{Ending, Envelope, Event, State};
+use domain::run::{Ending, Envelope, Event, RunState};
 
-use crate::line::{self, LINE_BYTES_MAX, LineError, Place};
+use crate::event_line::{self, LINE_BYTES_MAX, LineError, LogPosition};
 use crate::run_dir::{RunDir, read_bounded};
 use crate::store_error::{StoreError, failed};
 
 /// How much of the end of a log is searched for its last line.
 const TAIL_BYTES: u64 = 2 * LINE_BYTES_MAX as u64;
 
-/// Some events of a log.
+/// A batch of events from a log.
 #[derive(Debug, Clone, PartialEq)]
-pub struct EventRead {
+pub struct EventBatch {
     pub events: Vec<Envelope>,
-    /// Where to go on.
+    /// The sequence number from which to continue.
     pub next_seq: u64,
-    /// Complete lines so far that are not what was written.
+    /// How many complete lines so far are damaged.
     pub damaged: u64,
-    /// Whole lines so far whose events a newer version wrote.
+    /// How many valid lines so far hold events of a newer version.
     pub unknown: u64,
-    /// Whole lines so far of a writer that another had replaced, or after the end.
+    /// How many valid lines so far come from a replaced writer or follow the end.
     pub fenced: u64,
     /// The log ends in the middle of a line.
     pub torn: bool,
 }
 
 /// Reads the events from a sequence number on.
-pub fn read_events(dir: &RunDir, from_seq: u64, max: usize) -> Result<EventRead, StoreError> {
+pub fn read_events(dir: &RunDir, from_seq: u64, max: usize) -> Result<EventBatch, StoreError> {
     let mut reader = LogReader::open(dir)?;
     let mut events = Vec::new();
     while events.len() < max {
@@ -40,13 +40,13 @@ pub fn read_events(dir: &RunDir, from_seq: u64, max: usize) -> Result<EventRead,
             None => break,
         }
     }
-    Ok(reader.report(events, from_seq))
+    Ok(reader.batch(events, from_seq))
 }
 
-/// Folds the whole log and returns it with the number of damaged lines.
+/// Folds the whole log and returns the state with the number of damaged lines.
 ///
-/// The ending also counts when only `outcome.json` still has it.
-pub fn read_state(dir: &RunDir) -> Result<(State, u64), StoreError> {
+/// The ending counts even if only `outcome.json` still has it.
+pub fn read_state(dir: &RunDir) -> Result<(RunState, u64), StoreError> {
     let mut reader = LogReader::open(dir)?;
     let state = reader.fold()?;
     Ok((state, reader.damaged()))
@@ -61,7 +61,7 @@ impl RunDir {
         if !self.tail_has_end()? {
             return Ok(None);
         }
-        // Only the whole log tells whether that line was written by a fenced writer.
+        // Only the whole log shows whether a fenced writer wrote that line.
         let (state, _) = read_state(self)?;
         Ok(state.ending().cloned())
     }
@@ -87,24 +87,24 @@ impl RunDir {
         file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES))).map_err(failed("read", &path))?;
         io::Read::read_to_end(&mut io::Read::take(file, TAIL_BYTES), &mut tail)
             .map_err(failed("read", &path))?;
-        let ended = |line: &[u8]| line::decode(line).is_ok_and(|envelope| is_end(&envelope.event));
+        let ended = |line: &[u8]| event_line::decode(line).is_ok_and(|envelope| is_end(&envelope.event));
         Ok(tail.split_inclusive(|byte| *byte == b'\n').rev().any(ended))
     }
 }
 
-/// A position in a log from which a follower goes on reading as it grows.
+/// A position in a log from which a follower continues as the log grows.
 #[derive(Debug)]
 pub struct LogReader {
     dir: RunDir,
     file: Option<BufReader<File>>,
     line: Vec<u8>,
-    /// The end of the last whole line. What follows may yet be cut off by a new writer.
+    /// The end of the last complete line. A new writer may still cut off what follows.
     settled: u64,
     position: u64,
     epoch: u32,
     next_seq: u64,
     ended: bool,
-    /// The ending from `outcome.json`, while the log is looked through once more for it.
+    /// The ending from `outcome.json`, while the log is searched for it a second time.
     rescued: Option<Envelope>,
     damaged_settled: u64,
     damaged_tail: u64,
@@ -113,7 +113,7 @@ pub struct LogReader {
     torn: bool,
 }
 
-enum Piece {
+enum LineRead {
     Line,
     TooLong,
     Partial,
@@ -121,7 +121,7 @@ enum Piece {
 }
 
 impl LogReader {
-    /// Begins at the start of the log. A log that is not there yet is empty.
+    /// Starts at the beginning of the log. A log that does not exist yet is empty.
     pub fn open(dir: &RunDir) -> Result<Self, StoreError> {
         let path = dir.events_path();
         let file = match File::open(&path) {
@@ -154,32 +154,32 @@ impl LogReader {
         }
         self.rewind()?;
         loop {
-            match self.next_piece().map_err(failed("read", &self.dir.events_path()))? {
-                Piece::Line => match line::decode(&self.line) {
+            match self.next_line().map_err(failed("read", &self.dir.events_path()))? {
+                LineRead::Line => match event_line::decode(&self.line) {
                     Ok(envelope) => {
                         self.settle();
-                        if self.admit(Place { seq: envelope.seq, epoch: envelope.epoch }) {
+                        if self.admit(LogPosition { seq: envelope.seq, epoch: envelope.epoch }) {
                             self.ended = is_end(&envelope.event);
                             return Ok(Some(envelope));
                         }
                         self.fenced += 1;
                     }
-                    Err(LineError::Unknown { place, .. }) => {
+                    Err(LineError::Unknown { position, .. }) => {
                         self.settle();
                         self.unknown += 1;
-                        place.map(|place| self.admit(place));
+                        position.map(|position| self.admit(position));
                     }
                     Err(LineError::NoSum | LineError::WrongSum) => self.damaged_tail += 1,
                 },
-                Piece::TooLong => self.damaged_tail += 1,
-                Piece::Partial | Piece::End if self.rescue()? => {}
-                Piece::Partial | Piece::End => return Ok(self.take_rescued()),
+                LineRead::TooLong => self.damaged_tail += 1,
+                LineRead::Partial | LineRead::End if self.rescue()? => {}
+                LineRead::Partial | LineRead::End => return Ok(self.take_rescued()),
             }
         }
     }
 
     /// Returns up to `max` further events.
-    pub fn read(&mut self, max: usize) -> Result<EventRead, StoreError> {
+    pub fn read(&mut self, max: usize) -> Result<EventBatch, StoreError> {
         let mut events = Vec::new();
         while events.len() < max {
             match self.next_event()? {
@@ -187,16 +187,16 @@ impl LogReader {
                 None => break,
             }
         }
-        Ok(self.report(events, 0))
+        Ok(self.batch(events, 0))
     }
 
-    /// Tells whether the last event of the run was read.
+    /// Returns whether the last event of the run was read.
     pub fn has_ended(&self) -> bool {
         self.ended
     }
 
-    pub(super) fn fold(&mut self) -> Result<State, StoreError> {
-        let mut state = State::default();
+    pub(super) fn fold(&mut self) -> Result<RunState, StoreError> {
+        let mut state = RunState::default();
         while let Some(envelope) = self.next_event()? {
             state.apply(&envelope);
         }
@@ -211,13 +211,13 @@ impl LogReader {
         self.settled
     }
 
-    /// Returns the place that a new writer begins at.
-    pub(super) fn next_place(&self) -> Place {
-        Place { seq: self.next_seq, epoch: self.epoch.saturating_add(1) }
+    /// Returns the position at which a new writer starts.
+    pub(super) fn next_position(&self) -> LogPosition {
+        LogPosition { seq: self.next_seq, epoch: self.epoch.saturating_add(1) }
     }
 
-    fn report(&self, events: Vec<Envelope>, from_seq: u64) -> EventRead {
-        EventRead {
+    fn batch(&self, events: Vec<Envelope>, from_seq: u64) -> EventBatch {
+        EventBatch {
             events,
             next_seq: self.next_seq.max(from_seq),
             damaged: self.damaged(),
@@ -227,7 +227,7 @@ impl LogReader {
         }
     }
 
-    /// Goes back to the last whole line: what followed it was not whole, and may have been replaced.
+    /// Goes back to the end of the last complete line: what followed it was incomplete and may have been replaced.
     fn rewind(&mut self) -> Result<(), StoreError> {
         if self.file.is_none() {
             let path = self.dir.events_path();
@@ -250,18 +250,18 @@ impl LogReader {
         self.damaged_tail = 0;
     }
 
-    /// Takes a line's place if it continues the log; the same rule by which a state ignores stale lines.
-    fn admit(&mut self, place: Place) -> bool {
-        if place.epoch < self.epoch || place.seq < self.next_seq {
+    /// Accepts a line's position if it continues the log, by the same rule by which `State` ignores stale lines.
+    fn admit(&mut self, position: LogPosition) -> bool {
+        if position.epoch < self.epoch || position.seq < self.next_seq {
             return false;
         }
-        self.epoch = place.epoch;
-        self.next_seq = place.seq.saturating_add(1);
+        self.epoch = position.epoch;
+        self.next_seq = position.seq.saturating_add(1);
         true
     }
 
-    /// At the end of the log: looks for the ending in `outcome.json`, and if it is there begins a second look
-    /// at the log, which was complete before that file was written.
+    /// At the end of the log, reads the ending from `outcome.json`. If it exists, the log is read a second time,
+    /// because the log was complete before that file was written.
     fn rescue(&mut self) -> Result<bool, StoreError> {
         if self.rescued.is_some() {
             return Ok(false);
@@ -276,14 +276,14 @@ impl LogReader {
 
     fn take_rescued(&mut self) -> Option<Envelope> {
         let envelope = self.rescued.take()?;
-        let admitted = self.admit(Place { seq: envelope.seq, epoch: envelope.epoch });
+        let admitted = self.admit(LogPosition { seq: envelope.seq, epoch: envelope.epoch });
         self.ended = admitted;
         admitted.then_some(envelope)
     }
 
-    fn next_piece(&mut self) -> io::Result<Piece> {
+    fn next_line(&mut self) -> io::Result<LineRead> {
         self.line.clear();
-        let Some(file) = &mut self.file else { return Ok(Piece::End) };
+        let Some(file) = &mut self.file else { return Ok(LineRead::End) };
         let mut length = 0_usize;
         loop {
             let buffer = match file.fill_buf() {
@@ -293,7 +293,7 @@ impl LogReader {
             };
             if buffer.is_empty() {
                 self.torn = length > 0;
-                return Ok(if length > 0 { Piece::Partial } else { Piece::End });
+                return Ok(if length > 0 { LineRead::Partial } else { LineRead::End });
             }
             let newline = buffer.iter().position(|byte| *byte == b'\n');
             let taken = newline.map_or(buffer.len(), |at| at + 1);
@@ -304,7 +304,7 @@ impl LogReader {
             file.consume(taken);
             self.position += taken as u64;
             if newline.is_some() {
-                return Ok(if length <= LINE_BYTES_MAX { Piece::Line } else { Piece::TooLong });
+                return Ok(if length <= LINE_BYTES_MAX { LineRead::Line } else { LineRead::TooLong });
             }
         }
     }
@@ -313,7 +313,7 @@ impl LogReader {
 /// Returns the valid ended line in `outcome.json`, if there is one.
 fn read_outcome(dir: &RunDir) -> Option<Envelope> {
     let bytes = read_bounded(&dir.outcome_path(), LINE_BYTES_MAX as u64).ok()?;
-    line::decode(&bytes).ok().filter(|envelope| is_end(&envelope.event))
+    event_line::decode(&bytes).ok().filter(|envelope| is_end(&envelope.event))
 }
 
 fn is_end(event: &Event) -> bool {

@@ -1,18 +1,18 @@
-//! The log through its front door: what was appended is read, whatever happened to the disk in between.
+//! The public API of the log: appended events are read back, whatever happened to the disk in between.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 
-use domain::run::{Ending, Envelope, Event, Failure, Lost, Outcome, Phase, ResultText, State};
+use domain::run::{Ending, Envelope, Event, Failure, LostProcess, Outcome, Phase, ResultText, RunState};
 use domain::secret::{Redactor, Secret};
 use proptest::prelude::*;
 use serde_json::json;
 
 use super::{LogReader, LogWriter, read_events, read_state};
 use crate::durable::Faults;
-use crate::line::{self, LINE_BYTES_MAX};
+use crate::event_line::{self, LINE_BYTES_MAX};
+use crate::fixtures::{TestHome, any_ending, any_event_but_ended, at, spec, text_event};
 use crate::run_dir::NewRun;
-use crate::sample::{TestHome, any_ending, any_going_event, at, said, spec};
 use crate::store_error::StoreError;
 
 const ALL: usize = usize::MAX;
@@ -22,7 +22,7 @@ fn writer(run: &NewRun) -> LogWriter {
 }
 
 fn interrupted() -> Ending {
-    Ending::bare(Outcome::Interrupted { lost: Lost::Worker })
+    Ending::from_outcome(Outcome::Interrupted { lost: LostProcess::Worker })
 }
 
 fn append_raw(run: &NewRun, bytes: &[u8]) {
@@ -35,7 +35,7 @@ fn events_are_read_from_any_number_in_pages() {
     let run = test.run();
     let mut log = writer(&run);
     let written: Vec<Envelope> =
-        (0..5).map(|second| log.append(at(second), said(&second.to_string())).unwrap()).collect();
+        (0..5).map(|second| log.append(at(second), text_event(&second.to_string())).unwrap()).collect();
     let page = read_events(&run.dir, 1, 2).unwrap();
     assert_eq!(page.events, written[1..3]);
     assert_eq!(page.next_seq, 3);
@@ -50,9 +50,9 @@ fn events_are_read_from_any_number_in_pages() {
 fn each_writer_has_the_next_epoch() {
     let test = TestHome::new();
     let run = test.run();
-    let first = writer(&run).append(at(0), said("a")).unwrap();
+    let first = writer(&run).append(at(0), text_event("a")).unwrap();
     assert_eq!((first.seq, first.epoch), (0, 1));
-    let second = writer(&run).append(at(1), said("b")).unwrap();
+    let second = writer(&run).append(at(1), text_event("b")).unwrap();
     assert_eq!((second.seq, second.epoch), (1, 2));
 }
 
@@ -61,16 +61,16 @@ fn a_torn_end_is_cut_and_damage_before_it_stays() {
     let test = TestHome::new();
     let run = test.run();
     let mut log = writer(&run);
-    log.append(at(0), said("a")).unwrap();
+    log.append(at(0), text_event("a")).unwrap();
     append_raw(&run, b"{\"rubbish\":1}\n");
-    log.append(at(1), said("b")).unwrap();
+    log.append(at(1), text_event("b")).unwrap();
     append_raw(&run, b"more rubbish\n{\"seq\":2,\"epo");
     let read = read_events(&run.dir, 0, ALL).unwrap();
     assert_eq!((read.events.len(), read.damaged, read.torn), (2, 2, true));
 
     let mut next = writer(&run);
     assert_eq!(next.cut_bytes(), 26);
-    next.append(at(2), said("c")).unwrap();
+    next.append(at(2), text_event("c")).unwrap();
     let read = read_events(&run.dir, 0, ALL).unwrap();
     assert_eq!((read.events.len(), read.damaged, read.torn), (3, 1, false));
     let text = fs::read_to_string(run.dir.events_path()).unwrap();
@@ -83,7 +83,7 @@ fn a_line_of_a_newer_version_is_neither_cut_nor_reused() {
     let run = test.run();
     let body = r#"{"seq":0,"epoch":4,"at":"2026-11-14T23:06:40Z","type":"teleported""#;
     append_raw(&run, format!("{body},\"sum\":\"{:08x}\"}}\n", crc32fast::hash(body.as_bytes())).as_bytes());
-    let event = writer(&run).append(at(0), said("a")).unwrap();
+    let event = writer(&run).append(at(0), text_event("a")).unwrap();
     assert_eq!((event.seq, event.epoch), (1, 5));
     let read = read_events(&run.dir, 0, ALL).unwrap();
     assert_eq!((read.events.len(), read.unknown, read.damaged), (1, 1, 0));
@@ -94,9 +94,9 @@ fn a_stale_writer_is_fenced() {
     let test = TestHome::new();
     let run = test.run();
     let mut stale = writer(&run);
-    stale.append(at(0), said("a")).unwrap();
+    stale.append(at(0), text_event("a")).unwrap();
     let mut fresh = writer(&run);
-    fresh.append(at(1), said("b")).unwrap();
+    fresh.append(at(1), text_event("b")).unwrap();
     stale.append(at(2), Event::Ended { ending: Box::new(interrupted()) }).unwrap();
     let read = read_events(&run.dir, 0, ALL).unwrap();
     assert_eq!((read.events.len(), read.fenced), (2, 1));
@@ -112,9 +112,9 @@ fn a_finished_run_has_one_ending_for_ever() {
     assert_eq!(run.dir.ending().unwrap(), None);
     let ended = log.finish(at(0), interrupted()).unwrap();
     assert_eq!(run.dir.ending().unwrap(), Some(interrupted()));
-    assert!(matches!(log.append(at(1), said("x")), Err(StoreError::Ended { .. })));
+    assert!(matches!(log.append(at(1), text_event("x")), Err(StoreError::Ended { .. })));
     assert!(matches!(writer(&run).finish(at(2), interrupted()), Err(StoreError::Ended { .. })));
-    assert_eq!(fs::read(run.dir.outcome_path()).unwrap(), line::encode(&ended).unwrap());
+    assert_eq!(fs::read(run.dir.outcome_path()).unwrap(), event_line::encode(&ended).unwrap());
     assert_eq!(run.dir.ended_at(), Some(ended.at));
     fs::remove_file(run.dir.outcome_path()).unwrap();
     assert_eq!(run.dir.ended_at(), Some(ended.at));
@@ -126,7 +126,7 @@ fn a_damaged_last_line_is_rescued_by_the_copy() {
     let test = TestHome::new();
     let run = test.run();
     let mut log = writer(&run);
-    log.append(at(0), said("a")).unwrap();
+    log.append(at(0), text_event("a")).unwrap();
     let ended = log.finish(at(1), interrupted()).unwrap();
     let mut bytes = fs::read(run.dir.events_path()).unwrap();
     let near_end = bytes.len() - 40;
@@ -135,7 +135,7 @@ fn a_damaged_last_line_is_rescued_by_the_copy() {
     let (state, damaged) = read_state(&run.dir).unwrap();
     assert_eq!((state.phase, damaged), (Phase::Ended(Box::new(interrupted())), 1));
     assert_eq!(read_events(&run.dir, 1, ALL).unwrap().events, [ended]);
-    assert!(matches!(writer(&run).append(at(2), said("x")), Err(StoreError::Ended { .. })));
+    assert!(matches!(writer(&run).append(at(2), text_event("x")), Err(StoreError::Ended { .. })));
     assert_eq!(fs::read(run.dir.events_path()).unwrap(), bytes, "an ended log is not cut");
     fs::write(run.dir.outcome_path(), b"\0\0\0").unwrap();
     assert_eq!(run.dir.ending().unwrap(), None);
@@ -148,12 +148,13 @@ fn a_follower_sees_each_event_once_and_the_end() {
     let mut follower = LogReader::open(&run.dir).unwrap();
     let mut log = writer(&run);
     assert_eq!(follower.next_event().unwrap(), None);
-    let a = log.append(at(0), said("a")).unwrap();
+    let a = log.append(at(0), text_event("a")).unwrap();
     assert_eq!(follower.next_event().unwrap(), Some(a));
-    let line = line::encode(&Envelope { seq: 1, epoch: 1, at: at(1), event: said("torn") }).unwrap();
+    let line =
+        event_line::encode(&Envelope { seq: 1, epoch: 1, at: at(1), event: text_event("torn") }).unwrap();
     append_raw(&run, &line[..line.len() / 2]);
     assert_eq!(follower.read(9).unwrap().events, []);
-    let b = writer(&run).append(at(1), said("another one in its place")).unwrap();
+    let b = writer(&run).append(at(1), text_event("another one in its place")).unwrap();
     assert_eq!(follower.next_event().unwrap(), Some(b));
     let ended = writer(&run).finish(at(2), interrupted()).unwrap();
     assert!(!follower.has_ended());
@@ -168,13 +169,13 @@ fn a_failed_sync_poisons_and_is_never_retried() {
     let home = test.broken(Faults { syncs_before_failure: Some(1), ..Faults::default() });
     let run = home.create_run(&spec(1)).unwrap();
     let mut log = writer(&run);
-    log.append(at(0), said("a")).unwrap();
+    log.append(at(0), text_event("a")).unwrap();
     log.sync().unwrap();
-    log.append(at(1), said("b")).unwrap();
+    log.append(at(1), text_event("b")).unwrap();
     assert!(matches!(log.sync(), Err(StoreError::Io { attempt: "make durable", .. })));
     let length = fs::metadata(run.dir.events_path()).unwrap().len();
     assert!(matches!(log.sync(), Err(StoreError::Poisoned { .. })));
-    assert!(matches!(log.append(at(2), said("c")), Err(StoreError::Poisoned { .. })));
+    assert!(matches!(log.append(at(2), text_event("c")), Err(StoreError::Poisoned { .. })));
     assert!(matches!(log.finish(at(2), interrupted()), Err(StoreError::Poisoned { .. })));
     assert!(log.is_poisoned());
     assert_eq!(home.disk().syncs(), 2);
@@ -197,17 +198,17 @@ fn a_full_disk_cuts_the_partial_line_back() {
     let home = test.broken(Faults { bytes_before_full: Some(spec_bytes + 120), ..Faults::default() });
     let run = home.create_run(&spec(1)).unwrap();
     let mut log = writer(&run);
-    log.append(at(0), said("a")).unwrap();
+    log.append(at(0), text_event("a")).unwrap();
     let length = fs::metadata(run.dir.events_path()).unwrap().len();
-    let error = log.append(at(1), said("b")).unwrap_err();
+    let error = log.append(at(1), text_event("b")).unwrap_err();
     assert_eq!(error.unwritable(), Some(crate::Unwritable::Full), "{error:?}");
     assert_eq!(fs::metadata(run.dir.events_path()).unwrap().len(), length);
-    let error = log.append(at(2), said("c")).unwrap_err();
+    let error = log.append(at(2), text_event("c")).unwrap_err();
     assert!(matches!(error, StoreError::Poisoned { .. }), "{error:?}");
     assert_eq!(fs::metadata(run.dir.events_path()).unwrap().len(), length);
-    // Once there is space, the next writer goes on.
+    // Once there is space, the next writer continues.
     let again = test.home.run_dir(run.dir.id());
-    assert_eq!(LogWriter::open(&again, &run.lock).unwrap().append(at(3), said("d")).unwrap().seq, 1);
+    assert_eq!(LogWriter::open(&again, &run.lock).unwrap().append(at(3), text_event("d")).unwrap().seq, 1);
 }
 
 #[test]
@@ -215,7 +216,7 @@ fn an_event_that_is_too_large_or_too_deep_is_refused_without_poison() {
     let test = TestHome::new();
     let run = test.run();
     let mut log = writer(&run);
-    let error = log.append(at(0), said(&"x".repeat(LINE_BYTES_MAX))).unwrap_err();
+    let error = log.append(at(0), text_event(&"x".repeat(LINE_BYTES_MAX))).unwrap_err();
     assert!(matches!(error, StoreError::TooLarge { .. }), "{error:?}");
     let deep = (0..200).fold(json!(1), |inner, _| json!([inner]));
     let fit = (0..64).fold(json!(1), |inner, _| json!({ "a": inner }));
@@ -232,15 +233,15 @@ fn an_event_that_is_too_large_or_too_deep_is_refused_without_poison() {
 }
 
 #[test]
-fn an_ending_too_large_for_a_line_is_cut_and_kept() {
+fn an_ending_too_large_for_a_line_is_cut_and_stored() {
     let test = TestHome::new();
     let run = test.run();
     let message = "\u{1}".repeat(2 << 20);
-    let mut ending = Ending::bare(Outcome::Failed { failure: Failure::Agent { message } });
+    let mut ending = Ending::from_outcome(Outcome::Failed { failure: Failure::Agent { message } });
     ending.stderr_tail = "\u{1}".repeat(1 << 20);
     writer(&run).finish(at(0), ending).unwrap();
-    let kept = run.dir.ending().unwrap().unwrap();
-    assert_eq!(kept.stderr_tail.len(), 64 << 10);
+    let stored = run.dir.ending().unwrap().unwrap();
+    assert_eq!(stored.stderr_tail.len(), 64 << 10);
 }
 
 #[test]
@@ -250,8 +251,8 @@ fn secrets_never_reach_the_disk_and_lines_stay_readable() {
     let mut log = writer(&run);
     let secrets = ["hunter2-hunter2", "pass\"word\n1", "succeeded", "\"type\":\""];
     log.redact_with(Redactor::new(secrets.iter().map(|text| Secret::new(*text)).collect()));
-    log.append(at(0), said("it is hunter2-hunter2, or {\"key\":\"pass\\\"word\\n1\"}")).unwrap();
-    log.append(at(0), said("pass\"word\n1 succeeded")).unwrap();
+    log.append(at(0), text_event("it is hunter2-hunter2, or {\"key\":\"pass\\\"word\\n1\"}")).unwrap();
+    log.append(at(0), text_event("pass\"word\n1 succeeded")).unwrap();
     log.append(
         at(0),
         Event::CallRequested {
@@ -263,7 +264,7 @@ fn secrets_never_reach_the_disk_and_lines_stay_readable() {
         },
     )
     .unwrap();
-    let mut ending = Ending::bare(Outcome::Succeeded);
+    let mut ending = Ending::from_outcome(Outcome::Succeeded);
     ending.result = ResultText::Inline("hunter2-hunter2".to_owned());
     log.finish(at(1), ending).unwrap();
     for path in [run.dir.events_path(), run.dir.outcome_path()] {
@@ -274,7 +275,7 @@ fn secrets_never_reach_the_disk_and_lines_stay_readable() {
     }
     let read = read_events(&run.dir, 0, ALL).unwrap();
     assert_eq!((read.events.len(), read.damaged, read.unknown), (4, 0, 0));
-    assert_eq!(read.events[0].event, said("it is [redacted], or {\"key\":\"[redacted]\"}"));
+    assert_eq!(read.events[0].event, text_event("it is [redacted], or {\"key\":\"[redacted]\"}"));
     let ending = run.dir.ending().unwrap().unwrap();
     assert_eq!(ending.outcome, Outcome::Succeeded);
     assert_eq!(ending.result, ResultText::Inline("[redacted]".to_owned()));
@@ -285,16 +286,16 @@ fn a_log_that_is_missing_is_empty_and_a_missing_run_is_an_error() {
     let test = TestHome::new();
     let run = test.run();
     fs::remove_file(run.dir.events_path()).unwrap();
-    assert_eq!(read_state(&run.dir).unwrap(), (State::default(), 0));
+    assert_eq!(read_state(&run.dir).unwrap(), (RunState::default(), 0));
     writer(&run).finish(at(0), interrupted()).unwrap();
     assert_eq!(run.dir.ending().unwrap(), Some(interrupted()));
-    let nowhere = test.home.run_dir(crate::sample::run_id(9));
+    let nowhere = test.home.run_dir(crate::fixtures::run_id(9));
     assert!(matches!(read_state(&nowhere), Err(StoreError::NoSuchRun { .. })));
 }
 
-/// A whole log: some epochs of some events, and perhaps the end.
+/// Generates a whole log: some epochs of some events, and perhaps the end.
 fn any_log() -> impl Strategy<Value = (Vec<Vec<Event>>, Option<Ending>)> {
-    let epochs = prop::collection::vec(prop::collection::vec(any_going_event(), 1..4), 1..3);
+    let epochs = prop::collection::vec(prop::collection::vec(any_event_but_ended(), 1..4), 1..3);
     (epochs, proptest::option::of(any_ending()))
 }
 
@@ -332,7 +333,7 @@ fn every_prefix_of_a_log_is_a_prefix_of_its_events() {
             let lines = bytes[..cut].iter().filter(|byte| **byte == b'\n').count();
             prop_assert_eq!(&read.events, &written[..lines]);
             prop_assert_eq!((read.damaged, read.torn), (0, cut > 0 && bytes[cut - 1] != b'\n'));
-            let state = State::fold(&written[..lines]);
+            let state = RunState::fold(&written[..lines]);
             prop_assert_eq!(run.dir.ending().unwrap(), state.ending().cloned());
             prop_assert_eq!(read_state(&run.dir).unwrap().0, state);
         }
@@ -346,9 +347,9 @@ fn any_flipped_bit_loses_events_but_never_invents_one() {
     let flips = prop::collection::vec((any::<prop::sample::Index>(), 0..8_u8), 1..4);
     proptest!(|((epochs, ending) in any_log(), flips in flips)| {
         let (written, mut bytes) = write_log(&run, epochs, ending);
-        for (place, bit) in &flips {
-            let place = place.index(bytes.len());
-            bytes[place] ^= 1 << bit;
+        for (offset, bit) in &flips {
+            let offset = offset.index(bytes.len());
+            bytes[offset] ^= 1 << bit;
         }
         fs::write(run.dir.events_path(), &bytes).unwrap();
         let read = read_events(&run.dir, 0, ALL).unwrap();
@@ -357,7 +358,7 @@ fn any_flipped_bit_loses_events_but_never_invents_one() {
         run.dir.ending().unwrap();
         let mut next = writer(&run);
         if next.state().ending().is_none() {
-            let added = next.append(at(9), said("on")).unwrap();
+            let added = next.append(at(9), text_event("on")).unwrap();
             let read = read_events(&run.dir, 0, ALL).unwrap();
             prop_assert_eq!(read.events.last(), Some(&added));
             prop_assert!(!read.torn);
@@ -376,7 +377,7 @@ fn any_bytes_make_a_log_without_panic() {
         prop_assert_eq!(read_events(&run.dir, 0, ALL).unwrap().events, []);
         prop_assert_eq!(run.dir.ending().unwrap(), None);
         prop_assert!(run.dir.read_spec().is_err());
-        writer(&run).append(at(0), said("a")).unwrap();
+        writer(&run).append(at(0), text_event("a")).unwrap();
         prop_assert_eq!(read_events(&run.dir, 0, ALL).unwrap().events.len(), 1);
     });
 }

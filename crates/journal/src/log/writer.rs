@@ -1,48 +1,48 @@
-//! Appends to a log. There is one writer at a time, shown by the run's lock; each has its own epoch.
+//! Appends to a log. The run's lock guarantees a single writer at a time; each writer has its own epoch.
 //!
-//! After a write or an fsync that failed, nothing is known about the disk any more, so nothing further is
-//! written: the run ends, and whoever looks at it next takes over with a new epoch.
+//! After a failed write or fsync the state of the disk is unknown, so nothing further is written: the run ends, and
+//! the next process that inspects the run takes over with a new epoch.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 
 use domain::Timestamp;
-use domain::run::{Ending, Envelope, Event, RunSpec, State};
+use domain::run::{Ending, Envelope, Event, RunSpec, RunState};
 use domain::secret::Redactor;
 use domain::size;
 use rustix::fs::OFlags;
 
 use crate::durable::{create_private, fresh_path};
-use crate::line::{self, LINE_BYTES_MAX};
+use crate::event_line::{self, LINE_BYTES_MAX};
+use crate::event_texts;
 use crate::log::LogReader;
-use crate::run_dir::{RunDir, holds_values};
+use crate::run_dir::{RunDir, has_literal_values};
 use crate::run_lock::RunLock;
 use crate::store_error::{StoreError, failed};
-use crate::texts;
 
-/// What is kept free behind the last line for the end of the run, so that a full disk cannot take it.
+/// The space reserved behind the last line for the end of the run, so that a full disk cannot prevent it.
 pub(crate) const RESERVE_BYTES: u64 = 32 << 10;
-/// How much further is reserved at a time, so that not every line costs a call.
+/// How much more is reserved at a time, so that not every line costs a system call.
 pub(crate) const AHEAD_BYTES: u64 = 32 << 10;
 /// How deep a recorded value may be nested; readers of JSON stop at 128.
 const DEPTH_MAX: usize = 64;
-/// To how many bytes the texts of an ending that does not fit are cut, in turn.
+/// The lengths in bytes to which the texts of a too long ending are cut, in turn.
 const ENDING_CUTS: [usize; 3] = [64 << 10, 16 << 10, 1 << 10];
 
-/// How far the disk has promised to take what is written.
+/// How far the filesystem has reserved space for the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reserve {
     Until(u64),
-    /// The filesystem promises nothing.
+    /// The filesystem cannot reserve space.
     Impossible,
 }
 
-/// Whether a line may use what is kept for the last one.
+/// Whether a line may use the space that is reserved for the last one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Room {
-    Ordinary,
-    Last,
+enum SpaceUse {
+    KeepReserve,
+    UseReserve,
 }
 
 /// The writer of a run's events.
@@ -55,18 +55,18 @@ pub struct LogWriter {
     /// The end of the last whole line.
     end: u64,
     reserve: Reserve,
-    state: State,
+    state: RunState,
     redactor: Redactor,
     damaged: u64,
     cut_bytes: u64,
-    /// The first failure, after which nothing is written.
+    /// The first failure, after which nothing more is written.
     poison: Option<String>,
 }
 
 impl LogWriter {
-    /// Takes over the log: cuts off what a dead writer left unfinished, and begins a new epoch.
+    /// Takes over the log: cuts off the unfinished line of a dead writer and begins a new epoch.
     ///
-    /// The lock is asked for as a proof that nobody else writes.
+    /// The lock proves that nobody else writes.
     pub fn open(dir: &RunDir, _lock: &RunLock) -> Result<Self, StoreError> {
         let path = dir.events_path();
         let mut reader = LogReader::open(dir)?;
@@ -79,10 +79,10 @@ impl LogWriter {
             .open(&path)
             .map_err(failed("open", &path))?;
         let length = file.metadata().map_err(failed("look at", &path))?.len();
-        let place = reader.next_place();
+        let position = reader.next_position();
         let mut end = reader.settled_bytes();
         if state.ending().is_some() {
-            // The end of an ended run stays as it is, even if only `outcome.json` has it.
+            // The log of an ended run stays as it is, even if only `outcome.json` has the ending.
             end = length;
         } else if end < length {
             file.set_len(end).map_err(failed("cut the torn end of", &path))?;
@@ -90,8 +90,8 @@ impl LogWriter {
         Ok(Self {
             dir: dir.clone(),
             file,
-            epoch: place.epoch,
-            next_seq: place.seq,
+            epoch: position.epoch,
+            next_seq: position.seq,
             end,
             reserve: Reserve::Until(0),
             state,
@@ -102,13 +102,13 @@ impl LogWriter {
         })
     }
 
-    /// Masks these secrets in every text that is written from here on.
+    /// Masks these secrets in every text that is written from now on.
     pub fn redact_with(&mut self, redactor: Redactor) {
         self.redactor = redactor;
     }
 
-    /// Returns where the run stands, by everything in the log.
-    pub fn state(&self) -> &State {
+    /// Returns the state of the run according to the whole log.
+    pub fn state(&self) -> &RunState {
         &self.state
     }
 
@@ -132,26 +132,31 @@ impl LogWriter {
 
     /// Appends an event. It is not durable before `sync`.
     ///
-    /// A disk that is full refuses it, and still has room for the end of the run.
+    /// A full disk refuses it and still has space for the end of the run.
     pub fn append(&mut self, at: Timestamp, event: Event) -> Result<Envelope, StoreError> {
-        self.append_in(Room::Ordinary, at, event)
+        self.append_using(SpaceUse::KeepReserve, at, event)
     }
 
-    fn append_in(&mut self, room: Room, at: Timestamp, mut event: Event) -> Result<Envelope, StoreError> {
+    fn append_using(
+        &mut self,
+        space_use: SpaceUse,
+        at: Timestamp,
+        mut event: Event,
+    ) -> Result<Envelope, StoreError> {
         self.check_open()?;
         if let Event::CallRequested { input, .. } | Event::ToolCalled { input, .. } = &event
-            && texts::depth(input, DEPTH_MAX) > DEPTH_MAX
+            && event_texts::nesting_depth(input, DEPTH_MAX) > DEPTH_MAX
         {
             return Err(StoreError::TooDeep { max: DEPTH_MAX });
         }
-        texts::change(&mut event, &mut |text| *text = self.redactor.redact(text));
+        event_texts::rewrite(&mut event, &mut |text| *text = self.redactor.redact(text));
         let envelope = Envelope { seq: self.next_seq, epoch: self.epoch, at, event };
         let path = self.dir.events_path();
-        let line = line::encode(&envelope).map_err(|source| StoreError::Malformed { path, source })?;
+        let line = event_line::encode(&envelope).map_err(|source| StoreError::Malformed { path, source })?;
         if line.len() > LINE_BYTES_MAX {
             return Err(StoreError::TooLarge { bytes: line.len(), max: LINE_BYTES_MAX });
         }
-        self.make_room(line.len() as u64, room)?;
+        self.ensure_space(line.len() as u64, space_use)?;
         self.write_line(&line)?;
         self.next_seq = self.next_seq.saturating_add(1);
         self.state.apply(&envelope);
@@ -165,84 +170,85 @@ impl LogWriter {
         synced.map_err(|error| self.poisoned("make durable", error))
     }
 
-    /// Ends the run, durably. Nothing can be appended afterwards.
-    ///
-    /// An ending that does not fit into a line, or into what is left of the disk, is cut rather than refused: every
-    /// run ends.
+    /// Ends the run, durably, and writes the files that follow from the ending.
     pub fn finish(&mut self, at: Timestamp, ending: Ending) -> Result<Envelope, StoreError> {
-        let envelope = self.end(at, ending)?;
+        let envelope = self.append_ending(at, ending)?;
+        self.write_copies(&envelope);
         self.hide_values();
         Ok(envelope)
     }
 
-    /// Ends a run whose spec the caller knows, so that it is read again only if something in it is to be hidden.
-    pub fn finish_of(
-        &mut self,
-        spec: &RunSpec,
-        at: Timestamp,
-        ending: Ending,
-    ) -> Result<Envelope, StoreError> {
-        let envelope = self.end(at, ending)?;
-        if holds_values(spec) {
+    /// Writes the files that follow from an ending, after [`Self::append_ending`]. The spec is read again only if it
+    /// holds values to hide.
+    pub fn finish_files(&self, spec: &RunSpec, ended: &Envelope) {
+        self.write_copies(ended);
+        if has_literal_values(spec) {
             self.hide_values();
         }
-        Ok(envelope)
     }
 
-    /// Only after the end: another worker may have needed them. Whoever puts the run into the index tries it again.
+    /// Frees unused reserved space, and copies the ending to a file that is faster to read. The log has the ending,
+    /// so failures do not matter.
+    fn write_copies(&self, ended: &Envelope) {
+        let _ = self.file.set_len(self.end);
+        let _ = self.write_outcome(ended);
+    }
+
+    /// Only after the end, because another worker may have needed the values. A failure is repaired by the process
+    /// that adds the run to the index.
     fn hide_values(&self) {
-        let _ = self.dir.read_spec().and_then(|spec| self.dir.hide_values(&spec));
+        let _ = self.dir.read_spec().and_then(|spec| self.dir.redact_values(&spec));
     }
 
-    fn end(&mut self, at: Timestamp, ending: Ending) -> Result<Envelope, StoreError> {
+    /// Ends the run, durably. Nothing can be appended afterwards.
+    ///
+    /// An ending that does not fit into a line, or into the space left on the disk, is cut rather than refused,
+    /// because every run must end.
+    pub fn append_ending(&mut self, at: Timestamp, ending: Ending) -> Result<Envelope, StoreError> {
         let mut ending = Box::new(ending);
-        // The same value stands in the answer as text.
-        ending.structured.take_if(|value| texts::depth(value, DEPTH_MAX) > DEPTH_MAX);
+        // The answer has the same value as text.
+        ending.structured.take_if(|value| event_texts::nesting_depth(value, DEPTH_MAX) > DEPTH_MAX);
         let mut cuts = ENDING_CUTS.iter();
         let envelope = loop {
             let ended = Event::Ended { ending: ending.clone() };
-            match (self.append_in(Room::Last, at, ended), cuts.next()) {
-                (Err(error), Some(cut)) if self.poison.is_none() && error.is_size() => {
+            match (self.append_using(SpaceUse::UseReserve, at, ended), cuts.next()) {
+                (Err(error), Some(cut)) if self.poison.is_none() && error.is_size_limit() => {
                     ending = cut_ending(ending, *cut);
                 }
                 (appended, _) => break appended?,
             }
         };
         self.sync()?;
-        // What is reserved and was not needed; a failure costs only space.
-        let _ = self.file.set_len(self.end);
-        // The log has the ending; the copy is only quicker to read.
-        let _ = self.write_outcome(&envelope);
         Ok(envelope)
     }
 
     fn write_outcome(&self, envelope: &Envelope) -> io::Result<()> {
-        let line = line::encode(envelope)?;
+        let line = event_line::encode(envelope)?;
         let temporary = fresh_path(self.dir.path(), "outcome");
         let file = create_private(&temporary)?;
         let written = self.dir.disk().write_all(&file, &line);
         let moved = written.and_then(|()| fs::rename(&temporary, self.dir.outcome_path()));
         if moved.is_err() {
-            // The whole directory is removed in the end.
+            // The whole directory is removed eventually.
             let _ = fs::remove_file(&temporary);
         }
         moved
     }
 
-    /// Sees to it that a line fits, and that the last one will fit behind it.
-    fn make_room(&mut self, line_bytes: u64, room: Room) -> Result<(), StoreError> {
+    /// Ensures that a line fits and that the last line will still fit after it.
+    fn ensure_space(&mut self, line_bytes: u64, space_use: SpaceUse) -> Result<(), StoreError> {
         let Reserve::Until(until) = self.reserve else { return Ok(()) };
-        let (kept, ahead) = match room {
-            Room::Ordinary => (RESERVE_BYTES, AHEAD_BYTES),
-            Room::Last => (0, 0),
+        let (reserve_bytes, ahead) = match space_use {
+            SpaceUse::KeepReserve => (RESERVE_BYTES, AHEAD_BYTES),
+            SpaceUse::UseReserve => (0, 0),
         };
-        if self.end + line_bytes + kept <= until {
+        if self.end + line_bytes + reserve_bytes <= until {
             return Ok(());
         }
-        let wanted = line_bytes + kept + ahead;
-        let reserved = self.dir.disk().reserve(&self.file, self.end, wanted);
+        let requested_bytes = line_bytes + reserve_bytes + ahead;
+        let reserved = self.dir.disk().reserve(&self.file, self.end, requested_bytes);
         self.reserve = match reserved.map_err(failed("reserve space in", &self.dir.events_path()))? {
-            true => Reserve::Until(self.end + wanted),
+            true => Reserve::Until(self.end + requested_bytes),
             false => Reserve::Impossible,
         };
         Ok(())
@@ -286,7 +292,7 @@ impl LogWriter {
 fn cut_ending(mut ending: Box<Ending>, max: usize) -> Box<Ending> {
     ending.structured = None;
     let mut event = Event::Ended { ending };
-    texts::change(&mut event, &mut |text| *text = size::head(text, max).to_owned());
+    event_texts::rewrite(&mut event, &mut |text| *text = size::head(text, max).to_owned());
     match event {
         Event::Ended { ending } => ending,
         _ => unreachable!("changing texts keeps the kind of an event"),

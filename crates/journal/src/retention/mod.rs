@@ -1,15 +1,17 @@
-//! What is forgotten, and when: spooled output first, the record later, a run that has not ended never.
+//! Removes old data: spooled output first, the record later, and never a run that has not ended.
 //!
-//! A run is deleted by moving it to `trash/`, telling whoever keeps rows about it, and removing it there, so a
-//! crash at any point leaves work for the next sweep and nothing else. No symbolic link is ever followed.
+//! A run is deleted by moving it to `trash/`, removing its rows from the index, and removing it from the trash, so a
+//! crash at any point only leaves work for the next sweep. No symbolic link is ever followed.
 
 mod policy;
-mod run;
+mod run_files;
 mod sweep;
 mod trash;
 
 #[cfg(test)]
 mod tests;
 
-pub use policy::{Action, Policy, decide};
-pub use sweep::{Problem, RetentionError, Sweep, SweepLimits, SweepReport, dry_run, sweep, sweep_if_due};
+pub use policy::{RetentionAction, RetentionPolicy, decide};
+pub use sweep::{
+    Problem, RetentionError, SweepLimits, SweepReport, SweepRequest, dry_run, sweep, sweep_if_due,
+};

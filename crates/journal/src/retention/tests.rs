@@ -1,4 +1,4 @@
-//! Retention: the decision by values, the effects on directories as a run leaves them.
+//! Retention: decisions on values, and effects on realistic run directories.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -11,7 +11,7 @@ use jiff::SignedDuration;
 use rustix::fs::FlockOperation;
 
 use super::*;
-use crate::sessions::{Kept, Session};
+use crate::sessions::{Session, VendorSession};
 
 const DAY: SignedDuration = SignedDuration::from_hours(24);
 const HOUR: SignedDuration = SignedDuration::from_hours(1);
@@ -24,7 +24,7 @@ fn now() -> Timestamp {
 
 struct Env {
     directory: tempfile::TempDir,
-    policy: Policy,
+    policy: RetentionPolicy,
     now: Timestamp,
     limits: SweepLimits,
 }
@@ -32,18 +32,18 @@ struct Env {
 impl Env {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        for room in ["runs", "open", "trash"] {
-            fs::create_dir(directory.path().join(room)).unwrap();
+        for name in ["runs", "open", "trash"] {
+            fs::create_dir(directory.path().join(name)).unwrap();
         }
-        Self { directory, policy: Policy::default(), now: now(), limits: SweepLimits::NONE }
+        Self { directory, policy: RetentionPolicy::default(), now: now(), limits: SweepLimits::NONE }
     }
 
     fn home(&self) -> &Path {
         self.directory.path()
     }
 
-    fn request(&self) -> Sweep<'_> {
-        Sweep { home: self.home(), policy: &self.policy, now: self.now, limits: self.limits }
+    fn request(&self) -> SweepRequest<'_> {
+        SweepRequest { home: self.home(), policy: &self.policy, now: self.now, limits: self.limits }
     }
 
     fn sweep(&self) -> SweepReport {
@@ -56,7 +56,7 @@ impl Env {
         self.home().join("runs").join(id.day()).join(id.to_string())
     }
 
-    /// A run that was created so long ago and has not ended.
+    /// A run that was created this long ago and has not ended.
     fn unended(&self, age: SignedDuration, number: u8) -> RunId {
         let id = RunId::from_parts(self.now - age, [number; 10]);
         let dir = self.dir(id);
@@ -68,7 +68,7 @@ impl Env {
         id
     }
 
-    /// A run that was created so long ago, and ended an hour later.
+    /// A run that was created this long ago and ended an hour later.
     fn ended(&self, age: SignedDuration, number: u8) -> RunId {
         let id = self.unended(age, number);
         let line =
@@ -95,16 +95,16 @@ impl Env {
 }
 
 #[test]
-fn the_end_decides_and_a_run_without_one_is_kept() {
-    let policy = Policy { output_ms: 1000, record_ms: 5000 };
+fn the_end_decides_and_an_unfinished_run_stays() {
+    let policy = RetentionPolicy { output_ms: 1000, record_ms: 5000 };
     let at = |ms: i64| Some(now() - SignedDuration::from_millis(ms));
     let decided = |ended_at| decide(&policy, now(), ended_at);
-    assert_eq!(decided(None), Action::Keep);
-    assert_eq!([-99_999_999, 0, 999].map(|ms| decided(at(ms))), [Action::Keep; 3]);
-    assert_eq!([1000, 4999].map(|ms| decided(at(ms))), [Action::DropOutput; 2]);
-    assert_eq!([5000, i64::from(u32::MAX)].map(|ms| decided(at(ms))), [Action::Delete; 2]);
-    let forever = Policy { output_ms: u64::MAX, record_ms: u64::MAX };
-    assert_eq!(decide(&forever, now(), Some(Timestamp::UNIX_EPOCH)), Action::Keep);
+    assert_eq!(decided(None), RetentionAction::Keep);
+    assert_eq!([-99_999_999, 0, 999].map(|ms| decided(at(ms))), [RetentionAction::Keep; 3]);
+    assert_eq!([1000, 4999].map(|ms| decided(at(ms))), [RetentionAction::DropOutput; 2]);
+    assert_eq!([5000, i64::from(u32::MAX)].map(|ms| decided(at(ms))), [RetentionAction::Delete; 2]);
+    let forever = RetentionPolicy { output_ms: u64::MAX, record_ms: u64::MAX };
+    assert_eq!(decide(&forever, now(), Some(Timestamp::UNIX_EPOCH)), RetentionAction::Keep);
 }
 
 #[test]
@@ -142,12 +142,12 @@ fn a_dry_run_says_the_same_and_changes_nothing() {
     fs::create_dir(env.home().join("trash/leftover")).unwrap();
     fs::write(env.home().join("trash/leftover/file"), "12345").unwrap();
     let before = ids.map(|id| env.names(id));
-    let mut told = dry_run(&env.request()).unwrap();
+    let mut planned = dry_run(&env.request()).unwrap();
     assert_eq!(ids.map(|id| env.names(id)), before);
     let mut done = env.sweep();
-    told.run_ids.sort_unstable();
+    planned.run_ids.sort_unstable();
     done.run_ids.sort_unstable();
-    assert_eq!(told, done);
+    assert_eq!(planned, done);
     assert_eq!(done.deleted, 2);
 }
 
@@ -163,7 +163,7 @@ fn a_run_whose_lock_is_held_is_left_alone() {
     assert_eq!(env.sweep(), SweepReport::default());
     assert!(env.has_output(stale) && env.has_output(old));
     drop(locks);
-    // Another test may be starting a process, which has a copy of the locks for a moment.
+    // Another test may be starting a process, which briefly has copies of the locks.
     let deadline = std::time::Instant::now() + Duration::from_secs(20);
     while env.has_output(stale) || env.dir(old).exists() {
         env.sweep();
@@ -203,7 +203,7 @@ fn a_day_that_is_done_is_not_looked_at_again() {
         "not even its names are read again"
     );
     fs::write(day.join(".outputs-dropped.new"), "of a crash").unwrap();
-    // Nothing of ours does this: it shows that nobody looks.
+    // The program never does this: it shows that nobody reads the directory.
     fs::write(env.dir(ids[0]).join("stdout"), "again").unwrap();
     assert_eq!(env.sweep(), SweepReport::default());
     assert!(env.has_output(ids[0]));
@@ -256,7 +256,7 @@ fn links_are_never_followed() {
     let treasure = outside.path().join("stdout");
     fs::write(&treasure, "mine").unwrap();
     fs::write(outside.path().join("outcome.json"), "{\"at\":\"2020-01-01T00:00:00Z\"}").unwrap();
-    // A day, a run, a file of output and a leftover, each a link to somebody's directory.
+    // A day, a run, an output file and a leftover, each of them a link to a foreign directory.
     symlink(outside.path(), env.home().join("runs/2026-01-01")).unwrap();
     let run = RunId::from_parts(env.now - DAY * 20, [1; 10]);
     fs::create_dir_all(env.dir(run).parent().unwrap()).unwrap();
@@ -272,26 +272,26 @@ fn links_are_never_followed() {
     assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 2);
     assert!(!env.dir(old).exists() && !env.has_output(stale));
     assert_eq!(env.trash(), 0);
-    let mut link_as_rooms = Env::new();
-    link_as_rooms.limits = SweepLimits::NONE;
-    fs::remove_dir(link_as_rooms.home().join("runs")).unwrap();
-    symlink(env.home().join("runs"), link_as_rooms.home().join("runs")).unwrap();
-    assert_eq!(link_as_rooms.sweep(), SweepReport::default());
+    let mut linked_home = Env::new();
+    linked_home.limits = SweepLimits::NONE;
+    fs::remove_dir(linked_home.home().join("runs")).unwrap();
+    symlink(env.home().join("runs"), linked_home.home().join("runs")).unwrap();
+    assert_eq!(linked_home.sweep(), SweepReport::default());
 }
 
 #[test]
-fn a_run_is_told_before_its_last_trace_goes() {
+fn a_run_is_reported_before_its_last_trace_goes() {
     let env = Env::new();
     let old = env.ended(DAY * 9, 1);
     fs::write(env.home().join("open").join(old.to_string()), "").unwrap();
-    let mut told = Vec::new();
+    let mut forgotten = Vec::new();
     let report = sweep(&env.request(), &mut |ids| {
         assert!(env.home().join("trash").join(ids[0].to_string()).exists());
-        told.extend_from_slice(ids);
+        forgotten.extend_from_slice(ids);
         false
     });
     assert_eq!(report.unwrap(), SweepReport { unfinished: true, ..SweepReport::default() });
-    assert_eq!(told, [old]);
+    assert_eq!(forgotten, [old]);
     assert!(!env.dir(old).exists() && !env.home().join("open").join(old.to_string()).exists());
     assert_eq!(env.trash(), 1, "who could not forget is asked again");
     assert_eq!(env.sweep().run_ids, [old]);
@@ -299,7 +299,7 @@ fn a_run_is_told_before_its_last_trace_goes() {
 }
 
 #[test]
-fn what_a_crash_left_in_the_trash_is_removed() {
+fn leftovers_of_a_crash_in_the_trash_are_removed() {
     let env = Env::new();
     let id = RunId::from_parts(env.now, [7; 10]);
     for name in [id.to_string(), "whatever".to_owned()] {
@@ -314,16 +314,16 @@ fn what_a_crash_left_in_the_trash_is_removed() {
 }
 
 #[test]
-fn todays_directory_stays_even_when_nothing_is_kept_at_all() {
+fn todays_directory_stays_even_when_nothing_else_does() {
     let mut env = Env::new();
-    env.policy = Policy { output_ms: 0, record_ms: 0 };
+    env.policy = RetentionPolicy { output_ms: 0, record_ms: 0 };
     let id = env.ended(HOUR * 2, 1);
     assert_eq!(env.sweep().run_ids, [id]);
     assert!(env.home().join("runs").join(id.day()).exists(), "a run may be coming to it");
 }
 
 #[test]
-fn what_is_not_ours_is_left_alone() {
+fn foreign_files_are_left_alone() {
     let env = Env::new();
     let old = env.ended(DAY * 9, 1);
     let day = env.home().join("runs").join(old.day());
@@ -339,8 +339,12 @@ fn what_is_not_ours_is_left_alone() {
 fn an_empty_or_missing_home_is_nothing_to_sweep() {
     let directory = tempfile::tempdir().unwrap();
     for home in [directory.path().to_owned(), directory.path().join("missing")] {
-        let request =
-            Sweep { home: &home, policy: &Policy::default(), now: now(), limits: SweepLimits::NONE };
+        let request = SweepRequest {
+            home: &home,
+            policy: &RetentionPolicy::default(),
+            now: now(),
+            limits: SweepLimits::NONE,
+        };
         assert_eq!(sweep(&request, &mut |_| true).unwrap(), SweepReport::default());
         assert_eq!(dry_run(&request).unwrap(), SweepReport::default());
     }
@@ -380,15 +384,15 @@ fn the_automatic_sweep_that_could_not_do_everything_comes_again_soon() {
 }
 
 #[test]
-fn only_one_of_many_doors_sweeps() {
+fn only_one_of_many_processes_sweeps() {
     let env = Env::new();
     for number in 0..20 {
         env.ended(DAY * 9, number);
     }
     let reports: Vec<Option<SweepReport>> = std::thread::scope(|scope| {
-        let door = || sweep_if_due(&env.request(), &mut |_| true).unwrap();
-        let doors: Vec<_> = (0..8).map(|_| scope.spawn(door)).collect();
-        doors.into_iter().map(|door| door.join().unwrap()).collect()
+        let sweep_once = || sweep_if_due(&env.request(), &mut |_| true).unwrap();
+        let threads: Vec<_> = (0..8).map(|_| scope.spawn(sweep_once)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     let deleted: Vec<u64> = reports.into_iter().flatten().map(|report| report.deleted).collect();
     assert_eq!(deleted, [20]);
@@ -410,7 +414,7 @@ fn sweeps_at_the_same_time_do_not_hinder_each_other() {
 }
 
 #[test]
-fn the_files_an_agent_was_given_go_with_its_output_and_a_link_is_not_followed() {
+fn the_work_folder_goes_with_the_output_and_a_link_is_not_followed() {
     let env = Env::new();
     let stale = env.ended(HOUR * 26, 1);
     fs::create_dir(env.dir(stale).join("work")).unwrap();
@@ -427,7 +431,7 @@ fn the_files_an_agent_was_given_go_with_its_output_and_a_link_is_not_followed() 
 }
 
 #[test]
-fn what_a_session_in_use_may_have_to_tell_again_stays_without_its_output() {
+fn runs_of_a_session_in_use_stay_without_their_output() {
     let env = Env::new();
     let (needed, other) = (env.ended(DAY * 9, 1), env.ended(DAY * 9, 2));
     let write = |used_at: Timestamp| {
@@ -436,9 +440,9 @@ fn what_a_session_in_use_may_have_to_tell_again_stays_without_its_output() {
             agent: "coder".parse().unwrap(),
             backend: "claude".parse().unwrap(),
             directory: "/p".to_owned(),
-            kept: Kept::Nowhere,
+            vendor_session: VendorSession::NotStored,
             runs: vec![needed],
-            used: None,
+            usage: None,
             used_at,
         };
         fs::create_dir_all(env.home().join("sessions")).unwrap();

@@ -1,4 +1,4 @@
-//! A run's directory appears whole, locked, and disappears without a trace.
+//! A run's directory appears complete and locked, and disappears without a trace.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -7,9 +7,9 @@ use domain::run::SPEC_VERSION;
 
 use super::RunDir;
 use crate::durable::{Disk, Faults};
+use crate::fixtures::{TestHome, at, run_id, spec};
 use crate::home::Home;
 use crate::run_lock::RunLock;
-use crate::sample::{TestHome, at, run_id, spec};
 use crate::store_error::StoreError;
 
 fn names(path: &std::path::Path) -> Vec<String> {
@@ -139,50 +139,50 @@ fn a_run_is_known_by_its_path() {
     assert_eq!(again.id(), run_id(1));
     assert_eq!(again.home().path(), test.home.path());
     assert_eq!(again.read_spec().unwrap(), spec(1));
-    for wrong in ["/", "", "/a/b/c/d", test.home.path().to_str().unwrap()] {
-        assert!(matches!(RunDir::from_path(wrong.as_ref()), Err(StoreError::NotARun { .. })), "{wrong}");
+    for path in ["/", "", "/a/b/c/d", test.home.path().to_str().unwrap()] {
+        assert!(matches!(RunDir::from_path(path.as_ref()), Err(StoreError::NotARun { .. })), "{path}");
     }
 }
 
 #[test]
 fn a_marker_without_a_run_is_cleared_when_old() {
     let test = TestHome::new();
-    let marker = test.home.open_dir().join(run_id(3).to_string());
+    let marker = test.home.markers_dir().join(run_id(3).to_string());
     fs::write(&marker, "").unwrap();
-    assert!(!test.home.clear_unborn(run_id(3), at(30)).unwrap(), "it may be on its way");
+    assert!(!test.home.clear_stale_marker(run_id(3), at(30)).unwrap(), "it may be on its way");
     assert!(marker.exists());
-    assert!(test.home.clear_unborn(run_id(3), at(61)).unwrap());
+    assert!(test.home.clear_stale_marker(run_id(3), at(61)).unwrap());
     assert!(!marker.exists());
     let run = test.run();
-    assert!(!test.home.clear_unborn(run.dir.id(), at(1000)).unwrap());
-    test.home.close_marker(run.dir.id()).unwrap();
-    test.home.close_marker(run.dir.id()).unwrap();
+    assert!(!test.home.clear_stale_marker(run.dir.id(), at(1000)).unwrap());
+    test.home.remove_marker(run.dir.id()).unwrap();
+    test.home.remove_marker(run.dir.id()).unwrap();
     assert_eq!(test.home.open_runs().unwrap(), []);
     assert!(run.dir.exists());
 }
 
 #[test]
-fn what_servers_were_handed_is_hidden_when_the_run_has_ended_and_not_before() {
+fn literal_values_for_servers_are_hidden_after_the_end_and_not_before() {
     use domain::run::{Ending, Outcome};
 
     use crate::log::LogWriter;
 
     let test = TestHome::new();
-    let mut asked = spec(1);
+    let mut run_spec = spec(1);
     let server = r#"{"name": "s", "transport": {"stdio": {"command": "x", "env": {"A": "k-secret"}}}}"#;
-    asked.setup.mcp_servers = vec![serde_json::from_str(server).unwrap()];
-    let run = test.home.create_run(&asked).unwrap();
+    run_spec.setup.mcp_servers = vec![serde_json::from_str(server).unwrap()];
+    let run = test.home.create_run(&run_spec).unwrap();
     let text = || fs::read_to_string(run.dir.spec_path()).unwrap();
     let mut log = LogWriter::open(&run.dir, &run.lock).unwrap();
     assert!(text().contains("k-secret"), "another worker may need it");
-    log.finish(at(5), Ending::bare(Outcome::Succeeded)).unwrap();
+    log.finish(at(5), Ending::from_outcome(Outcome::Succeeded)).unwrap();
     assert!(!text().contains("k-secret") && text().contains("[redacted]"), "{}", text());
     assert_eq!(run.dir.read_spec().unwrap().setup.mcp_servers.len(), 1);
     let temporary =
         names(run.dir.path()).into_iter().filter(|name| name.contains("spec")).collect::<Vec<_>>();
     assert_eq!(temporary, ["spec.json"]);
-    // A worker that was killed before it could is followed by whoever sees the end.
-    fs::write(run.dir.spec_path(), serde_json::to_vec(&asked).unwrap()).unwrap();
-    run.dir.hide_values(&asked).unwrap();
+    // If the worker was killed before it could hide the values, the process that sees the end does.
+    fs::write(run.dir.spec_path(), serde_json::to_vec(&run_spec).unwrap()).unwrap();
+    run.dir.redact_values(&run_spec).unwrap();
     assert!(!text().contains("k-secret"));
 }

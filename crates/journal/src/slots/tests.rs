@@ -1,4 +1,4 @@
-//! Slots and their queue, through the front door: within one process, and with processes that are killed.
+//! The public API of slots and their queue: within one process, and with processes that are killed.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::AsFd;
@@ -21,21 +21,21 @@ fn run(number: u64) -> RunId {
     RunId::from_parts(Timestamp::UNIX_EPOCH, random)
 }
 
-fn taken(acquire: Acquire) -> Slot {
+fn expect_slot(acquire: Acquisition) -> Slot {
     match acquire {
-        Acquire::Taken(slot) => slot,
-        Acquire::Queued(ticket) => panic!("queued as {}", ticket.number()),
+        Acquisition::Taken(slot) => slot,
+        Acquisition::Queued(ticket) => panic!("queued as {}", ticket.number()),
     }
 }
 
-fn queued(acquire: Acquire) -> Ticket {
+fn expect_ticket(acquire: Acquisition) -> Ticket {
     match acquire {
-        Acquire::Queued(ticket) => ticket,
-        Acquire::Taken(slot) => panic!("got slot {}", slot.number()),
+        Acquisition::Queued(ticket) => ticket,
+        Acquisition::Taken(slot) => panic!("got slot {}", slot.number()),
     }
 }
 
-/// Waits as a keeper does, but trusts the descriptor alone where there is one.
+/// Waits like a keeper, but relies on the descriptor alone if there is one.
 fn wait(ticket: &mut Ticket) -> Slot {
     let deadline = Instant::now() + DEADLINE;
     loop {
@@ -53,11 +53,11 @@ fn wait(ticket: &mut Ticket) -> Slot {
     }
 }
 
-/// Waits until something holds.
+/// Waits until a condition holds.
 ///
-/// A process that another test starts has copies of all descriptors until it executes its program, so
-/// within a test binary a release may take effect a moment later.
-fn settles(what: &str, mut holds: impl FnMut() -> bool) {
+/// A process that another test starts has copies of all descriptors until it executes its program, so within a test
+/// binary a release may take effect a moment later.
+fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + DEADLINE;
     while !holds() {
         assert!(Instant::now() < deadline, "never: {what}");
@@ -65,8 +65,8 @@ fn settles(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-fn in_use_becomes(home: &Path, count: u32) {
-    settles(&format!("{count} slots in use"), || slots_in_use(home).unwrap() == count);
+fn wait_for_slots_in_use(home: &Path, count: u32) {
+    wait_until(&format!("{count} slots in use"), || slots_in_use(home).unwrap() == count);
 }
 
 fn is_ready(ticket: &Ticket, timeout: Duration) -> bool {
@@ -79,27 +79,27 @@ fn is_ready(ticket: &Ticket, timeout: Duration) -> bool {
 fn slots_are_given_out_up_to_their_number_and_come_back() {
     let home = tempfile::tempdir().unwrap();
     let slots = Slots::open(home.path(), 2, 10).unwrap();
-    let first = taken(slots.acquire(run(1)).unwrap());
-    let second = taken(slots.acquire(run(2)).unwrap());
+    let first = expect_slot(slots.acquire(run(1)).unwrap());
+    let second = expect_slot(slots.acquire(run(2)).unwrap());
     let (one, other) = (first.number(), second.number());
     assert_eq!((one.min(other), one.max(other)), (0, 1));
     assert_eq!(slots_in_use(home.path()).unwrap(), 2);
-    let mut third = queued(slots.acquire(run(3)).unwrap());
+    let mut third = expect_ticket(slots.acquire(run(3)).unwrap());
     assert!(third.try_advance().unwrap().is_none());
     drop(first);
     assert_eq!(wait(&mut third).number(), one);
-    in_use_becomes(home.path(), 1);
+    wait_for_slots_in_use(home.path(), 1);
     drop(second);
-    in_use_becomes(home.path(), 0);
+    wait_for_slots_in_use(home.path(), 0);
 }
 
 #[test]
 fn a_slot_stays_taken_while_either_copy_of_its_descriptor_lives() {
     let home = tempfile::tempdir().unwrap();
     let slots = Slots::open(home.path(), 1, 10).unwrap();
-    let keeper = taken(slots.acquire(run(1)).unwrap());
+    let keeper = expect_slot(slots.acquire(run(1)).unwrap());
     let worker = keeper.as_fd().try_clone_to_owned().unwrap();
-    let mut ticket = queued(slots.acquire(run(2)).unwrap());
+    let mut ticket = expect_ticket(slots.acquire(run(2)).unwrap());
     drop(keeper);
     assert!(ticket.try_advance().unwrap().is_none());
     assert_eq!(slots_in_use(home.path()).unwrap(), 1);
@@ -111,27 +111,27 @@ fn a_slot_stays_taken_while_either_copy_of_its_descriptor_lives() {
 fn a_full_queue_refuses_and_says_how_long_it_is() {
     let home = tempfile::tempdir().unwrap();
     let slots = Slots::open(home.path(), 1, 2).unwrap();
-    let _slot = taken(slots.acquire(run(1)).unwrap());
-    let first = queued(slots.acquire(run(2)).unwrap());
-    let _second = queued(slots.acquire(run(3)).unwrap());
+    let _slot = expect_slot(slots.acquire(run(1)).unwrap());
+    let first = expect_ticket(slots.acquire(run(2)).unwrap());
+    let _second = expect_ticket(slots.acquire(run(3)).unwrap());
     let refused = slots.acquire(run(4)).unwrap_err();
     assert!(matches!(refused, SlotError::QueueFull { len: 2, max: 2 }), "{refused}");
-    // Who leaves makes room, also from the middle.
+    // A waiter that leaves frees its position, also from the middle.
     drop(first);
-    let _third = queued(slots.acquire(run(5)).unwrap());
+    let _third = expect_ticket(slots.acquire(run(5)).unwrap());
 }
 
 #[test]
-fn the_dead_do_not_take_places_in_a_full_queue() {
+fn dead_tickets_do_not_fill_the_queue() {
     let home = tempfile::tempdir().unwrap();
     let slots = Slots::open(home.path(), 1, 2).unwrap();
-    let _slot = taken(slots.acquire(run(1)).unwrap());
-    let _first = queued(slots.acquire(run(2)).unwrap());
-    // What a killed waiter leaves behind: a ticket that nobody holds, before one that somebody does.
+    let _slot = expect_slot(slots.acquire(run(1)).unwrap());
+    let _first = expect_ticket(slots.acquire(run(2)).unwrap());
+    // What a killed waiter leaves behind: a ticket without a holder, before one with a holder.
     let dead = home.path().join(format!("slots/queue/{:020}.{}", 0, run(9)));
     std::fs::write(&dead, "").unwrap();
-    let second = queued(slots.acquire(run(3)).unwrap());
-    assert_eq!(position(home.path(), run(3)), Some(2));
+    let second = expect_ticket(slots.acquire(run(3)).unwrap());
+    assert_eq!(queue_position(home.path(), run(3)), Some(2));
     assert!(!dead.exists());
     assert!(slots.acquire(run(4)).is_err());
     drop(second);
@@ -141,32 +141,32 @@ fn the_dead_do_not_take_places_in_a_full_queue() {
 fn no_queue_at_all_refuses_when_no_slot_is_free() {
     let home = tempfile::tempdir().unwrap();
     let slots = Slots::open(home.path(), 1, 0).unwrap();
-    let slot = taken(slots.acquire(run(1)).unwrap());
+    let slot = expect_slot(slots.acquire(run(1)).unwrap());
     assert!(matches!(slots.acquire(run(2)), Err(SlotError::QueueFull { len: 0, max: 0 })));
     drop(slot);
-    settles("a slot", || slots.acquire(run(3)).is_ok());
+    wait_until("a slot", || slots.acquire(run(3)).is_ok());
 }
 
 #[test]
 fn a_newcomer_does_not_overtake_those_who_wait() {
     let home = tempfile::tempdir().unwrap();
     let slots = Slots::open(home.path(), 1, 10).unwrap();
-    let slot = taken(slots.acquire(run(1)).unwrap());
-    let mut first = queued(slots.acquire(run(2)).unwrap());
+    let slot = expect_slot(slots.acquire(run(1)).unwrap());
+    let mut first = expect_ticket(slots.acquire(run(2)).unwrap());
     drop(slot);
-    let mut newcomer = queued(slots.acquire(run(3)).unwrap());
+    let mut newcomer = expect_ticket(slots.acquire(run(3)).unwrap());
     assert!(newcomer.try_advance().unwrap().is_none());
     drop(wait(&mut first));
     wait(&mut newcomer);
 }
 
 #[test]
-fn the_order_is_kept_when_waiters_leave_in_the_middle() {
+fn the_order_stays_when_waiters_leave_in_the_middle() {
     let home = tempfile::tempdir().unwrap();
     let slots = Slots::open(home.path(), 1, 64).unwrap();
-    let mut slot = taken(slots.acquire(run(0)).unwrap());
+    let mut slot = expect_slot(slots.acquire(run(0)).unwrap());
     let mut tickets: Vec<Option<Ticket>> =
-        (1..=40).map(|n| Some(queued(slots.acquire(run(n)).unwrap()))).collect();
+        (1..=40).map(|n| Some(expect_ticket(slots.acquire(run(n)).unwrap()))).collect();
     for gone in [0, 3, 4, 5, 11, 12, 38, 39] {
         tickets[gone] = None;
     }
@@ -174,7 +174,7 @@ fn the_order_is_kept_when_waiters_leave_in_the_middle() {
     assert!(numbers.is_sorted(), "{numbers:?}");
     let mut waiting: Vec<Ticket> = tickets.into_iter().flatten().collect();
     while !waiting.is_empty() {
-        // Those behind try as well, before and after: they must not get it.
+        // The waiters behind it try as well, before and after: they must not get the slot.
         for ticket in &mut waiting {
             assert!(ticket.try_advance().unwrap().is_none());
         }
@@ -190,39 +190,39 @@ fn the_order_is_kept_when_waiters_leave_in_the_middle() {
 fn numbers_are_not_used_again() {
     let home = tempfile::tempdir().unwrap();
     let slots = Slots::open(home.path(), 1, 64).unwrap();
-    let _slot = taken(slots.acquire(run(0)).unwrap());
-    let first = queued(slots.acquire(run(1)).unwrap()).number();
-    let second = queued(slots.acquire(run(1)).unwrap()).number();
+    let _slot = expect_slot(slots.acquire(run(0)).unwrap());
+    let first = expect_ticket(slots.acquire(run(1)).unwrap()).number();
+    let second = expect_ticket(slots.acquire(run(1)).unwrap()).number();
     assert_eq!((first, second), (1, 2));
-    // A damaged count does not stop anybody, nor send a newcomer to the front.
-    let third = queued(slots.acquire(run(1)).unwrap());
+    // A damaged counter neither blocks anyone nor puts a new waiter first.
+    let third = expect_ticket(slots.acquire(run(1)).unwrap());
     std::fs::write(home.path().join("slots/queue.lock"), [0xff; 40]).unwrap();
-    let fourth = queued(slots.acquire(run(2)).unwrap());
+    let fourth = expect_ticket(slots.acquire(run(2)).unwrap());
     assert_eq!((third.number(), fourth.number()), (3, 4));
 }
 
 #[test]
-fn lookers_see_the_place_of_a_run() {
+fn the_queue_position_of_a_run_can_be_read() {
     let home = tempfile::tempdir().unwrap();
-    assert_eq!(position(home.path(), run(1)), None);
+    assert_eq!(queue_position(home.path(), run(1)), None);
     assert_eq!(slots_in_use(home.path()).unwrap(), 0);
     let slots = Slots::open(home.path(), 1, 10).unwrap();
-    let _slot = taken(slots.acquire(run(1)).unwrap());
-    let first = queued(slots.acquire(run(2)).unwrap());
-    let _second = queued(slots.acquire(run(3)).unwrap());
-    let places = || [1, 2, 3].map(|n| position(home.path(), run(n)));
-    assert_eq!(places(), [None, Some(1), Some(2)]);
+    let _slot = expect_slot(slots.acquire(run(1)).unwrap());
+    let first = expect_ticket(slots.acquire(run(2)).unwrap());
+    let _second = expect_ticket(slots.acquire(run(3)).unwrap());
+    let positions = || [1, 2, 3].map(|n| queue_position(home.path(), run(n)));
+    assert_eq!(positions(), [None, Some(1), Some(2)]);
     drop(first);
-    settles("the second is next", || places() == [None, None, Some(1)]);
+    wait_until("the second is next", || positions() == [None, None, Some(1)]);
 }
 
 #[test]
 fn a_release_wakes_two_of_256_waiters() {
     let home = tempfile::tempdir().unwrap();
     let slots = Slots::open(home.path(), 1, 256).unwrap();
-    let mut slot = taken(slots.acquire(run(0)).unwrap());
+    let mut slot = expect_slot(slots.acquire(run(0)).unwrap());
     let started = Instant::now();
-    let mut waiting: Vec<Ticket> = (1..=256).map(|n| queued(slots.acquire(run(n)).unwrap())).collect();
+    let mut waiting: Vec<Ticket> = (1..=256).map(|n| expect_ticket(slots.acquire(run(n)).unwrap())).collect();
     assert!(started.elapsed() < Duration::from_secs(5), "queueing took {:?}", started.elapsed());
     let ready = |waiting: &[Ticket]| -> Vec<usize> {
         let now = Duration::ZERO;
@@ -240,13 +240,13 @@ fn a_release_wakes_two_of_256_waiters() {
     }
 }
 
-/// A process of its own that waits for a slot, says so, and holds it until its input ends.
-struct Other {
+/// A separate process that waits for a slot, reports that, and holds the slot until its input ends.
+struct OtherProcess {
     child: Child,
     output: BufReader<std::process::ChildStdout>,
 }
 
-impl Other {
+impl OtherProcess {
     #[expect(clippy::disallowed_methods, reason = "a test of what a kill does needs a process to kill")]
     fn start(home: &Path, number: u64) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
@@ -260,13 +260,13 @@ impl Other {
         Self { child, output }
     }
 
-    fn expect(&mut self, word: &str) {
+    fn expect(&mut self, expected: &str) {
         for line in self.output.by_ref().lines() {
-            if line.unwrap().ends_with(word) {
+            if line.unwrap().ends_with(expected) {
                 return;
             }
         }
-        panic!("the other process ended without saying {word:?}");
+        panic!("the other process ended without saying {expected:?}");
     }
 
     fn kill(mut self) {
@@ -280,7 +280,7 @@ impl Other {
     }
 }
 
-/// Not a test by itself: what [`Other`] runs.
+/// Not a test by itself: [`OtherProcess`] runs it.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the only way to tell a test binary what to do in a child")]
 fn as_another_process() {
@@ -288,8 +288,8 @@ fn as_another_process() {
     let (number, home) = task.split_once(':').unwrap();
     let slots = Slots::open(&PathBuf::from(home), 1, 64).unwrap();
     let slot = match slots.acquire(run(number.parse().unwrap())).unwrap() {
-        Acquire::Taken(slot) => slot,
-        Acquire::Queued(mut ticket) => {
+        Acquisition::Taken(slot) => slot,
+        Acquisition::Queued(mut ticket) => {
             println!("\nqueued");
             wait(&mut ticket)
         }
@@ -304,31 +304,31 @@ fn as_another_process() {
 #[test]
 fn killed_holders_and_waiters_leak_nothing_and_keep_the_order() {
     let home = tempfile::tempdir().unwrap();
-    let mut holder = Other::start(home.path(), 0);
+    let mut holder = OtherProcess::start(home.path(), 0);
     holder.expect("taken");
     let mut waiting = Vec::new();
     for number in 1..=8 {
-        let mut other = Other::start(home.path(), number);
+        let mut other = OtherProcess::start(home.path(), number);
         other.expect("queued");
         waiting.push((number, other));
     }
-    assert_eq!(position(home.path(), run(8)), Some(8));
-    // The first, one in the middle together with its follower, and the last.
+    assert_eq!(queue_position(home.path(), run(8)), Some(8));
+    // The first, two neighbours in the middle, and the last.
     for gone in [7, 4, 3, 0] {
         waiting.remove(gone).1.kill();
     }
-    settles("the seventh is fourth", || position(home.path(), run(7)) == Some(4));
+    wait_until("the seventh is fourth", || queue_position(home.path(), run(7)) == Some(4));
     holder.kill();
     for (kill, (number, mut other)) in [true, false, true, false].into_iter().zip(waiting) {
         other.expect("taken");
         assert_eq!(slots_in_use(home.path()).unwrap(), 1, "while {number} works");
         if kill { other.kill() } else { other.finish() }
     }
-    in_use_becomes(home.path(), 0);
+    wait_for_slots_in_use(home.path(), 0);
     let slots = Slots::open(home.path(), 1, 64).unwrap();
-    taken(slots.acquire(run(9)).unwrap());
-    let left = std::fs::read_dir(home.path().join("slots/queue")).unwrap().count();
-    assert_eq!(left, 0, "the dead are removed by those who come after");
+    expect_slot(slots.acquire(run(9)).unwrap());
+    let tickets = std::fs::read_dir(home.path().join("slots/queue")).unwrap().count();
+    assert_eq!(tickets, 0, "the dead are removed by those who come after");
 }
 
 #[test]
@@ -344,8 +344,8 @@ fn never_more_hold_than_there_are_slots() {
                 let slots = Slots::open(home, 3, 64).unwrap();
                 for round in 0..20 {
                     let slot = match slots.acquire(run(thread * 100 + round)).unwrap() {
-                        Acquire::Taken(slot) => slot,
-                        Acquire::Queued(mut ticket) => wait(&mut ticket),
+                        Acquisition::Taken(slot) => slot,
+                        Acquisition::Queued(mut ticket) => wait(&mut ticket),
                     };
                     most.fetch_max(working.fetch_add(1, order) + 1, order);
                     std::thread::yield_now();
@@ -356,7 +356,7 @@ fn never_more_hold_than_there_are_slots() {
         }
     });
     assert!((1..=3).contains(&most.load(order)), "{} at once", most.load(order));
-    in_use_becomes(home.path(), 0);
+    wait_for_slots_in_use(home.path(), 0);
 }
 
 #[test]
@@ -365,20 +365,20 @@ fn ordinary_files_serve_where_there_are_no_fifos() {
     std::fs::create_dir_all(home.path().join("slots/queue")).unwrap();
     std::fs::write(home.path().join("slots/slot-0"), "").unwrap();
     let slots = Slots::open(home.path(), 1, 10).unwrap();
-    let slot = taken(slots.acquire(run(1)).unwrap());
-    let mut ticket = queued(slots.acquire(run(2)).unwrap());
+    let slot = expect_slot(slots.acquire(run(1)).unwrap());
+    let mut ticket = expect_ticket(slots.acquire(run(2)).unwrap());
     assert!(ticket.try_advance().unwrap().is_none());
     drop(slot);
-    settles("a slot", || ticket.try_advance().unwrap().is_some());
+    wait_until("a slot", || ticket.try_advance().unwrap().is_some());
 }
 
 #[test]
 fn a_stopped_holder_of_the_lock_does_not_block_a_waiter() {
     let home = tempfile::tempdir().unwrap();
     let slots = Slots::open(home.path(), 1, 10).unwrap();
-    let slot = taken(slots.acquire(run(1)).unwrap());
-    let mut ticket = queued(slots.acquire(run(2)).unwrap());
-    let stopped = super::room::Room::of(home.path()).lock(DEADLINE).unwrap().unwrap();
+    let slot = expect_slot(slots.acquire(run(1)).unwrap());
+    let mut ticket = expect_ticket(slots.acquire(run(2)).unwrap());
+    let stopped = super::directory::SlotsDir::in_home(home.path()).lock(DEADLINE).unwrap().unwrap();
     drop(slot);
     let started = Instant::now();
     assert!(ticket.try_advance().unwrap().is_none());

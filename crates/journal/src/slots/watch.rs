@@ -3,24 +3,24 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-/// What is known about a file after an attempt to watch it.
+/// The state of a file after an attempt to watch it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Watched {
-    /// It has a holder, whose going will be seen.
+pub(super) enum HolderState {
+    /// It has a holder, and the watch reports when the holder is gone.
     Held,
-    /// It has no holder at this moment.
+    /// It has no holder at the moment.
     Free,
-    /// It cannot be watched: look again later.
-    Blind,
+    /// It cannot be watched: poll it later.
+    Unwatchable,
 }
 
 /// Watches the holders of some files.
 ///
-/// Readiness is a state and not an event, so a holder that leaves between a look and a wait is not missed.
+/// Readiness is a state and not an event, so a holder that leaves between a check and a wait is not missed.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     poll: Option<OwnedFd>,
-    ends: Vec<OwnedFd>,
+    write_ends: Vec<OwnedFd>,
 }
 
 impl Watch {
@@ -28,45 +28,43 @@ impl Watch {
         self.poll.as_ref().map(AsFd::as_fd)
     }
 
-    /// Stops watching all files.
     pub(super) fn clear(&mut self) {
-        self.ends.clear();
+        self.write_ends.clear();
     }
 
-    /// Returns how many files are being watched.
     pub(super) fn len(&self) -> usize {
-        self.ends.len()
+        self.write_ends.len()
     }
 
     #[cfg(target_os = "linux")]
-    pub(super) fn add(&mut self, path: &Path) -> Watched {
+    pub(super) fn add(&mut self, path: &Path) -> HolderState {
         use rustix::event::epoll;
         use rustix::fs::{Mode, OFlags};
         use rustix::io::Errno;
 
         let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let end = match rustix::fs::open(path, flags, Mode::empty()) {
-            Ok(end) => end,
+        let write_end = match rustix::fs::open(path, flags, Mode::empty()) {
+            Ok(write_end) => write_end,
             // A FIFO without a reader, or a ticket that was removed.
-            Err(Errno::NXIO | Errno::NOENT) => return Watched::Free,
-            Err(_) => return Watched::Blind,
+            Err(Errno::NXIO | Errno::NOENT) => return HolderState::Free,
+            Err(_) => return HolderState::Unwatchable,
         };
         if self.poll.is_none() {
             self.poll = epoll::create(epoll::CreateFlags::CLOEXEC).ok();
         }
-        let Some(poll) = &self.poll else { return Watched::Blind };
+        let Some(poll) = &self.poll else { return HolderState::Unwatchable };
         // No flags: the loss of the last reader is an error condition, and those are always reported.
-        match epoll::add(poll, &end, epoll::EventData::new_u64(0), epoll::EventFlags::empty()) {
+        match epoll::add(poll, &write_end, epoll::EventData::new_u64(0), epoll::EventFlags::empty()) {
             Ok(()) => {
-                self.ends.push(end);
-                Watched::Held
+                self.write_ends.push(write_end);
+                HolderState::Held
             }
-            Err(_) => Watched::Blind,
+            Err(_) => HolderState::Unwatchable,
         }
     }
 
     #[cfg(not(target_os = "linux"))]
-    pub(super) fn add(&mut self, _path: &Path) -> Watched {
-        Watched::Blind
+    pub(super) fn add(&mut self, _path: &Path) -> HolderState {
+        HolderState::Unwatchable
     }
 }

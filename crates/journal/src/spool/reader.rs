@@ -1,8 +1,8 @@
-//! Reads a spool by offsets of the stream, while it is written or afterwards.
+//! Reads a spool by stream offsets, while it is written or afterwards.
 
 use std::io::{self, Write};
 
-use domain::run::Stream;
+use domain::run::StdStream;
 
 use super::segment::{self, Segment, head_path, stream_name};
 use crate::run_dir::RunDir;
@@ -10,24 +10,24 @@ use crate::store_error::{StoreError, failed};
 
 const COPY_BYTES: usize = 64 << 10;
 
-/// A reader of one stream of a run. A spool that is not there is empty.
+/// A reader of one stream of a run. A missing spool is empty.
 #[derive(Debug, Clone)]
 pub struct SpoolReader {
     dir: RunDir,
-    stream: Stream,
+    stream: StdStream,
 }
 
-/// Some bytes of a stream that follow each other.
+/// A contiguous part of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpoolPage {
-    /// How many bytes before these were asked for and are not kept.
+    /// How many requested bytes before these were dropped.
     pub omitted: u64,
-    /// The line that stands for the omitted bytes, with a line break before it where one is needed.
+    /// The line that replaces the omitted bytes, preceded by a line break if needed.
     pub marker: Option<String>,
     /// The offset of the first byte.
     pub start: u64,
     pub bytes: Vec<u8>,
-    /// Where to go on; the end of the stream so far when there is nothing more.
+    /// The offset from which to continue; the current end of the stream if there is nothing more.
     pub next_offset: u64,
 }
 
@@ -41,21 +41,21 @@ impl SpoolPage {
 }
 
 impl SpoolReader {
-    pub fn new(dir: &RunDir, stream: Stream) -> Self {
+    pub fn new(dir: &RunDir, stream: StdStream) -> Self {
         Self { dir: dir.clone(), stream }
     }
 
-    /// Returns how many bytes the stream has had, kept or not.
+    /// Returns how many bytes were written to the stream, including dropped ones.
     pub fn total_bytes(&self) -> Result<u64, StoreError> {
         Ok(self.segments()?.last().map_or(0, Segment::end))
     }
 
-    /// Returns how many bytes of the stream are kept.
-    pub fn kept_bytes(&self) -> Result<u64, StoreError> {
+    /// Returns how many bytes of the stream are stored.
+    pub fn retained_bytes(&self) -> Result<u64, StoreError> {
         Ok(self.segments()?.iter().map(|segment| segment.length).sum())
     }
 
-    /// Reads up to `max` bytes from an offset on, or from the next one that is kept.
+    /// Reads up to `max` bytes from an offset on, or from the next stored one.
     pub fn read(&self, offset: u64, max: usize) -> Result<SpoolPage, StoreError> {
         self.read_in(&self.segments()?, offset, max)
     }
@@ -68,12 +68,12 @@ impl SpoolReader {
         Ok(rendered)
     }
 
-    /// Copies everything that is kept, with a marker where bytes are omitted, and returns how much that was.
+    /// Copies all stored bytes, with a marker where some are omitted, and returns how many bytes were written.
     pub fn copy_to(&self, out: &mut dyn Write) -> Result<u64, StoreError> {
         self.copy_from(0, out)
     }
 
-    /// Tells whether the stream is in the one file of its head.
+    /// Returns whether the whole stream is in the head file.
     pub(crate) fn is_one_file(&self) -> Result<bool, StoreError> {
         Ok(matches!(self.segments()?.as_slice(), [Segment { tail: None, .. }]))
     }
@@ -86,7 +86,7 @@ impl SpoolReader {
         segment::open_all(&self.dir, stream_name(self.stream))
     }
 
-    /// Copies what was there when it began: a stream that is still growing is not chased.
+    /// Copies the content at the time of the call, without following a stream that still grows.
     fn copy_from(&self, mut offset: u64, out: &mut dyn Write) -> Result<u64, StoreError> {
         let segments = self.segments()?;
         let mut copied = 0;
@@ -104,8 +104,8 @@ impl SpoolReader {
 
     fn read_in(&self, segments: &[Segment], offset: u64, max: usize) -> Result<SpoolPage, StoreError> {
         let end = segments.last().map_or(0, Segment::end);
-        let asked = offset.min(end);
-        let Some(first) = segments.iter().position(|segment| asked < segment.end()) else {
+        let requested = offset.min(end);
+        let Some(first) = segments.iter().position(|segment| requested < segment.end()) else {
             return Ok(SpoolPage {
                 omitted: 0,
                 marker: None,
@@ -114,10 +114,10 @@ impl SpoolReader {
                 next_offset: end,
             });
         };
-        let start = asked.max(segments[first].start);
-        let omitted = start - asked;
+        let start = requested.max(segments[first].start);
+        let omitted = start - requested;
         let marker = (omitted > 0).then(|| {
-            let open_line = asked > 0 && byte_before(segments, asked) != Some(b'\n');
+            let open_line = requested > 0 && byte_before(segments, requested) != Some(b'\n');
             format!("{}[volery: {omitted} bytes omitted]\n", if open_line { "\n" } else { "" })
         });
         let bytes = read_across(&segments[first..], start, max).map_err(failed("read", &self.head_path()))?;
@@ -126,11 +126,11 @@ impl SpoolReader {
     }
 }
 
-/// Reads from one piece into the next, up to a gap.
+/// Reads across adjacent segments, up to a gap.
 fn read_across(segments: &[Segment], start: u64, max: usize) -> io::Result<Vec<u8>> {
     let mut offset = start;
-    let kept: u64 = segments.iter().map(|segment| segment.length).sum();
-    let mut bytes = vec![0; max.min(usize::try_from(kept).unwrap_or(usize::MAX))];
+    let available: u64 = segments.iter().map(|segment| segment.length).sum();
+    let mut bytes = vec![0; max.min(usize::try_from(available).unwrap_or(usize::MAX))];
     let mut filled = 0;
     for segment in segments {
         while (segment.start..segment.end()).contains(&offset) && filled < bytes.len() {
@@ -149,7 +149,7 @@ fn read_across(segments: &[Segment], start: u64, max: usize) -> io::Result<Vec<u
     Ok(bytes)
 }
 
-/// Returns the byte before an offset, if it is kept.
+/// Returns the byte before an offset, if it is stored.
 fn byte_before(segments: &[Segment], offset: u64) -> Option<u8> {
     let before = offset.checked_sub(1)?;
     let segment = segments.iter().find(|segment| (segment.start..segment.end()).contains(&before))?;

@@ -4,23 +4,23 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::Path;
 
-use domain::run::Stream;
+use domain::run::StdStream;
 
 use super::segment::{self, head_path, stream_name, tail_path};
 use crate::durable::{create_private, fresh_path};
 use crate::run_dir::RunDir;
 use crate::store_error::{StoreError, failed};
 
-/// The smallest bound of a spool; a smaller one is raised to it.
+/// The minimum limit of a spool; smaller ones are raised to it.
 pub const SPOOL_BYTES_MIN: u64 = 4096;
 
-/// What became of the bytes.
+/// The outcome of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wrote {
-    Kept,
-    /// With this write the spool began to drop what is between its head and its end. Told once per spool.
+pub enum SpoolWrite {
+    Stored,
+    /// With this write the spool began to drop bytes between its beginning and its end. Reported once per spool.
     TruncationBegan {
-        kept_bytes: u64,
+        retained_bytes: u64,
     },
 }
 
@@ -42,33 +42,34 @@ pub struct SpoolWriter {
 }
 
 impl SpoolWriter {
-    /// Begins an empty spool that keeps at most `bytes_max`.
-    pub fn create(dir: &RunDir, stream: Stream, bytes_max: u64) -> Result<Self, StoreError> {
-        Self::create_named(dir, stream_name(stream).to_owned(), bytes_max)
+    /// Creates an empty spool that stores at most `bytes_max`.
+    pub fn create(dir: &RunDir, stream: StdStream, bytes_max: u64) -> Result<Self, StoreError> {
+        Self::create_with_name(dir, stream_name(stream).to_owned(), bytes_max)
     }
 
-    /// Begins an empty spool for an acceptance command of the run, beside those of its agent.
+    /// Creates an empty spool for an acceptance command of the run, in addition to those of its agent.
     pub fn create_for_acceptance(
         dir: &RunDir,
-        stream: Stream,
+        stream: StdStream,
         number: usize,
         bytes_max: u64,
     ) -> Result<Self, StoreError> {
-        Self::create_named(dir, format!("{}.acceptance{number}", stream_name(stream)), bytes_max)
+        Self::create_with_name(dir, format!("{}.acceptance{number}", stream_name(stream)), bytes_max)
     }
 
-    fn create_named(dir: &RunDir, spool: String, bytes_max: u64) -> Result<Self, StoreError> {
-        // Removed and not emptied: a result may be a second name of an earlier spool.
+    fn create_with_name(dir: &RunDir, spool: String, bytes_max: u64) -> Result<Self, StoreError> {
+        // Removed and not truncated, because a result may be a hard link to an earlier spool.
         for path in [head_path(dir, &spool), tail_path(dir, &spool, 0), tail_path(dir, &spool, 1)] {
-            remove_if_there(&path).map_err(failed("remove", &path))?;
+            remove_if_exists(&path).map_err(failed("remove", &path))?;
         }
         let path = head_path(dir, &spool);
         let file = create_private(&path).map_err(failed("create", &path))?;
-        Ok(Self::at(dir, spool, bytes_max, file))
+        Ok(Self::new(dir, spool, bytes_max, file))
     }
 
-    /// Puts the spool of an earlier attempt aside, so that the next one begins empty; the names tell the attempt.
-    pub fn set_aside(dir: &RunDir, stream: Stream, attempt: usize) -> Result<(), StoreError> {
+    /// Renames the spool of an earlier attempt, so that the next one begins empty; the names contain the attempt's
+    /// number.
+    pub fn archive_attempt(dir: &RunDir, stream: StdStream, attempt: usize) -> Result<(), StoreError> {
         let spool = stream_name(stream);
         for path in [head_path(dir, spool), tail_path(dir, spool, 0), tail_path(dir, spool, 1)] {
             let mut name = path.file_name().unwrap_or_default().to_owned();
@@ -83,8 +84,8 @@ impl SpoolWriter {
         Ok(())
     }
 
-    /// Goes on with the spool of an earlier epoch, or begins one.
-    pub fn open_append(dir: &RunDir, stream: Stream, bytes_max: u64) -> Result<Self, StoreError> {
+    /// Continues the spool of an earlier epoch, or creates one.
+    pub fn open_append(dir: &RunDir, stream: StdStream, bytes_max: u64) -> Result<Self, StoreError> {
         let spool = stream_name(stream);
         let segments = segment::open_all(dir, spool)?;
         let Some(last) = segments.last() else { return Self::create(dir, stream, bytes_max) };
@@ -99,16 +100,16 @@ impl SpoolWriter {
             used: last.length,
             total: last.end(),
             truncated: segments[0].start > 0 || !contiguous,
-            ..Self::at(dir, spool.to_owned(), bytes_max, file)
+            ..Self::new(dir, spool.to_owned(), bytes_max, file)
         })
     }
 
-    /// Takes a piece of the stream. After a failure nothing more is taken.
-    pub fn write(&mut self, mut bytes: &[u8]) -> Result<Wrote, StoreError> {
+    /// Writes a part of the stream. After a failure nothing more is written.
+    pub fn write(&mut self, mut bytes: &[u8]) -> Result<SpoolWrite, StoreError> {
         if let Some(first) = &self.poison {
             return Err(StoreError::Poisoned { path: self.path(), first: first.clone() });
         }
-        let mut wrote = Wrote::Kept;
+        let mut wrote = SpoolWrite::Stored;
         while !bytes.is_empty() {
             let written = self.write_some(bytes, &mut wrote).inspect_err(|error| {
                 self.poison = Some(format!("could not {error}"));
@@ -118,12 +119,12 @@ impl SpoolWriter {
         Ok(wrote)
     }
 
-    /// Returns how many bytes the stream has had, kept or not.
+    /// Returns how many bytes were written to the stream, including dropped ones.
     pub fn total_bytes(&self) -> u64 {
         self.total
     }
 
-    fn at(dir: &RunDir, spool: String, bytes_max: u64, file: File) -> Self {
+    fn new(dir: &RunDir, spool: String, bytes_max: u64, file: File) -> Self {
         let bytes_max = bytes_max.max(SPOOL_BYTES_MIN);
         Self {
             dir: dir.clone(),
@@ -139,17 +140,17 @@ impl SpoolWriter {
         }
     }
 
-    fn write_some(&mut self, bytes: &[u8], wrote: &mut Wrote) -> Result<usize, StoreError> {
+    fn write_some(&mut self, bytes: &[u8], wrote: &mut SpoolWrite) -> Result<usize, StoreError> {
         let capacity = if self.tail.is_none() { self.half } else { self.quarter };
         if self.used >= capacity {
             if self.begin_tail()? {
-                *wrote = Wrote::TruncationBegan { kept_bytes: self.half + 2 * self.quarter };
+                *wrote = SpoolWrite::TruncationBegan { retained_bytes: self.half + 2 * self.quarter };
             }
             return Ok(0);
         }
-        let room = usize::try_from(capacity - self.used).unwrap_or(usize::MAX).min(bytes.len());
+        let length = usize::try_from(capacity - self.used).unwrap_or(usize::MAX).min(bytes.len());
         let written =
-            self.dir.disk().write(&self.file, &bytes[..room]).map_err(failed("write", &self.path()))?;
+            self.dir.disk().write(&self.file, &bytes[..length]).map_err(failed("write", &self.path()))?;
         if written == 0 {
             return Err(failed("write", &self.path())(io::ErrorKind::WriteZero.into()));
         }
@@ -158,7 +159,7 @@ impl SpoolWriter {
         Ok(written)
     }
 
-    /// Begins the next tail and returns whether bytes were dropped by that for the first time.
+    /// Begins the next tail and returns whether this dropped bytes for the first time.
     fn begin_tail(&mut self) -> Result<bool, StoreError> {
         let tail = self.tail.map_or(0, |current| 1 - current);
         let path = tail_path(&self.dir, &self.spool, tail);
@@ -166,9 +167,9 @@ impl SpoolWriter {
         let temporary = fresh_path(self.dir.path(), &self.spool);
         let file = create_private(&temporary).map_err(failed("create", &temporary))?;
         let header = segment::header(self.total);
-        let placed = self.dir.disk().write_all(&file, header.as_bytes());
-        if let Err(error) = placed.and_then(|()| fs::rename(&temporary, &path)) {
-            // What stays is removed with the run.
+        let header_written = self.dir.disk().write_all(&file, header.as_bytes());
+        if let Err(error) = header_written.and_then(|()| fs::rename(&temporary, &path)) {
+            // A remaining file is removed with the run.
             let _ = fs::remove_file(&temporary);
             return Err(failed("write", &path)(error));
         }
@@ -188,7 +189,7 @@ impl SpoolWriter {
     }
 }
 
-fn remove_if_there(path: &Path) -> io::Result<()> {
+fn remove_if_exists(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         Ok(()) | Err(_) => Ok(()),

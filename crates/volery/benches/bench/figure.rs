@@ -35,7 +35,7 @@ pub(crate) fn median(values: &[f64]) -> f64 {
     percentile(values, 50)
 }
 
-/// Says what a series was like beside its median.
+/// Describes the spread of a series around its median.
 pub(crate) fn spread(values: &[f64]) -> String {
     let [min, p95] = [0, 95].map(|percent| percentile(values, percent));
     format!("min {min:.2}, p95 {p95:.2}, n {}", values.len())
@@ -72,7 +72,7 @@ pub(crate) fn table(figures: &[Figure], before: &[Figure]) -> String {
 }
 
 pub(crate) fn json(figures: &[Figure], before: &[Figure]) -> serde_json::Result<String> {
-    let bound = |given: Option<(f64, &str)>| given.map(|(value, what)| json!({"value": value, "what": what}));
+    let bound = |limit: Option<(f64, &str)>| limit.map(|(value, what)| json!({"value": value, "what": what}));
     let lines: Vec<Value> = figures
         .iter()
         .map(|figure| {

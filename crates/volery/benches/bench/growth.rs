@@ -5,9 +5,9 @@ use std::process::Stdio;
 use anyhow::ensure;
 use serde_json::json;
 
+use crate::bench_env::{BenchEnv, Client, NOTHING, is_success};
 use crate::figure::{Figure, median, spread};
 use crate::floor::{self, timed};
-use crate::stage::{Client, NOTHING, Stage, is_success};
 
 const FEW: usize = 100;
 const MANY: usize = 2_000;
@@ -23,16 +23,16 @@ const COMMANDS: [(&str, &[&str]); 2] = [
 ];
 
 /// A state with a number of runs, and the server that made them.
-struct Grown<'a> {
-    stage: &'a Stage,
+struct GrownState<'a> {
+    env: &'a BenchEnv,
     client: Client,
     /// What the log of the index has, at the end of the growth.
     log_mb: f64,
 }
 
-impl<'a> Grown<'a> {
-    fn new(stage: &'a Stage, runs: usize) -> anyhow::Result<Self> {
-        let mut client = stage.serve_many()?;
+impl<'a> GrownState<'a> {
+    fn new(env: &'a BenchEnv, runs: usize) -> anyhow::Result<Self> {
+        let mut client = env.serve_many()?;
         for run in 0..runs + AT_ONCE {
             if run >= AT_ONCE {
                 let answer = client.next_answer()?;
@@ -43,24 +43,24 @@ impl<'a> Grown<'a> {
             }
         }
         client.tool("list_runs", &json!({}))?;
-        let log = std::fs::metadata(stage.path("state/index-v2.db-wal")).map_or(0, |log| log.len());
+        let log = std::fs::metadata(env.path("state/index-v2.db-wal")).map_or(0, |log| log.len());
         #[expect(clippy::cast_precision_loss, reason = "a size that is shown with two digits")]
         let log_mb = log as f64 / 1_000_000.0;
-        Ok(Self { stage, client, log_mb })
+        Ok(Self { env, client, log_mb })
     }
 
     fn command(&self, words: &[&str]) -> anyhow::Result<f64> {
-        let mut command = self.stage.command(words);
+        let mut command = self.env.command(words);
         command.stdin(Stdio::null());
-        let (ms, said) = timed(|| Ok(command.output()?))?;
-        ensure!(said.status.success(), "{words:?}: {}", String::from_utf8_lossy(&said.stderr));
+        let (ms, output) = timed(|| Ok(command.output()?))?;
+        ensure!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
         Ok(ms)
     }
 }
 
-pub(crate) fn growth(stage: &Stage) -> anyhow::Result<Vec<Figure>> {
-    let other = stage.beside()?;
-    let (mut few, mut many) = (Grown::new(&other, FEW)?, Grown::new(stage, MANY)?);
+pub(crate) fn growth(env: &BenchEnv) -> anyhow::Result<Vec<Figure>> {
+    let other = env.new_sibling()?;
+    let (mut few, mut many) = (GrownState::new(&other, FEW)?, GrownState::new(env, MANY)?);
     let mut figures = Vec::new();
     for (name, words) in COMMANDS {
         let (mut least, mut most, mut floors) = (Vec::new(), Vec::new(), Vec::new());
@@ -95,7 +95,7 @@ pub(crate) fn growth(stage: &Stage) -> anyhow::Result<Vec<Figure>> {
 }
 
 /// Returns the processor time that each server needs for a call, with calls made in turn.
-fn processor_per_call(few: &mut Grown<'_>, many: &mut Grown<'_>) -> anyhow::Result<[f64; 2]> {
+fn processor_per_call(few: &mut GrownState<'_>, many: &mut GrownState<'_>) -> anyhow::Result<[f64; 2]> {
     let before = [few.client.processor_ms()?, many.client.processor_ms()?];
     for _ in 0..CALLS {
         few.client.run("nothing")?;

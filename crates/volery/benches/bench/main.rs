@@ -1,32 +1,33 @@
 //! Measures the program as its users meet it, each figure beside its physical floor, taken in the same rounds so
 //! that both see the same load. Prints one table and writes it as JSON. Never fails because of a time.
 //!
-//! `cargo bench --profile dist -p volery`, with ` -- start call limits agents crowd memory output growth` for some of
-//! it. `VOLERY_BENCH_BEFORE` may name another program, such as that of the last version: each group is measured with it
+//! `cargo bench --profile dist -p volery`, with ` -- start call limits agents tree crowd memory output growth` for some
+//! of it. `VOLERY_BENCH_BEFORE` may name another program, such as that of the last version: each group is measured with it
 //! too, right before, and the table has its figures beside the own ones.
 
+mod bench_env;
 mod figure;
 mod floor;
 mod growth;
 mod rounds;
-mod stage;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
 
+use bench_env::BenchEnv;
 use figure::Figure;
-use stage::Stage;
 
 /// A group of figures: its name on the command line, and how it is measured.
-type Group = (&'static str, fn(&Stage) -> anyhow::Result<Vec<Figure>>);
+type Group = (&'static str, fn(&BenchEnv) -> anyhow::Result<Vec<Figure>>);
 
-const GROUPS: [Group; 8] = [
+const GROUPS: [Group; 9] = [
     ("start", rounds::start),
     ("call", rounds::call),
     ("limits", rounds::limits),
     ("agents", rounds::agents),
+    ("tree", rounds::tree),
     ("crowd", rounds::crowd),
     ("memory", rounds::memory),
     ("output", rounds::output),
@@ -35,10 +36,10 @@ const GROUPS: [Group; 8] = [
 
 fn main() -> anyhow::Result<()> {
     // Cargo adds its own flags, such as `--bench`.
-    let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let selected: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let mut out = std::io::stdout().lock();
-    let unknown = wanted.iter().find(|word| !GROUPS.iter().any(|(name, _)| name == word));
+    let unknown = selected.iter().find(|word| !GROUPS.iter().any(|(name, _)| name == word));
     ensure!(
         unknown.is_none(),
         "there is no group {unknown:?}; the groups are {:?}",
@@ -47,15 +48,15 @@ fn main() -> anyhow::Result<()> {
     let other = before();
     let (mut figures, mut before) = (Vec::new(), Vec::new());
     for (name, measure) in GROUPS {
-        if wanted.is_empty() || wanted.iter().any(|word| word == name) {
+        if selected.is_empty() || selected.iter().any(|word| word == name) {
             for (program, figures) in [
                 (other.as_deref(), &mut before),
                 (Some(Path::new(env!("CARGO_BIN_EXE_volery"))), &mut figures),
             ] {
                 let Some(program) = program else { continue };
                 writeln!(std::io::stderr(), "measuring: {name} of {}", program.display())?;
-                let stage = Stage::new(scratch, program)?;
-                figures.extend(measure(&stage).with_context(|| format!("measure {name}"))?);
+                let env = BenchEnv::new(scratch, program)?;
+                figures.extend(measure(&env).with_context(|| format!("measure {name}"))?);
             }
         }
     }

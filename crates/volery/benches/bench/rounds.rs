@@ -6,30 +6,32 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
+use crate::bench_env::{BenchEnv, FLOOD, NAP, NOTHING, is_success, keepers_and_workers, memory as memory_of};
 use crate::figure::{Figure, median, percentile, spread};
 use crate::floor::{self, timed};
-use crate::stage::{FLOOD, NAP, NOTHING, Stage, is_success, keepers_and_workers, memory as memory_of};
 
 const START_ROUNDS: usize = 60;
 const CALL_ROUNDS: usize = 300;
 const LIMIT_ROUNDS: usize = 60;
 const AGENT_ROUNDS: usize = 150;
 const AGENT_FILES: usize = 300;
+const TREE_ROUNDS: usize = 60;
+const TREE_FILES: usize = 1_000;
 const CROWD: usize = 256;
 const CROWD_ROUNDS: usize = 3;
 
 /// Cold start to the answer of `initialize`, and what an idle server holds.
-pub(crate) fn start(stage: &Stage) -> anyhow::Result<Vec<Figure>> {
+pub(crate) fn start(env: &BenchEnv) -> anyhow::Result<Vec<Figure>> {
     let (mut starts, mut floors, mut resident) = (Vec::new(), Vec::new(), Vec::new());
     // The first start makes the state directory.
-    drop(stage.serve()?);
+    drop(env.serve()?);
     for _ in 0..START_ROUNDS {
         floors.push(floor::spawn(&NOTHING)?);
-        let (ms, client) = timed(|| stage.serve())?;
+        let (ms, client) = timed(|| env.serve())?;
         starts.push(ms);
         resident.push(client.memory("VmRSS")?);
     }
-    let idle = stage.serve()?;
+    let idle = env.serve()?;
     sleep(Duration::from_millis(300));
     resident.push(idle.memory("VmRSS")?);
     let mut cat = floor::start(&["/bin/sleep", "1"])?;
@@ -56,7 +58,7 @@ pub(crate) fn start(stage: &Stage) -> anyhow::Result<Vec<Figure>> {
         Figure {
             name: "size of the program",
             unit: "MB",
-            value: stage.program_mb()?,
+            value: env.program_mb()?,
             floor: None,
             target: None,
             note: String::new(),
@@ -65,15 +67,15 @@ pub(crate) fn start(stage: &Stage) -> anyhow::Result<Vec<Figure>> {
 }
 
 /// One `run_agent` call with an agent that does nothing.
-pub(crate) fn call(stage: &Stage) -> anyhow::Result<Vec<Figure>> {
-    let mut client = stage.serve()?;
+pub(crate) fn call(env: &BenchEnv) -> anyhow::Result<Vec<Figure>> {
+    let mut client = env.serve()?;
     let (mut calls, mut spawns, mut syncs) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..20 {
         client.run("nothing")?;
     }
     for _ in 0..CALL_ROUNDS {
         spawns.push(floor::spawn(&NOTHING)?);
-        syncs.push(floor::fsync(&stage.path("state"))?);
+        syncs.push(floor::fsync(&env.path("state"))?);
         let (ms, ()) = timed(|| client.run("nothing"))?;
         calls.push(ms);
     }
@@ -95,8 +97,8 @@ pub(crate) fn call(stage: &Stage) -> anyhow::Result<Vec<Figure>> {
 }
 
 /// One call with limits that need a control group, in turn with one without.
-pub(crate) fn limits(stage: &Stage) -> anyhow::Result<Vec<Figure>> {
-    let mut client = stage.serve()?;
+pub(crate) fn limits(env: &BenchEnv) -> anyhow::Result<Vec<Figure>> {
+    let mut client = env.serve()?;
     client.run("limited")?;
     let (mut limited, mut plain) = (Vec::new(), Vec::new());
     for _ in 0..LIMIT_ROUNDS {
@@ -114,13 +116,13 @@ pub(crate) fn limits(stage: &Stage) -> anyhow::Result<Vec<Figure>> {
 }
 
 /// One call in a project with many agent files, in turn with one in a project with a few.
-pub(crate) fn agents(stage: &Stage) -> anyhow::Result<Vec<Figure>> {
+pub(crate) fn agents(env: &BenchEnv) -> anyhow::Result<Vec<Figure>> {
     for number in 0..AGENT_FILES {
-        stage.agent("large", &format!("agent-{number}"), "backend: nothing\nmodel: large")?;
+        env.agent("large", &format!("agent-{number}"), "backend: nothing\nmodel: large")?;
     }
-    stage.agent("large", "nothing", "backend: nothing")?;
-    let (large, small) = (stage.path("large"), stage.path("project"));
-    let mut client = stage.serve()?;
+    env.agent("large", "nothing", "backend: nothing")?;
+    let (large, small) = (env.project("large"), env.project("project"));
+    let mut client = env.serve()?;
     // A file that was written a moment ago is read with every call.
     sleep(Duration::from_millis(2_500));
     client.run_in("nothing", &large)?;
@@ -140,9 +142,45 @@ pub(crate) fn agents(stage: &Stage) -> anyhow::Result<Vec<Figure>> {
     }])
 }
 
+/// One call in a git work tree, whose changes a run reports, in turn with one outside of any.
+pub(crate) fn tree(env: &BenchEnv) -> anyhow::Result<Vec<Figure>> {
+    env.agent("tree", "nothing", "backend: nothing")?;
+    let (tree, plain) = (env.project("tree"), env.project("project"));
+    for number in 0..TREE_FILES {
+        let folder = tree.join(format!("src/{}", number % 50));
+        std::fs::create_dir_all(&folder)?;
+        std::fs::write(folder.join(format!("{number}.txt")), format!("line {number}\n").repeat(50))?;
+    }
+    let git = |words: &[&str]| {
+        let path = tree.to_str().context("a path of text")?;
+        let identity = ["git", "-C", path, "-c", "user.name=bench", "-c", "user.email=bench@invalid"];
+        floor::spawn(&[&identity[..], words].concat())
+    };
+    git(&["init", "--quiet"])?;
+    git(&["add", "--all"])?;
+    git(&["commit", "--quiet", "--message=files"])?;
+    let mut client = env.serve()?;
+    sleep(Duration::from_millis(2_500));
+    client.run_in("nothing", &tree)?;
+    let (mut inside, mut outside, mut floors) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..TREE_ROUNDS {
+        floors.push(git(&["status", "--porcelain"])?);
+        outside.push(timed(|| client.run_in("nothing", &plain))?.0);
+        inside.push(timed(|| client.run_in("nothing", &tree))?.0);
+    }
+    Ok(vec![Figure {
+        name: "`run_agent` in a git work tree of 1,000 files, added to the p50",
+        unit: "ms",
+        value: median(&inside) - median(&outside),
+        floor: Some((2.0 * median(&floors), "`git status`, before and after")),
+        target: None,
+        note: format!("{:.2} inside, {:.2} outside; {}", median(&inside), median(&outside), spread(&inside)),
+    }])
+}
+
 /// Many runs at once.
-pub(crate) fn crowd(stage: &Stage) -> anyhow::Result<Vec<Figure>> {
-    let mut client = stage.serve_many()?;
+pub(crate) fn crowd(env: &BenchEnv) -> anyhow::Result<Vec<Figure>> {
+    let mut client = env.serve_many()?;
     client.run("nap")?;
     let (mut walls, mut floors, mut failed) = (Vec::new(), Vec::new(), 0);
     for _ in 0..CROWD_ROUNDS {
@@ -182,8 +220,8 @@ pub(crate) fn crowd(stage: &Stage) -> anyhow::Result<Vec<Figure>> {
 }
 
 /// What a server holds after many calls.
-pub(crate) fn memory(stage: &Stage) -> anyhow::Result<Vec<Figure>> {
-    let mut client = stage.serve()?;
+pub(crate) fn memory(env: &BenchEnv) -> anyhow::Result<Vec<Figure>> {
+    let mut client = env.serve()?;
     let mut after = Vec::new();
     for calls in [100, 900] {
         for _ in 0..calls {
@@ -224,12 +262,12 @@ fn worker_peak(state: &Path) -> anyhow::Result<f64> {
 }
 
 /// An agent that writes 100 MB.
-pub(crate) fn output(stage: &Stage) -> anyhow::Result<Vec<Figure>> {
-    let mut client = stage.serve()?;
+pub(crate) fn output(env: &BenchEnv) -> anyhow::Result<Vec<Figure>> {
+    let mut client = env.serve()?;
     client.run("nothing")?;
     let before = client.memory("VmRSS")?;
     let bare = floor::spawn(&FLOOD)?;
-    let state = stage.path("state").canonicalize()?;
+    let state = env.path("state").canonicalize()?;
     let (ms, watching) = timed(|| {
         let watching = std::thread::spawn(move || worker_peak(&state));
         let id = client.ask_run("flood")?;

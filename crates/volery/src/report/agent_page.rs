@@ -1,13 +1,13 @@
-//! One agent as it is understood, and how it would be started.
+//! Renders an agent as Volery reads it, and the command that would start it.
 
-use super::look::Look;
 use super::page::{Page, grant_line};
-use super::text::{one_line, with_tilde};
-use crate::app::{AgentPage, InvocationView};
+use super::text::one_line;
+use super::text_style::TextStyle;
+use engine::{AgentDetail, InvocationView};
 
 /// Returns the page of `agents show`.
-pub(crate) fn agent_page(shown: &AgentPage, look: &Look) -> String {
-    let mut page = Page::new(look);
+pub(crate) fn agent_page(shown: &AgentDetail, style: &TextStyle) -> String {
+    let mut page = Page::new(style);
     let agent = &shown.agent;
     page.fact("agent", &one_line(&agent.name));
     page.fact("description", &one_line(&agent.description));
@@ -19,7 +19,7 @@ pub(crate) fn agent_page(shown: &AgentPage, look: &Look) -> String {
             "file",
             &format!(
                 "{} ({} format, {} layer)",
-                one_line(&look.short_path(&agent.file, None)),
+                one_line(&style.short_path(&agent.file, Some(&shown.project))),
                 agent.format,
                 agent.layer
             ),
@@ -44,13 +44,13 @@ pub(crate) fn agent_page(shown: &AgentPage, look: &Look) -> String {
         page.fact(if index == 0 { "settings" } else { "" }, &one_line(&format!("{key}: {value}")));
     }
     for grant in &shown.grants {
-        page.fact("permission", &grant_line(grant));
+        page.fact("permission", &style.short_paths(&grant_line(grant), &shown.project));
     }
     for warning in &shown.warnings {
-        page.fact("warning", &with_tilde(&one_line(warning), look.home));
+        page.fact("warning", &style.short_paths(&one_line(warning), &shown.project));
     }
     if let Some(problem) = &agent.problem {
-        page.block("cannot run", &with_tilde(problem, look.home));
+        page.block("cannot run", &style.short_paths(problem, &shown.project));
     }
     if let Some(invocation) = &shown.invocation {
         add_invocation(&mut page, invocation);
@@ -62,8 +62,8 @@ pub(crate) fn agent_page(shown: &AgentPage, look: &Look) -> String {
 fn add_invocation(page: &mut Page<'_>, invocation: &InvocationView) {
     match invocation {
         InvocationView::Process { argv, env, files, prompt_on_stdin } => {
-            let words: Vec<String> = argv.iter().map(|word| format!("{word:?}")).collect();
-            page.block("started as", &words.join("\n"));
+            let arguments: Vec<String> = argv.iter().map(|argument| format!("{argument:?}")).collect();
+            page.block("started as", &arguments.join("\n"));
             if *prompt_on_stdin {
                 page.block("prompt", "on standard input");
             }

@@ -1,9 +1,9 @@
-//! What this machine can enforce, a line each.
+//! Renders the findings of `volery doctor`, one line each.
 
 use serde::Serialize;
 
-use super::look::{Look, Tone};
 use super::text::{one_line, width, with_tilde, wrap};
+use super::text_style::{TextStyle, Tone};
 
 /// On a very narrow terminal the text is still this wide.
 const MIN_COLUMNS: usize = 30;
@@ -13,25 +13,25 @@ const MIN_COLUMNS: usize = 30;
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Grade {
     Ok,
-    /// Is not there, and need not be.
+    /// Not present, and not needed.
     Absent,
-    /// May work or not: whether there is a login cannot be seen.
+    /// May work: Volery cannot see whether there is a login.
     Unknown,
     /// Works, with a weaker guarantee.
     Weak,
-    /// Is not there, or cannot be used.
+    /// Not present, or unusable.
     Missing,
-    /// Is there, and does not work.
+    /// Present, but does not work.
     Broken,
 }
 
-/// One thing that was looked at.
+/// One finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Check {
     pub(crate) name: &'static str,
     pub(crate) grade: Grade,
     pub(crate) found: String,
-    /// What can be done about it.
+    /// How to fix it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) advice: Option<String>,
 }
@@ -49,12 +49,12 @@ impl Check {
 }
 
 /// Returns the checks as lines, each with its advice below it.
-pub(crate) fn doctor(checks: &[Check], look: &Look) -> String {
+pub(crate) fn doctor(checks: &[Check], style: &TextStyle) -> String {
     let names = checks.iter().map(|check| width(check.name)).max().unwrap_or(0);
     let indent = names + "missing".len() + 4;
     let mut text = String::new();
     for check in checks {
-        let (word, tone) = match check.grade {
+        let (label, tone) = match check.grade {
             Grade::Ok => ("ok", Tone::Good),
             Grade::Absent => ("absent", Tone::Faint),
             Grade::Unknown => ("unknown", Tone::Careful),
@@ -62,13 +62,13 @@ pub(crate) fn doctor(checks: &[Check], look: &Look) -> String {
             Grade::Missing => ("missing", Tone::Bad),
             Grade::Broken => ("broken", Tone::Bad),
         };
-        let word = look.paint.apply(tone, &format!("{word:<7}"));
-        text.push_str(&format!("{:<names$}  {word}  ", check.name));
+        let label = style.color.apply(tone, &format!("{label:<7}"));
+        text.push_str(&format!("{:<names$}  {label}  ", check.name));
         let advice = check.advice.iter().map(|advice| format!("hint: {}", one_line(advice)));
         let lines: Vec<String> = std::iter::once(one_line(&check.found))
             .chain(advice)
-            .map(|part| with_tilde(&part, look.home))
-            .flat_map(|part| match look.width {
+            .map(|part| with_tilde(&part, style.home))
+            .flat_map(|part| match style.width {
                 Some(columns) => wrap(&part, columns.saturating_sub(indent).max(MIN_COLUMNS)),
                 None => vec![part],
             })

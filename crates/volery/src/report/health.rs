@@ -1,15 +1,15 @@
-//! How agents and backends have been doing.
+//! Renders the success rates, durations and costs of agents.
 
-use super::figures::{age, count, money, span};
-use super::look::{Look, Tone};
+use super::number_format::{age, count, money, span};
 use super::table::{Cell, Column, Table};
-use crate::app::HealthReport;
+use super::text_style::{TextStyle, Tone};
+use engine::HealthReport;
 
-/// The success rate from which an agent counts as well.
+/// The success rate from which an agent counts as healthy.
 const RATE_GOOD: f64 = 0.9;
 
 /// Returns the slots in use and a line per agent.
-pub(crate) fn health(report: &HealthReport, look: &Look) -> String {
+pub(crate) fn health(report: &HealthReport, style: &TextStyle) -> String {
     let mut text = format!(
         "{} running, {} waiting, {} slots\n\n",
         count(report.running),
@@ -22,17 +22,17 @@ pub(crate) fn health(report: &HealthReport, look: &Look) -> String {
     }
     let mut table = Table::new(&[
         Column::left("AGENT").cut(12),
-        // Mostly it repeats the name.
-        Column::left("BACKEND").left_out(8),
+        // It usually repeats the name.
+        Column::left("BACKEND").droppable(8),
         Column::right("RUNS"),
-        Column::right("OK").left_out(3),
-        Column::right("PARTIAL").left_out(6),
-        Column::right("FAILED").left_out(2),
+        Column::right("OK").droppable(3),
+        Column::right("PARTIAL").droppable(6),
+        Column::right("FAILED").droppable(2),
         Column::right("RATE"),
-        Column::right("MEAN").left_out(1),
-        Column::right("MAX").left_out(7),
+        Column::right("MEAN").droppable(1),
+        Column::right("MAX").droppable(7),
         Column::right("COST"),
-        Column::right("LAST").left_out(5),
+        Column::right("LAST").droppable(5),
         Column::left("LAST ERROR").cut(32),
     ]);
     for line in &report.agents {
@@ -43,7 +43,7 @@ pub(crate) fn health(report: &HealthReport, look: &Look) -> String {
                 Cell::toned(&format!("{:.0}%", rate * 100.0), tone)
             }
         };
-        let last = line.last_ended_at.as_ref().map_or_else(|| "-".to_owned(), |at| age(look.now, at));
+        let last = line.last_ended_at.as_ref().map_or_else(|| "-".to_owned(), |at| age(style.now, at));
         table.push(vec![
             Cell::new(&line.agent),
             Cell::new(&line.backend),
@@ -59,7 +59,7 @@ pub(crate) fn health(report: &HealthReport, look: &Look) -> String {
             Cell::new(line.last_error.as_deref().unwrap_or("-")),
         ]);
     }
-    text.push_str(&table.render(look));
+    text.push_str(&table.render(style));
     if report.left_out > 0 {
         text.push_str(&format!("… and {} more agents\n", count(report.left_out)));
     }

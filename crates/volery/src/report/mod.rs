@@ -1,37 +1,38 @@
 //! Values into text for people: tables, pages and live frames. Pure: no clock, no terminal, no printing.
 
+mod administration;
 mod agent_page;
 mod agents;
 mod doctor;
 mod events;
-mod figures;
 mod health;
-pub(crate) mod iac;
-mod live;
-mod look;
+mod number_format;
 mod page;
+mod prices;
+mod progress_frame;
 mod run_page;
 mod run_table;
 mod settings;
 mod table;
 mod text;
-mod upkeep;
+mod text_style;
 
+pub(crate) use administration::{clean_report, reindex_report, token_list, trust_list, trust_page};
 pub(crate) use agent_page::agent_page;
-pub(crate) use agents::{agents, diagnostics, grouped_diagnostics, problems, some_of};
+pub(crate) use agents::{agents, diagnostics, first_names, grouped_diagnostics, problems};
 pub(crate) use doctor::{Check, Grade, doctor};
 pub(crate) use events::event_line;
-pub(crate) use figures::{count, money, span};
 pub(crate) use health::health;
-pub(crate) use live::{LiveRow, frame};
-pub(crate) use look::{Look, Paint, Tone};
+pub(crate) use number_format::{count, money, span};
 pub(crate) use page::facts;
-pub(crate) use run_page::{damage, denials, run_page, summary};
+pub(crate) use prices::prices;
+pub(crate) use progress_frame::{LiveRow, frame};
+pub(crate) use run_page::{damage_warning, denials, run_page, summary};
 pub(crate) use run_table::{run_table, runs_in_order, view_table};
 pub(crate) use settings::{config_files, settings};
 pub(crate) use table::{Cell, Column, Table};
-pub(crate) use text::{neutralise, one_line, width, with_tilde, wrap, wrap_after};
-pub(crate) use upkeep::{cleaned, reindexed, token_list, trust_list, trust_page};
+pub(crate) use text::{INDENT, one_line, sanitize_for_terminal, width, with_tilde, wrap, wrap_hanging};
+pub(crate) use text_style::{ColorMode, TextStyle, Tone};
 
 #[cfg(test)]
 mod tests;

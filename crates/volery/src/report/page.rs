@@ -1,45 +1,56 @@
 //! A page for people: labels with their values, and blocks of text.
 
-use domain::permission::{Grant, GrantSource};
+use domain::policy::{Grant, GrantSource};
 
-use super::look::{Look, Tone};
-use super::text::{neutralise, one_line, wrap};
+use super::text::{one_line, sanitize_for_terminal, wrap};
+use super::text_style::{TextStyle, Tone};
 
 /// Columns that the labels of a page take.
 const LABEL: usize = 12;
 
-/// Renders what is known about one thing: a title, and below it the facts that are known.
-pub(crate) fn facts(title: &str, facts: &[(&str, String)], look: &Look) -> String {
-    let mut page = Page::new(look);
-    page.text.push_str(&format!("{}\n", look.paint.apply(Tone::Strong, &one_line(title))));
+/// Renders a title and the facts below it that have a value.
+pub(crate) fn facts(title: &str, facts: &[(&str, String)], style: &TextStyle) -> String {
+    let mut page = Page::new(style);
+    page.text.push_str(&format!("{}\n", style.color.apply(Tone::Strong, &one_line(title))));
     for (label, value) in facts.iter().filter(|(_, value)| !value.is_empty()) {
         page.fact(label, &one_line(value));
     }
     page.text
 }
 
-/// A page that is being written.
+/// A page under construction.
 pub(super) struct Page<'a> {
     pub(super) text: String,
-    pub(super) look: &'a Look,
+    pub(super) style: &'a TextStyle,
 }
 
 impl<'a> Page<'a> {
-    pub(super) fn new(look: &'a Look) -> Self {
-        Self { text: String::new(), look }
+    pub(super) fn new(style: &'a TextStyle) -> Self {
+        Self { text: String::new(), style }
     }
 
-    /// Adds a line with a label; a long value is wrapped beside it.
+    /// Adds a line with a label; a long value is wrapped within its column.
     pub(super) fn fact(&mut self, label: &str, value: &str) {
         let padded = format!("{label:<LABEL$}");
-        let label = self.look.paint.apply(Tone::Faint, &padded);
-        let lines = match self.look.width {
-            // A painted value is not broken: its escape codes have no width.
-            Some(width) if !value.contains('\x1b') => wrap(value, width.saturating_sub(LABEL).max(20)),
-            Some(_) | None => vec![value.to_owned()],
+        let label = self.style.color.apply(Tone::Faint, &padded);
+        let lines = match self.style.width {
+            Some(width) => wrap(value, width.saturating_sub(LABEL).max(20)),
+            None => vec![value.to_owned()],
         };
         let value = lines.join(&format!("\n{}", " ".repeat(LABEL)));
         self.text.push_str(&format!("{label}{value}\n"));
+    }
+
+    /// Adds a line like [`Page::fact`] whose value begins with a coloured word.
+    pub(super) fn toned_fact(&mut self, label: &str, (tone, word): (Tone, &str), rest: &str) {
+        let before = self.text.len();
+        self.fact(label, &format!("{word}{rest}"));
+        // The value is wrapped without its colour, because escape codes have no width.
+        if let Some(at) = self.text[before..].find(word) {
+            let (start, end) = (before + at, before + at + word.len());
+            let toned = self.style.color.apply(tone, word);
+            self.text.replace_range(start..end, &toned);
+        }
     }
 
     /// Adds a text of several lines below a title; nothing if it is empty.
@@ -47,23 +58,23 @@ impl<'a> Page<'a> {
         if body.is_empty() {
             return;
         }
-        let title = self.look.paint.apply(Tone::Faint, title);
+        let title = self.style.color.apply(Tone::Faint, title);
         self.text.push_str(&format!("\n{title}\n"));
-        for line in neutralise(body).trim_end().lines() {
+        for line in sanitize_for_terminal(body).trim_end().lines() {
             self.text.push_str(&format!("  {line}\n"));
         }
     }
 }
 
-/// Returns who changed a permission, and how.
+/// Describes who changed a permission, and how.
 pub(super) fn grant_line(grant: &Grant) -> String {
     let widens = match grant.widens.is_empty() {
         true => String::new(),
         false => format!("; allows more than before: {}", grant.widens.join(", ")),
     };
-    let asked = match grant.source {
-        GrantSource::Configuration | GrantSource::Caller => grant.asked.as_asked(),
-        GrantSource::Parent | GrantSource::Untrusted => format!("at most {}", grant.asked.in_words()),
+    let change = match grant.source {
+        GrantSource::Configuration | GrantSource::Caller => grant.requested.layer_summary(),
+        GrantSource::Parent | GrantSource::Untrusted => format!("at most {}", grant.requested.summary()),
     };
-    one_line(&format!("{asked} by {}{widens}", grant.by))
+    one_line(&format!("{change} by {}{widens}", grant.by))
 }

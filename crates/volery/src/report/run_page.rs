@@ -1,4 +1,4 @@
-//! Everything that is known about one run, laid out for people.
+//! Renders everything that is known about one run.
 
 use domain::inherit::describe_all;
 use domain::run::{
@@ -6,11 +6,11 @@ use domain::run::{
 };
 use domain::size::display_bytes;
 
-use super::figures::{age, cost_with_basis, count, moment, span};
-use super::look::{Look, Tone};
+use super::number_format::{age, cost_with_basis, count, moment, span};
 use super::page::{Page, grant_line};
 use super::text::one_line;
-use crate::app::{RunView, WaitingView};
+use super::text_style::{TextStyle, Tone};
+use engine::{RunView, WaitingView};
 
 /// How many changed files a page names.
 const FILES_SHOWN: usize = 20;
@@ -33,16 +33,18 @@ pub(crate) fn summary(run: &RunView) -> String {
         let (input, output) = (count(run.usage.input_tokens), count(run.usage.output_tokens));
         parts.push(format!("{input} tokens in, {output} out"));
     }
-    // That an agent says so is said by every success.
+    // A success that only the agent claims is the normal case, so only a verified one is mentioned.
     parts.extend(
-        run.verification.filter(|word| *word == Verification::Verified).map(|word| word.as_str().to_owned()),
+        run.verification
+            .filter(|verification| *verification == Verification::Verified)
+            .map(|verification| verification.as_str().to_owned()),
     );
     parts.extend(run.changes.as_ref().map(changed_count));
     parts.extend(run.branch.as_ref().map(|branch| format!("on the branch {}", one_line(&branch.name))));
     parts.join(", ")
 }
 
-/// Returns a line for each different thing that the agent was denied, as far as that fits at the end of a command.
+/// Returns one line for each distinct denial, up to a few, for the end of a command's output.
 pub(crate) fn denials(run: &RunView) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for warning in run.warnings.iter().filter(|warning| warning.starts_with("denied: ")) {
@@ -59,7 +61,7 @@ pub(crate) fn denials(run: &RunView) -> Vec<String> {
     lines
 }
 
-/// Says how many files changed.
+/// Describes how many files changed.
 fn changed_count(changes: &Changes) -> String {
     match changes.count() {
         0 => "no file changed".to_owned(),
@@ -68,7 +70,7 @@ fn changed_count(changes: &Changes) -> String {
     }
 }
 
-/// Returns why a run stands where it does, without repeating its status; nothing if that says it all.
+/// Returns the reason for a run's status, without the status itself; empty if there is none.
 pub(super) fn reason(run: &RunView) -> String {
     let explanation = one_line(&run.explanation);
     match explanation.strip_prefix(&run.status) {
@@ -78,11 +80,11 @@ pub(super) fn reason(run: &RunView) -> String {
 }
 
 /// Returns the page of `show`, without events.
-pub(crate) fn run_page(run: &RunView, look: &Look) -> String {
-    let mut page = Page::new(look);
+pub(crate) fn run_page(run: &RunView, style: &TextStyle) -> String {
+    let mut page = Page::new(style);
     page.facts(run);
     page.waiting(run);
-    page.judgement(run);
+    page.answer_checks(run);
     page.relations(run);
     page.containment(run.containment.as_ref());
     page.changes(run.changes.as_ref());
@@ -91,7 +93,7 @@ pub(crate) fn run_page(run: &RunView, look: &Look) -> String {
         page.fact("warning", &one_line(warning));
     }
     if run.damaged_lines > 0 {
-        page.fact("warning", &damage(run.damaged_lines));
+        page.fact("warning", &damage_warning(run.damaged_lines));
     }
     if let Some(failed) = run.acceptance.iter().find(|command| !command.passed) {
         page.block("acceptance command, last lines", &failed.output_tail);
@@ -105,14 +107,12 @@ pub(crate) fn run_page(run: &RunView, look: &Look) -> String {
 
 impl Page<'_> {
     fn facts(&mut self, run: &RunView) {
-        let paint = self.look.paint;
-        let status = paint.apply(Tone::of_status(&run.status), &run.status);
         let reason = reason(run);
-        let explained = if reason.is_empty() { status } else { format!("{status}: {reason}") };
+        let explanation = if reason.is_empty() { String::new() } else { format!(": {reason}") };
         self.fact("run", &run.run_id.to_string());
         self.fact("short id", &run.short_id);
         self.fact("agent", &format!("{} (backend {})", one_line(&run.agent), one_line(&run.backend)));
-        self.fact("status", &explained);
+        self.toned_fact("status", (Tone::for_status(&run.status), &run.status), &explanation);
         if run.stalled {
             self.fact("", "stalled: no output for two minutes");
         }
@@ -142,17 +142,17 @@ impl Page<'_> {
         if let Some(code) = run.exit_code {
             self.fact("exit code", &code.to_string());
         }
-        self.fact("directory", &one_line(&self.look.short_path(&run.directory, None)));
+        self.fact("directory", &one_line(&self.style.short_path(&run.directory, None)));
         if !run.inherit.is_empty() {
             self.fact("inherits", &describe_all(&run.inherit));
         }
         if run.project != run.directory {
-            self.fact("project", &one_line(&self.look.short_path(&run.project, None)));
+            self.fact("project", &one_line(&self.style.short_path(&run.project, None)));
         }
     }
 
     fn moment(&self, at: &str) -> String {
-        format!("{} ({} ago)", moment(at), age(self.look.now, at))
+        format!("{} ({} ago)", moment(at), age(self.style.now, at))
     }
 
     fn waiting(&mut self, run: &RunView) {
@@ -167,17 +167,17 @@ impl Page<'_> {
             Some(WaitingView::Answer { question, text, until }) => {
                 self.fact("waits for", &format!("an answer to {question}: {}", one_line(text)));
                 self.fact("", &format!("until {}, then it is denied", moment(until)));
-                let words = match question.starts_with('a') {
+                let or_answer = match question.starts_with('a') {
                     true => String::new(),
                     false => format!(", or volery answer {} TEXT", run.short_id),
                 };
-                self.fact("", &format!("volery approve|deny {}{words}", run.short_id));
+                self.fact("", &format!("volery approve|deny {}{or_answer}", run.short_id));
             }
         }
     }
 
-    /// What was found out about the answer and the success.
-    fn judgement(&mut self, run: &RunView) {
+    /// Adds the results of checking the answer and the acceptance commands.
+    fn answer_checks(&mut self, run: &RunView) {
         if run.attempts > 1 {
             self.fact("attempts", &count(run.attempts));
         }
@@ -203,9 +203,9 @@ impl Page<'_> {
         }
         for (index, command) in run.acceptance.iter().enumerate() {
             let label = if index == 0 { "acceptance" } else { "" };
-            let words = one_line(&command.command.join(" "));
+            let command_line = one_line(&command.command.join(" "));
             let time = span(command.duration_ms);
-            self.fact(label, &format!("{words} {} ({time})", one_line(&command.explanation)));
+            self.fact(label, &format!("{command_line} {} ({time})", one_line(&command.explanation)));
         }
     }
 
@@ -218,27 +218,32 @@ impl Page<'_> {
         }
         for (index, child) in run.children.iter().enumerate() {
             let label = if index == 0 { "children" } else { "" };
-            let status = self.look.paint.apply(Tone::of_status(&child.status), &child.status);
-            self.fact(label, &format!("{} {} {status}", child.run_id.short(), one_line(&child.agent)));
+            self.fact(
+                label,
+                &format!("{} {} {}", child.run_id.short(), one_line(&child.agent), child.status),
+            );
         }
     }
 
     fn containment(&mut self, containment: Option<&Containment>) {
         let Some(containment) = containment else { return };
-        let mut held = Vec::new();
+        let mut mechanisms = Vec::new();
         if containment.subreaper {
-            held.push("subreaper".to_owned());
+            mechanisms.push("subreaper".to_owned());
         }
         if containment.pid_namespace {
-            held.push("pid namespace".to_owned());
+            mechanisms.push("pid namespace".to_owned());
         }
         if let Some(version) = &containment.cgroup {
-            held.push(format!("cgroup {version}"));
+            mechanisms.push(format!("cgroup {version}"));
         }
         if !containment.tags.is_empty() {
-            held.push(format!("tags {}", containment.tags.join(" and ")));
+            mechanisms.push(format!("tags {}", containment.tags.join(" and ")));
         }
-        self.fact("contained", &if held.is_empty() { "by nothing".to_owned() } else { held.join(", ") });
+        self.fact(
+            "contained",
+            &if mechanisms.is_empty() { "by nothing".to_owned() } else { mechanisms.join(", ") },
+        );
         for (limit, enforcer) in &containment.limits {
             let by = match enforcer {
                 Enforcer::Cgroup => "by its cgroup",
@@ -285,8 +290,8 @@ impl Page<'_> {
     }
 }
 
-/// Says how much of a run's journal could not be read.
-pub(crate) fn damage(lines: u64) -> String {
+/// Describes how much of a run's journal could not be read.
+pub(crate) fn damage_warning(lines: u64) -> String {
     match lines {
         1 => "1 damaged line of its journal could not be read".to_owned(),
         lines => format!("{lines} damaged lines of its journal could not be read"),

@@ -1,20 +1,20 @@
-//! Runs, a line each.
+//! Renders runs as tables, one line per run.
 
-use super::figures::{age, cost_with_basis, count, money, span};
-use super::look::Look;
+use super::number_format::{age, cost_with_basis, count, money, span};
 use super::run_page::reason;
 use super::table::{Cell, Column, Table};
-use crate::app::{ListScope, RunLine, RunView};
+use super::text_style::TextStyle;
+use engine::{ListScope, RunSummary, RunView};
 
 /// Returns the table of `ps`. With runs of all projects, each line names its own.
-pub(crate) fn run_table(runs: &[RunLine], scope: ListScope, look: &Look) -> String {
+pub(crate) fn run_table(runs: &[RunSummary], scope: ListScope, style: &TextStyle) -> String {
     let mut columns = vec![
         Column::left("ID"),
         Column::left("AGENT").cut(10),
         Column::left("STATUS"),
-        Column::right("AGE").left_out(1),
-        Column::right("TIME").left_out(2),
-        Column::right("COST").left_out(3),
+        Column::right("AGE").droppable(1),
+        Column::right("TIME").droppable(2),
+        Column::right("COST").droppable(3),
     ];
     if scope == ListScope::All {
         columns.push(Column::left("PROJECT").cut_start(12));
@@ -26,35 +26,35 @@ pub(crate) fn run_table(runs: &[RunLine], scope: ListScope, look: &Look) -> Stri
             Cell::new(&run.short_id),
             Cell::new(&run.agent),
             Cell::status(&run.status),
-            Cell::new(&age(look.now, &run.created_at)),
+            Cell::new(&age(style.now, &run.created_at)),
             Cell::new(&span(run.duration_ms)),
             Cell::new(&money(run.cost_microusd)),
         ];
         if scope == ListScope::All {
-            row.push(Cell::new(&look.short_path(&run.project, None)));
+            row.push(Cell::new(&style.short_path(&run.project, None)));
         }
         row.push(Cell::new(&run.prompt));
         table.push(row);
     }
-    table.render(look)
+    table.render(style)
 }
 
 /// Returns the runs with those that have not ended first, the newest first within each part.
-pub(crate) fn runs_in_order(mut runs: Vec<RunLine>) -> Vec<RunLine> {
+pub(crate) fn runs_in_order(mut runs: Vec<RunSummary>) -> Vec<RunSummary> {
     runs.sort_by_key(|run| (run.ended, std::cmp::Reverse(run.run_id)));
     runs.dedup_by_key(|run| run.run_id);
     runs
 }
 
 /// Returns the table of several runs that were waited for, with tokens and cost.
-pub(crate) fn view_table(runs: &[RunView], look: &Look) -> String {
+pub(crate) fn view_table(runs: &[RunView], style: &TextStyle) -> String {
     let mut table = Table::new(&[
         Column::left("ID"),
         Column::left("AGENT").cut(10),
         Column::left("STATUS"),
-        Column::right("TIME").left_out(1),
-        Column::right("TOKENS").left_out(3),
-        Column::right("COST").left_out(2),
+        Column::right("TIME").droppable(1),
+        Column::right("TOKENS").droppable(3),
+        Column::right("COST").droppable(2),
         Column::flexible("REASON"),
     ]);
     for run in runs {
@@ -69,5 +69,5 @@ pub(crate) fn view_table(runs: &[RunView], look: &Look) -> String {
             Cell::new(&reason(run)),
         ]);
     }
-    table.render(look)
+    table.render(style)
 }

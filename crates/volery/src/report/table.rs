@@ -1,11 +1,11 @@
-//! A small table that fits its terminal: columns as wide as their content, cut or left out by priority where that is too wide.
+//! A table that fits its terminal: columns are as wide as their content, and are cut or dropped by priority if that is too wide.
 
-use super::look::{Look, Tone};
 use super::text::{fit, fit_end, one_line, width};
+use super::text_style::{TextStyle, Tone};
 
 /// Spaces between columns.
 const GAP: usize = 2;
-/// The flexible column is not cut below this before others are left out.
+/// The flexible column is not cut below this width before other columns are dropped.
 const FLEXIBLE_MIN: usize = 12;
 /// No text is cut below this.
 const CUT_MIN: usize = 4;
@@ -17,24 +17,24 @@ pub(crate) enum Align {
     Right,
 }
 
-/// What happens to a column where the terminal is too narrow for all of them.
+/// How a column shrinks if the terminal is too narrow for the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Narrow {
-    /// It stays as it is.
+enum ShrinkRule {
+    /// Never shrinks.
     Whole,
-    /// Its texts lose their ends, down to this width.
+    /// Texts are cut at their ends, down to this width.
     Cut(usize),
-    /// Its texts lose their beginnings, down to this width: the end of a path says most.
+    /// Texts are cut at their beginnings, down to this width: the end of a path is its most telling part.
     CutStart(usize),
-    /// It is left out; those with the highest number first.
-    LeftOut(u8),
+    /// The column is dropped; the highest number first.
+    Droppable(u8),
 }
 
-impl Narrow {
+impl ShrinkRule {
     fn least(self, natural: usize) -> usize {
         match self {
             Self::Cut(least) | Self::CutStart(least) => natural.min(least),
-            Self::Whole | Self::LeftOut(_) => natural,
+            Self::Whole | Self::Droppable(_) => natural,
         }
     }
 }
@@ -43,36 +43,36 @@ impl Narrow {
 pub(crate) struct Column {
     pub(crate) title: &'static str,
     align: Align,
-    narrow: Narrow,
+    shrink: ShrinkRule,
 }
 
 impl Column {
     pub(crate) const fn left(title: &'static str) -> Self {
-        Self { title, align: Align::Left, narrow: Narrow::Whole }
+        Self { title, align: Align::Left, shrink: ShrinkRule::Whole }
     }
 
     pub(crate) const fn right(title: &'static str) -> Self {
-        Self { title, align: Align::Right, narrow: Narrow::Whole }
+        Self { title, align: Align::Right, shrink: ShrinkRule::Whole }
     }
 
-    /// A column whose texts are cut first.
+    /// Returns a column whose texts are cut first.
     pub(crate) const fn flexible(title: &'static str) -> Self {
         Self::left(title).cut(FLEXIBLE_MIN)
     }
 
-    /// The texts may be cut to this width, before any column is left out.
+    /// Allows to cut the texts to this width, before any column is dropped.
     pub(crate) const fn cut(self, least: usize) -> Self {
-        Self { narrow: Narrow::Cut(least), ..self }
+        Self { shrink: ShrinkRule::Cut(least), ..self }
     }
 
-    /// The same from their beginnings, for paths.
+    /// Allows to cut the beginnings of the texts, for paths.
     pub(crate) const fn cut_start(self, least: usize) -> Self {
-        Self { narrow: Narrow::CutStart(least), ..self }
+        Self { shrink: ShrinkRule::CutStart(least), ..self }
     }
 
-    /// The column may be left out; of several the one with the highest rank goes first.
-    pub(crate) const fn left_out(self, rank: u8) -> Self {
-        Self { narrow: Narrow::LeftOut(rank), ..self }
+    /// Allows to drop the column; of several, the one with the highest rank is dropped first.
+    pub(crate) const fn droppable(self, rank: u8) -> Self {
+        Self { shrink: ShrinkRule::Droppable(rank), ..self }
     }
 }
 
@@ -94,7 +94,7 @@ impl Cell {
 
     /// Returns a run's status in its colour.
     pub(crate) fn status(status: &str) -> Self {
-        Self::toned(status, Tone::of_status(status))
+        Self::toned(status, Tone::for_status(status))
     }
 }
 
@@ -115,14 +115,14 @@ impl Table {
     }
 
     /// Returns the table as lines, each with its line break.
-    pub(crate) fn render(&self, look: &Look) -> String {
-        let widths = self.widths(look.width);
+    pub(crate) fn render(&self, style: &TextStyle) -> String {
+        let widths = self.widths(style.width);
         let title = |column: &Column| Cell::toned(column.title, Tone::Faint);
         let head: Vec<Cell> = self.columns.iter().map(title).collect();
-        std::iter::once(&head).chain(&self.rows).map(|row| self.line(row, &widths, look)).collect()
+        std::iter::once(&head).chain(&self.rows).map(|row| self.line(row, &widths, style)).collect()
     }
 
-    /// Returns the width of each column; nothing for one that is left out.
+    /// Returns the width of each column; `None` for a dropped one.
     fn widths(&self, room: Option<usize>) -> Vec<Option<usize>> {
         let mut natural: Vec<usize> = self.columns.iter().map(|column| width(column.title)).collect();
         for row in &self.rows {
@@ -135,25 +135,25 @@ impl Table {
             .columns
             .iter()
             .zip(&natural)
-            .map(|(column, natural)| Some(column.narrow.least(*natural)))
+            .map(|(column, natural)| Some(column.shrink.least(*natural)))
             .collect();
         while total(&widths) > room
             && let Some(expendable) = self.most_expendable(&widths)
         {
             widths[expendable] = None;
         }
-        // Rather short texts than lines that wrap.
+        // Short texts are easier to read than wrapped lines.
         while total(&widths) > room
-            && let Some(given) = self.widest_cut(&mut widths)
+            && let Some(allotted) = self.widest_cut(&mut widths)
         {
-            *given -= 1;
+            *allotted -= 1;
         }
-        // What is left goes to the columns that were cut, the first of them first.
+        // The remaining columns of the terminal go to the cut columns, from left to right.
         let mut left = room.saturating_sub(total(&widths));
-        for (given, natural) in widths.iter_mut().zip(&natural) {
-            if let Some(given) = given {
-                let more = natural.saturating_sub(*given).min(left);
-                *given += more;
+        for (allotted, natural) in widths.iter_mut().zip(&natural) {
+            if let Some(allotted) = allotted {
+                let more = natural.saturating_sub(*allotted).min(left);
+                *allotted += more;
                 left -= more;
             }
         }
@@ -161,35 +161,37 @@ impl Table {
     }
 
     fn most_expendable(&self, widths: &[Option<usize>]) -> Option<usize> {
-        let ranks = self.columns.iter().enumerate().filter_map(|(place, column)| match column.narrow {
-            Narrow::LeftOut(rank) if widths[place].is_some() => Some((rank, place)),
-            Narrow::LeftOut(_) | Narrow::Whole | Narrow::Cut(_) | Narrow::CutStart(_) => None,
+        let ranks = self.columns.iter().enumerate().filter_map(|(index, column)| match column.shrink {
+            ShrinkRule::Droppable(rank) if widths[index].is_some() => Some((rank, index)),
+            ShrinkRule::Droppable(_) | ShrinkRule::Whole | ShrinkRule::Cut(_) | ShrinkRule::CutStart(_) => {
+                None
+            }
         });
-        ranks.max().map(|(_, place)| place)
+        ranks.max().map(|(_, index)| index)
     }
 
-    /// Returns the width of the widest column that may be cut still further.
+    /// Returns the width of the widest column that can be cut further.
     fn widest_cut<'a>(&self, widths: &'a mut [Option<usize>]) -> Option<&'a mut usize> {
-        let columns = self.columns.iter().zip(widths).filter(|(column, _)| match column.narrow {
-            Narrow::Cut(_) | Narrow::CutStart(_) => true,
-            Narrow::Whole | Narrow::LeftOut(_) => false,
+        let columns = self.columns.iter().zip(widths).filter(|(column, _)| match column.shrink {
+            ShrinkRule::Cut(_) | ShrinkRule::CutStart(_) => true,
+            ShrinkRule::Whole | ShrinkRule::Droppable(_) => false,
         });
-        columns.filter_map(|(_, given)| given.as_mut()).filter(|given| **given > CUT_MIN).max()
+        columns.filter_map(|(_, allotted)| allotted.as_mut()).filter(|allotted| **allotted > CUT_MIN).max()
     }
 
-    fn line(&self, row: &[Cell], widths: &[Option<usize>], look: &Look) -> String {
+    fn line(&self, row: &[Cell], widths: &[Option<usize>], style: &TextStyle) -> String {
         let mut line = String::new();
         for ((cell, column), room) in row.iter().zip(&self.columns).zip(widths) {
             let Some(room) = *room else { continue };
-            let text = match column.narrow {
-                Narrow::CutStart(_) => fit_end(&cell.text, room),
-                Narrow::Whole | Narrow::Cut(_) | Narrow::LeftOut(_) => fit(&cell.text, room),
+            let text = match column.shrink {
+                ShrinkRule::CutStart(_) => fit_end(&cell.text, room),
+                ShrinkRule::Whole | ShrinkRule::Cut(_) | ShrinkRule::Droppable(_) => fit(&cell.text, room),
             };
             let padding = " ".repeat(room.saturating_sub(width(&text)));
-            let painted = look.paint.apply(cell.tone, &text);
+            let colored = style.color.apply(cell.tone, &text);
             match column.align {
-                Align::Left => line.push_str(&format!("{painted}{padding}")),
-                Align::Right => line.push_str(&format!("{padding}{painted}")),
+                Align::Left => line.push_str(&format!("{colored}{padding}")),
+                Align::Right => line.push_str(&format!("{padding}{colored}")),
             }
             line.push_str(&" ".repeat(GAP));
         }
@@ -197,7 +199,7 @@ impl Table {
     }
 }
 
-/// Returns how wide columns are with the gaps between them.
+/// Returns the total width of the columns, including the gaps.
 fn total(widths: &[Option<usize>]) -> usize {
     let shown = widths.iter().flatten();
     shown.clone().sum::<usize>() + GAP * shown.count().saturating_sub(1)

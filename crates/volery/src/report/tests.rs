@@ -1,4 +1,4 @@
-//! What people see, as it is seen.
+//! The rendered texts, as users see them.
 
 use std::collections::BTreeMap;
 
@@ -6,24 +6,29 @@ use domain::diagnostic::Diagnostic;
 use domain::run::{Containment, Cost, CostBasis, Enforcer, Usage};
 use proptest::prelude::*;
 
-use super::figures::age;
+use super::number_format::age;
 use super::text::{fit, width, with_tilde, wrap, wrap_after};
 use super::*;
-use crate::app::{
-    AgentList, AgentView, ChildView, Cleaned, HealthLine, HealthReport, ListScope, RunLine, RunView,
-    WaitingView,
+use engine::{
+    AgentHealthSummary, AgentList, AgentView, ChildView, CleanReport, HealthReport, ListScope, RunSummary,
+    RunView, WaitingView,
 };
 
 mod widths;
 
 const NOW: &str = "2026-11-15T12:00:00Z";
 
-fn look(width: Option<usize>) -> Look {
-    Look { width, paint: Paint::Plain, now: NOW.parse().expect("a valid moment"), home: Some("/home/ada") }
+fn style(width: Option<usize>) -> TextStyle {
+    TextStyle {
+        width,
+        color: ColorMode::Plain,
+        now: NOW.parse().expect("a valid moment"),
+        home: Some("/home/ada"),
+    }
 }
 
-fn line(number: u8, status: &str, ended: bool) -> RunLine {
-    RunLine {
+fn line(number: u8, status: &str, ended: bool) -> RunSummary {
+    RunSummary {
         run_id: format!("0199a8c0-1234-7abc-8def-0123456789{number:02x}").parse().expect("a valid id"),
         short_id: format!("456789{number:02x}"),
         agent: "reviewer".into(),
@@ -74,6 +79,8 @@ fn view() -> RunView {
         project: "/src/api".into(),
         caller: "main".into(),
         level: None,
+        allow: Vec::new(),
+        has_tool_list: false,
         grants: Vec::new(),
         unattended: None,
         session: Some("nightly".into()),
@@ -107,21 +114,21 @@ fn view() -> RunView {
 
 proptest! {
     #[test]
-    fn nothing_that_commands_a_terminal_gets_through(text in any::<String>()) {
-        let safe = neutralise(&text);
-        prop_assert!(!safe.chars().any(commands_a_terminal), "{safe:?}");
+    fn nothing_that_controls_a_terminal_gets_through(text in any::<String>()) {
+        let safe = sanitize_for_terminal(&text);
+        prop_assert!(!safe.chars().any(controls_a_terminal), "{safe:?}");
     }
 
     #[test]
     fn nothing_gets_through_from_dense_control_text(text in "[\\x00-\\x1f\\x7f-\\x{9f}\\[\\]0-9;m\\x{202a}-\\x{202e}\\x{2066}-\\x{2069}\\x{200e}\\x{200f}\\x{61c}a]{0,40}") {
-        let safe = neutralise(&text);
-        prop_assert!(!safe.chars().any(commands_a_terminal), "{safe:?}");
+        let safe = sanitize_for_terminal(&text);
+        prop_assert!(!safe.chars().any(controls_a_terminal), "{safe:?}");
         prop_assert!(!one_line(&text).contains(['\n', '\t', '\r']));
     }
 
     #[test]
-    fn harmless_text_stays_as_it_is(text in "[a-zA-Zäöü漢字 \n\t.,;:!?]{0,60}") {
-        prop_assert_eq!(neutralise(&text).into_owned(), text);
+    fn safe_text_stays_unchanged(text in "[a-zA-Zäöü漢字 \n\t.,;:!?]{0,60}") {
+        prop_assert_eq!(sanitize_for_terminal(&text).into_owned(), text);
     }
 
     #[test]
@@ -138,8 +145,8 @@ proptest! {
     }
 }
 
-/// Written apart from the code under test, from the lists of Unicode.
-fn commands_a_terminal(character: char) -> bool {
+/// Written independently of the code under test, from the lists of Unicode.
+fn controls_a_terminal(character: char) -> bool {
     let code = u32::from(character);
     let control = (code < 0x20 && !matches!(character, '\n' | '\t')) || (0x7f..=0x9f).contains(&code);
     let bidi = [0x061c, 0x200e, 0x200f].contains(&code)
@@ -151,11 +158,11 @@ fn commands_a_terminal(character: char) -> bool {
 #[test]
 fn control_characters_become_visible_and_colours_vanish() {
     let hostile = "a\x1b[31mred\x1b[0m\x1b]0;title\x07\r\nb\rc\u{202e}d\u{9b}2J\x7f";
-    assert_eq!(neutralise(hostile), "ared␛]0;title␇\nb␍c\\u{202e}d\\u{9b}2J␡");
+    assert_eq!(sanitize_for_terminal(hostile), "ared␛]0;title␇\nb␍c\\u{202e}d\\u{9b}2J␡");
 }
 
 #[test]
-fn figures_are_short() {
+fn numbers_are_short() {
     let now = NOW.parse().expect("a valid moment");
     let ages =
         ["2026-11-15T11:59:48Z", "2026-11-15T11:55:00Z", "2026-11-15T02:00:00Z", "2026-11-01T12:00:00Z"];
@@ -170,10 +177,10 @@ fn figures_are_short() {
 }
 
 #[test]
-fn a_list_shows_what_goes_on_first_and_each_run_once() {
+fn a_list_shows_active_runs_first_and_each_run_once() {
     let runs = vec![line(3, "failed", true), line(7, "running", false), line(9, "succeeded", true)];
     let runs = runs_in_order([runs.clone(), runs].concat());
-    insta::assert_snapshot!(run_table(&runs, ListScope::Project, &look(None)), @r"
+    insta::assert_snapshot!(run_table(&runs, ListScope::Project, &style(None)), @r"
     ID        AGENT     STATUS     AGE  TIME     COST  PROMPT
     45678907  reviewer  running     2m  2.3s  $0.0123  review the last commit and say what could go wrong
     45678909  reviewer  succeeded   2m  2.3s  $0.0123  review the last commit and say what could go wrong
@@ -183,7 +190,7 @@ fn a_list_shows_what_goes_on_first_and_each_run_once() {
 
 #[test]
 fn a_list_of_all_projects_fits_a_narrow_terminal() {
-    let table = run_table(&[line(7, "running", false)], ListScope::All, &look(Some(80)));
+    let table = run_table(&[line(7, "running", false)], ListScope::All, &style(Some(80)));
     assert!(table.lines().all(|line| width(line) <= 80), "{table}");
     insta::assert_snapshot!(table, @r"
     ID        AGENT     STATUS   AGE  TIME     COST  PROJECT   PROMPT
@@ -196,7 +203,7 @@ fn wide_characters_keep_columns_straight() {
     let mut table = Table::new(&[Column::left("A"), Column::right("B")]);
     table.push(vec![Cell::new("漢字"), Cell::new("1")]);
     table.push(vec![Cell::new("ab"), Cell::new("22")]);
-    insta::assert_snapshot!(table.render(&look(None)), @r"
+    insta::assert_snapshot!(table.render(&style(None)), @r"
     A      B
     漢字   1
     ab    22
@@ -204,17 +211,17 @@ fn wide_characters_keep_columns_straight() {
 }
 
 #[test]
-fn colours_only_add_to_the_words() {
-    let painted = Look { paint: Paint::Ansi, ..look(None) };
+fn colours_only_add_to_the_text() {
+    let colored = TextStyle { color: ColorMode::Ansi, ..style(None) };
     let runs = [line(7, "running", false), line(3, "failed", true)];
-    let table = run_table(&runs, ListScope::Project, &painted);
+    let table = run_table(&runs, ListScope::Project, &colored);
     assert!(table.contains("\x1b[31mfailed\x1b[0m"), "{table:?}");
-    assert_eq!(neutralise(&table), run_table(&runs, ListScope::Project, &look(None)));
+    assert_eq!(sanitize_for_terminal(&table), run_table(&runs, ListScope::Project, &style(None)));
 }
 
 #[test]
-fn a_page_shows_all_that_is_known() {
-    insta::assert_snapshot!(run_page(&view(), &look(None)), @r"
+fn a_page_shows_everything_about_a_run() {
+    insta::assert_snapshot!(run_page(&view(), &style(None)), @r"
     run         0199a8c0-1234-7abc-8def-012345678907
     short id    45678907
     agent       reviewer (backend rehearsal)
@@ -267,7 +274,7 @@ fn a_page_of_a_waiting_run_says_how_to_answer() {
         session: None,
         ..view()
     };
-    insta::assert_snapshot!(run_page(&waiting, &look(Some(90))), @r"
+    insta::assert_snapshot!(run_page(&waiting, &style(Some(90))), @r"
     run         0199a8c0-1234-7abc-8def-012345678907
     short id    45678907
     agent       reviewer (backend rehearsal)
@@ -296,7 +303,7 @@ fn a_summary_is_one_line() {
 
 #[test]
 fn several_runs_are_summed_up_in_a_table() {
-    insta::assert_snapshot!(view_table(&[view()], &look(Some(100))), @r"
+    insta::assert_snapshot!(view_table(&[view()], &style(Some(100))), @r"
     ID        AGENT     STATUS    TIME  TOKENS   COST  REASON
     45678907  reviewer  partial  2m00s  13,023  $1.23  timed out, the total time-out passed, with usabl…
     ");
@@ -318,12 +325,13 @@ fn agents_that_cannot_run_say_why() {
         layer: "project".into(),
         built_in: false,
         takes_built_in_name: false,
-        answers_by: domain::setup::AnswersBy::Output,
+        answers_by: domain::setup::AnswerChannel::Output,
         login_unknown: false,
+        logged_out: false,
         problem: problem.map(str::to_owned),
     };
     let mut shout = agent("shout", None);
-    let input = |name: &str, kind: &str, required, default: Option<&str>| domain::agent::Input {
+    let input = |name: &str, kind: &str, required, default: Option<&str>| domain::agent::AgentInput {
         name: name.into(),
         kind: kind.into(),
         required,
@@ -337,7 +345,7 @@ fn agents_that_cannot_run_say_why() {
     ];
     let agents_found = vec![shout, agent("whisper", Some("not trusted\nhint: volery trust"))];
     let list = AgentList { project: "/src/api".into(), agents: agents_found, diagnostics: Vec::new() };
-    insta::assert_snapshot!(agents(&list, &look(None)), @r"
+    insta::assert_snapshot!(agents(&list, &style(None)), @r"
     AGENT    BACKEND  MODEL  FORMAT  STATE    FILE                       DESCRIPTION
     shout    upper    -      volery  ready    .volery/agents/shout.md    Turns text into capitals.
     whisper  upper    -      volery  blocked  .volery/agents/whisper.md  Turns text into capitals.
@@ -351,21 +359,26 @@ fn agents_that_cannot_run_say_why() {
 }
 
 #[test]
-fn findings_have_place_word_and_hint() {
+fn findings_have_location_severity_and_hint() {
     let found = [
         Diagnostic::error("a.md", "the timeout is not a duration").at(4, 10).hint("write for example 30s"),
-        Diagnostic::warning("b.md", "unknown key colour"),
+        Diagnostic::warning(
+            "/project/b.md",
+            "[agents.b] of /project/.volery/config.toml: unknown key colour",
+        )
+        .hint("cp /project/b.md /projects/c.md in /project"),
     ];
-    insta::assert_snapshot!(diagnostics(&found, &look(None)), @r"
+    insta::assert_snapshot!(diagnostics(&found, "/project", &style(None)), @r"
     a.md:4:10: error: the timeout is not a duration
       hint: write for example 30s
-    b.md: warning: unknown key colour
+    b.md: warning: [agents.b] of .volery/config.toml: unknown key colour
+      hint: cp /project/b.md /projects/c.md in /project
     ");
 }
 
 #[test]
 fn a_sweep_names_the_first_runs_and_counts_all() {
-    let report = Cleaned {
+    let report = CleanReport {
         dry_run: true,
         deleted: 1_002,
         outputs_dropped: 7,
@@ -373,7 +386,7 @@ fn a_sweep_names_the_first_runs_and_counts_all() {
         runs: vec![line(7, "", true).run_id, line(9, "", true).run_id],
         problems: Vec::new(),
     };
-    insta::assert_snapshot!(cleaned(&report, &look(None)), @r"
+    insta::assert_snapshot!(clean_report(&report, &style(None)), @r"
     ID         AGE  RUN
     45678907  408d  0199a8c0-1234-7abc-8def-012345678907
     45678909  408d  0199a8c0-1234-7abc-8def-012345678909
@@ -385,7 +398,7 @@ fn a_sweep_names_the_first_runs_and_counts_all() {
 
 #[test]
 fn health_shows_rates_and_the_last_error() {
-    let well = HealthLine {
+    let well = AgentHealthSummary {
         agent: "reviewer".into(),
         backend: "rehearsal".into(),
         runs: 1_200,
@@ -401,7 +414,7 @@ fn health_shows_rates_and_the_last_error() {
         last_error_at: None,
         cost_microusd: Some(4_560_000),
     };
-    let unused = HealthLine {
+    let unused = AgentHealthSummary {
         agent: "scout".into(),
         runs: 0,
         succeeded: 0,
@@ -416,7 +429,7 @@ fn health_shows_rates_and_the_last_error() {
         ..well.clone()
     };
     let report = HealthReport { running: 3, waiting: 1, slots: 8, agents: vec![well, unused], left_out: 2 };
-    insta::assert_snapshot!(health(&report, &look(None)), @r"
+    insta::assert_snapshot!(health(&report, &style(None)), @r"
     3 running, 1 waiting, 8 slots
 
     AGENT     BACKEND     RUNS     OK  PARTIAL  FAILED  RATE   MEAN    MAX   COST  LAST  LAST ERROR
@@ -431,12 +444,12 @@ fn events_of_any_shape_are_a_line() {
     let event = serde_json::json!({
         "seq": 3, "epoch": 1, "at": "2026-11-15T11:57:31Z", "type": "said", "text": "two\nlines\x1b[2J"
     });
-    insta::assert_snapshot!(event_line(&event, &look(None)), @"   3  2026-11-15T11:57:31.000Z  said              text=two lines␛[2J");
-    assert_eq!(event_line(&serde_json::json!("odd"), &look(None)), "   0  ?  ?\n");
+    insta::assert_snapshot!(event_line(&event, &style(None)), @"   3  2026-11-15T11:57:31.000Z  said              text=two lines␛[2J");
+    assert_eq!(event_line(&serde_json::json!("odd"), &style(None)), "   0  ?  ?\n");
 }
 
 #[test]
-fn a_live_picture_never_exceeds_the_terminal() {
+fn a_live_frame_never_exceeds_the_terminal() {
     let row = LiveRow {
         name: "reviewer".into(),
         status: "running".into(),
@@ -446,7 +459,7 @@ fn a_live_picture_never_exceeds_the_terminal() {
             .into(),
         ended: false,
     };
-    let alone = frame(std::slice::from_ref(&row), 1, &look(Some(50)));
+    let alone = frame(std::slice::from_ref(&row), 1, &style(Some(50)));
     assert!(alone.iter().all(|line| width(line) < 50), "{alone:#?}");
     insta::assert_snapshot!(alone.join("\n"), @r"
     ⠙ reviewer  running  12.3s  wrote 12 KiB of some…
@@ -455,11 +468,11 @@ fn a_live_picture_never_exceeds_the_terminal() {
       │ four ␛[2Jand a line that is much too long fo…
     ");
     let ended = LiveRow { status: "failed".into(), ended: true, ..row.clone() };
-    insta::assert_snapshot!(frame(&[row.clone(), ended], 0, &look(Some(60))).join("\n"), @r"
+    insta::assert_snapshot!(frame(&[row.clone(), ended], 0, &style(Some(60))).join("\n"), @r"
     ⠋ reviewer  running  12.3s  four ␛[2Jand a line that is mu…
     ✗ reviewer  failed   12.3s  four ␛[2Jand a line that is mu…
     ");
-    let many = frame(&vec![row; 40], 0, &look(Some(60)));
+    let many = frame(&vec![row; 40], 0, &style(Some(60)));
     assert_eq!(many.len(), 13);
     assert_eq!(many.last().map(String::as_str), Some("… and 28 more"));
 }
@@ -485,7 +498,7 @@ fn commands_and_settings_stay_on_one_line_where_they_fit() {
         wrap("ask with volery show 456789ab and see", 24),
         ["ask with", "volery show 456789ab and", "see"]
     );
-    // What is never closed, or longer than a line, is broken between words as usual.
+    // An unclosed phrase, or one that is longer than a line, is broken between words as usual.
     assert_eq!(wrap("a ` that opens nothing", 10), ["a ` that", "opens", "nothing"]);
     assert_eq!(wrap("`a command that is too long`", 12), ["`a command", "that is too", "long`"]);
     assert_eq!(wrap_after(7, "one two three", 12), ["one", "two three"]);
@@ -497,7 +510,7 @@ fn a_sentence_names_paths_from_home() {
     let short = |text: &str| with_tilde(text, Some("/home/ada"));
     assert_eq!(short("no agent in /home/ada/src (see /home/ada)"), "no agent in ~/src (see ~)");
     assert_eq!(short("/home/adam/x and /mnt/home/ada/y"), "/home/adam/x and /mnt/home/ada/y");
-    // No shell reads it within quotes.
+    // Shells do not expand `~` within quotes.
     assert_eq!(short("cd \"/home/ada/a b\""), "cd \"/home/ada/a b\"");
     assert_eq!(with_tilde("/home/ada/x", None), "/home/ada/x");
     assert_eq!(with_tilde("/etc/x", Some("/")), "/etc/x");

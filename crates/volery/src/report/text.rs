@@ -1,56 +1,13 @@
-//! Text that others wrote, made safe and short enough to be shown.
+//! Shortens and wraps text for display.
 
-use std::borrow::Cow;
-use std::fmt::Write as _;
+pub(crate) use domain::terminal_text::{one_line, sanitize_for_terminal};
 
-/// Returns the text with everything taken out that could command a terminal or reorder what is read.
-///
-/// Line breaks and tabs stay. Colour sequences vanish; other control characters become visible signs.
-pub(crate) fn neutralise(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(is_unsafe) {
-        return Cow::Borrowed(text);
-    }
-    let mut safe = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(character) = rest.chars().next() {
-        let after = &rest[character.len_utf8()..];
-        rest = match character {
-            '\x1b' => match after_colour(after) {
-                Some(after_sequence) => after_sequence,
-                None => {
-                    safe.push('␛');
-                    after
-                }
-            },
-            '\r' if after.starts_with('\n') => after,
-            '\x00'..='\x1f' if is_unsafe(character) => {
-                // The control pictures stand in the order of the characters they picture.
-                safe.push(char::from_u32(0x2400 + u32::from(character)).unwrap_or('\u{fffd}'));
-                after
-            }
-            '\x7f' => {
-                safe.push('␡');
-                after
-            }
-            other if is_unsafe(other) => {
-                let _written = write!(safe, "\\u{{{:x}}}", u32::from(other));
-                after
-            }
-            other => {
-                safe.push(other);
-                after
-            }
-        };
-    }
-    Cow::Owned(safe)
-}
+/// Precedes every further line of a wrapped text.
+pub(crate) const INDENT: &str = "  ";
+/// On a very narrow terminal a line still has this many columns.
+const COLUMNS_MIN: usize = 30;
 
-/// Returns the text on one line: neutralised, with every run of white space as one space.
-pub(crate) fn one_line(text: &str) -> String {
-    neutralise(text).split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-/// Returns how many columns a text takes on a terminal, near enough for tables.
+/// Returns about how many columns a text takes on a terminal; exact enough for tables.
 pub(crate) fn width(text: &str) -> usize {
     text.chars().map(char_width).sum()
 }
@@ -62,18 +19,18 @@ pub(crate) fn fit(text: &str, max: usize) -> String {
     }
     let room = max.saturating_sub(1);
     let mut used = 0;
-    let mut kept = String::new();
+    let mut fitted = String::new();
     for character in text.chars() {
         used += char_width(character);
         if used > room {
             break;
         }
-        kept.push(character);
+        fitted.push(character);
     }
     if max > 0 {
-        kept.push('…');
+        fitted.push('…');
     }
-    kept
+    fitted
 }
 
 /// Returns the end of a text in at most `max` columns, the cut marked with `…`.
@@ -82,25 +39,25 @@ pub(crate) fn fit_end(text: &str, max: usize) -> String {
         return text.to_owned();
     }
     let mut used = usize::from(max > 0);
-    let mut kept: Vec<char> = Vec::new();
+    let mut tail: Vec<char> = Vec::new();
     for character in text.chars().rev() {
         used += char_width(character);
         if used > max {
             break;
         }
-        kept.push(character);
+        tail.push(character);
     }
     let mark = if max > 0 { "…" } else { "" };
-    format!("{mark}{}", kept.into_iter().rev().collect::<String>())
+    format!("{mark}{}", tail.into_iter().rev().collect::<String>())
 }
 
-/// Returns the text broken between words into lines of at most `max` columns; a longer word stands alone. A command or a
-/// setting that fits on a line is not broken, so that it can be copied.
+/// Wraps a text between words into lines of at most `max` columns; a longer word gets a line of its own. A command or a
+/// setting that fits on a line is not broken, so that users can copy it.
 pub(crate) fn wrap(text: &str, max: usize) -> Vec<String> {
     wrap_after(0, text, max)
 }
 
-/// Does the same for a text whose first line begins after so many columns.
+/// Wraps a text whose first line starts at column `columns`.
 pub(crate) fn wrap_after(columns: usize, text: &str, max: usize) -> Vec<String> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let mut lines = vec![String::new()];
@@ -123,9 +80,20 @@ pub(crate) fn wrap_after(columns: usize, text: &str, max: usize) -> Vec<String> 
     lines
 }
 
-/// Returns how many of the first words belong together: what stands in backticks, quotes, braces or brackets, both sides of
-/// an equals sign with the section before them, and `volery` with two words. A phrase that is longer than a line does
-/// not count.
+/// Wraps a text whose first line starts at column `columns`; further lines are indented by [`INDENT`].
+pub(crate) fn wrap_hanging(columns: usize, text: &str, max: Option<usize>) -> String {
+    match max {
+        Some(max) if columns + width(text) > max => {
+            let max = max.saturating_sub(INDENT.len()).max(COLUMNS_MIN);
+            wrap_after(columns.saturating_sub(INDENT.len()), text, max).join(&format!("\n{INDENT}"))
+        }
+        Some(_) | None => text.to_owned(),
+    }
+}
+
+/// Returns how many of the first words must stay on one line: text in backticks, quotes, braces or brackets, both sides of
+/// an equals sign with the section before them, and `volery` with two words. A phrase that is longer than a line counts
+/// as single words.
 fn phrase_length(words: &[&str], max: usize) -> usize {
     let fits = |length: usize| words.len() >= length && width(&words[..length].join(" ")) <= max;
     let is_open = |phrase: &[&str]| {
@@ -146,42 +114,41 @@ fn phrase_length(words: &[&str], max: usize) -> usize {
     if fits(length) && !is_open(&words[..length]) { length } else { 1 }
 }
 
-/// Returns a sentence with `~` for the user's home in the paths that it names.
+/// Replaces the user's home by `~` in the paths of a sentence.
 pub(crate) fn with_tilde(text: &str, home: Option<&str>) -> String {
     let Some(home) = home.filter(|home| home.len() > 1) else { return text.to_owned() };
+    replace_folder(text, home, "~", |after| {
+        after.chars().next().is_none_or(|next| !(next.is_alphanumeric() || "-_.".contains(next)))
+    })
+}
+
+/// Makes the paths of a sentence that are inside a project relative to it. The project's own path stays, because it is
+/// often part of a command.
+pub(crate) fn relative_to(text: &str, project: &str) -> String {
+    let project = project.trim_end_matches('/');
+    if project.is_empty() {
+        return text.to_owned();
+    }
+    let inside =
+        |after: &str| !after.chars().next().is_none_or(|next| next.is_whitespace() || "),;".contains(next));
+    replace_folder(text, &format!("{project}/"), "", inside)
+}
+
+/// Replaces a folder at the beginning of paths, where `ends` accepts the text after it.
+fn replace_folder(text: &str, folder: &str, replacement: &str, ends: impl Fn(&str) -> bool) -> String {
     let mut short = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(at) = rest.find(home) {
-        let (before, after) = (&rest[..at], &rest[at + home.len()..]);
-        // Within a longer path or name it is something else. Within quotes a shell would not read it.
+    while let Some(at) = rest.find(folder) {
+        let (before, after) = (&rest[..at], &rest[at + folder.len()..]);
+        // Part of a longer path or name is not the folder. Shells do not expand `~` within quotes.
         let begins =
             before.chars().next_back().is_none_or(|last| last.is_whitespace() || "(`=".contains(last));
-        let ends = after.chars().next().is_none_or(|next| !(next.is_alphanumeric() || "-_.".contains(next)));
         short.push_str(before);
-        short.push_str(if begins && ends { "~" } else { home });
+        short.push_str(if begins && ends(after) { replacement } else { folder });
         rest = after;
     }
     short.push_str(rest);
     short
-}
-
-/// Returns what follows a colour sequence whose escape character was just read.
-fn after_colour(after_escape: &str) -> Option<&str> {
-    let parameters = after_escape.strip_prefix('[')?;
-    let end = parameters.find(|c: char| !(c.is_ascii_digit() || c == ';' || c == ':'))?;
-    parameters[end..].strip_prefix('m')
-}
-
-fn is_unsafe(character: char) -> bool {
-    match character {
-        '\n' | '\t' => false,
-        '\x00'..='\x1f' | '\x7f'..='\u{9f}' => true,
-        // Marks, embeddings, overrides and isolates that change the order in which text is read.
-        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
-        // Line and paragraph separators, and the invisible tag characters.
-        '\u{2028}' | '\u{2029}' | '\u{e0000}'..='\u{e007f}' => true,
-        _ => false,
-    }
 }
 
 fn char_width(character: char) -> usize {

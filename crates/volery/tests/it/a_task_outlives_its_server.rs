@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::stage::{Client, PATIENCE, Stage, wait_for};
+use crate::test_env::{Client, PATIENCE, TestEnv, wait_for};
 
 /// Asks as clients of the newer generation do, with the extension declared.
 fn ask(client: &mut Client, method: &str, mut params: Value) -> Value {
@@ -16,11 +16,11 @@ fn ask(client: &mut Client, method: &str, mut params: Value) -> Value {
 
 #[test]
 fn also_when_the_server_was_killed() {
-    let stage = Stage::new();
-    let wait = format!("wait-file:{}", stage.path("go").display());
-    stage.fake("slow", &["say:first", &wait, "say:second"], "");
-    let mut client = stage.serve();
-    let arguments = json!({"agent": "slow", "prompt": "x", "directory": stage.project()});
+    let env = TestEnv::new();
+    let wait = format!("wait-file:{}", env.path("go").display());
+    env.fake("slow", &["say:first", &wait, "say:second"], "");
+    let mut client = env.serve();
+    let arguments = json!({"agent": "slow", "prompt": "x", "directory": env.project()});
     let created = ask(&mut client, "tools/call", json!({"name": "run_agent", "arguments": arguments}));
     assert_eq!(
         (&created["resultType"], &created["status"]),
@@ -28,10 +28,10 @@ fn also_when_the_server_was_killed() {
         "{created}"
     );
     client.kill();
-    let mut other = stage.serve();
+    let mut other = env.serve();
     let task = json!({"taskId": created["taskId"]});
     assert_eq!(ask(&mut other, "tasks/get", task.clone())["status"], json!("working"));
-    std::fs::write(stage.path("go"), "").unwrap();
+    std::fs::write(env.path("go"), "").unwrap();
     let done = wait_for(PATIENCE, "the task to be completed", || {
         Some(ask(&mut other, "tasks/get", task.clone())).filter(|got| got["status"] == json!("completed"))
     });
@@ -40,13 +40,13 @@ fn also_when_the_server_was_killed() {
 
 #[test]
 fn and_a_task_can_be_cancelled_from_there() {
-    let stage = Stage::new();
-    stage.rehearsal("slow", "- sleep: 60s", "");
-    let mut client = stage.serve();
-    let arguments = json!({"agent": "slow", "prompt": "x", "directory": stage.project()});
+    let env = TestEnv::new();
+    env.rehearsal("slow", "- sleep: 60s", "");
+    let mut client = env.serve();
+    let arguments = json!({"agent": "slow", "prompt": "x", "directory": env.project()});
     let created = ask(&mut client, "tools/call", json!({"name": "run_agent", "arguments": arguments}));
     client.kill();
-    let mut other = stage.serve();
+    let mut other = env.serve();
     let task = json!({"taskId": created["taskId"]});
     ask(&mut other, "tasks/cancel", task.clone());
     wait_for(PATIENCE, "the task to be cancelled", || {

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use serde_json::{Value, json};
 
-use crate::stage::{Said, Stage, said};
+use crate::test_env::{CommandOutput, TestEnv, command_output};
 
 /// Stands in for kiro-cli: finds the agent's file as Kiro does, starts the server that it names, and calls its tool.
 const KIRO: &str = r#"#!/bin/sh
@@ -29,15 +29,15 @@ if [ "$1" != "${1#*nothing}" ]; then echo "▸ Credits: 0.1 • Time: 1s" >&2; e
 echo "▸ Credits: 0.1 • Time: 1s" >&2
 "#;
 
-fn stage(allowed: &str) -> Stage {
-    stage_with("\"fs_read\"", allowed)
+fn env(allowed: &str) -> TestEnv {
+    env_with("\"fs_read\"", allowed)
 }
 
-fn stage_with(tools: &str, allowed: &str) -> Stage {
-    let stage = Stage::new();
-    fs::create_dir_all(stage.path("bin")).unwrap();
-    fs::write(stage.path("bin/kiro-cli"), KIRO).unwrap();
-    fs::set_permissions(stage.path("bin/kiro-cli"), PermissionsExt::from_mode(0o755)).unwrap();
+fn env_with(tools: &str, allowed: &str) -> TestEnv {
+    let env = TestEnv::new();
+    fs::create_dir_all(env.path("bin")).unwrap();
+    fs::write(env.path("bin/kiro-cli"), KIRO).unwrap();
+    fs::set_permissions(env.path("bin/kiro-cli"), PermissionsExt::from_mode(0o755)).unwrap();
     let write = |path: std::path::PathBuf, text: &str| {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
@@ -46,48 +46,55 @@ fn stage_with(tools: &str, allowed: &str) -> Stage {
         "{{\"name\": \"helper\", \"description\": \"sub-agent: helps\", \"prompt\": \"file://./helper.txt\",
           \"tools\": [{tools}], \"allowedTools\": [{allowed}], \"resources\": [\"file://README.md\"]}}"
     );
-    write(stage.path("home/.kiro/agents/helper.json"), &agent);
-    write(stage.path("home/.kiro/sub-agents/prompts/_system.md"), "To {{RESPONSE_FILE}}");
-    stage
+    write(env.path("home/.kiro/agents/helper.json"), &agent);
+    write(env.path("home/.kiro/sub-agents/prompts/_system.md"), "To {{RESPONSE_FILE}}");
+    env
 }
 
-fn volery(stage: &Stage, words: &[&str]) -> Said {
-    let path = format!("{}:{}", stage.path("bin").display(), std::env::var("PATH").unwrap());
-    said(stage.command(words).env("PATH", path).output().unwrap())
+fn volery(env: &TestEnv, words: &[&str]) -> CommandOutput {
+    let path = format!("{}:{}", env.path("bin").display(), std::env::var("PATH").unwrap());
+    command_output(env.command(words).env("PATH", path).output().unwrap())
 }
 
 #[test]
 fn which_is_the_answer_and_in_the_journal() {
-    let stage = stage("\"fs_read\"");
+    let env = env("\"fs_read\"");
     for prompt in ["do it", "talk and do it"] {
-        let told = volery(&stage, &["run", "helper", prompt]).ok();
-        assert_eq!(told.stdout.trim_end(), "the answer", "{told:?}");
+        let output = volery(&env, &["run", "helper", prompt]).ok();
+        assert_eq!(output.stdout.trim_end(), "the answer", "{output:?}");
     }
-    let run = &stage.runs()[0];
-    assert_eq!(stage.event(run, "result_submitted")["text"], json!("the answer"));
-    let seen: Value = serde_json::from_slice(&fs::read(stage.path("home/seen.json")).unwrap()).unwrap();
+    let run = &env.runs()[0];
+    assert_eq!(env.wait_for_event(run, "result_submitted")["text"], json!("the answer"));
+    let seen: Value = serde_json::from_slice(&fs::read(env.path("home/seen.json")).unwrap()).unwrap();
     assert_eq!(seen["tools"], json!(["fs_read", "@volery_answer"]));
     assert_eq!(seen["allowedTools"], json!(["fs_read", "@volery_answer/submit_result"]));
     assert_eq!(seen["resources"], json!(["file://README.md"]));
-    let prompt = format!("file://{}", stage.path("home/.kiro/agents/helper.txt").display());
+    let prompt = format!("file://{}", env.path("home/.kiro/agents/helper.txt").display());
     assert_eq!(seen["prompt"], json!(prompt));
-    let asked = fs::read_to_string(stage.path("home/prompt.txt")).unwrap();
-    assert!(asked.starts_with("In directory /") && asked.contains("submit_result"), "{asked}");
-    assert!(!asked.contains("response.txt"), "{asked}");
+    let received_prompt = fs::read_to_string(env.path("home/prompt.txt")).unwrap();
+    assert!(
+        received_prompt.starts_with("In directory /") && received_prompt.contains("submit_result"),
+        "{received_prompt}"
+    );
+    assert!(!received_prompt.contains("response.txt"), "{received_prompt}");
 }
 
 #[test]
 fn and_an_agent_that_hands_in_nothing_has_not_answered() {
-    let stage = stage("\"fs_read\"");
-    for prompt in ["do nothing", "use tools and do nothing"] {
-        let told = volery(&stage, &["run", "helper", prompt]);
-        assert_eq!(told.code, 1, "{told:?}");
-        assert!(told.stderr.contains("there is no answer"), "{told:?}");
-    }
+    let env = env("\"fs_read\"");
+    let errors = ["do nothing", "use tools and do nothing"]
+        .map(|prompt| env.masked(&volery(&env, &["run", "helper", prompt]).exits(1).stderr));
+    insta::assert_snapshot!(errors.concat(), @"
+    [run-id] failed: the agent's output could not be used: there is no answer, after [span]
+    hint: volery show [run-id] tells all that is known about it
+    [run-id] failed: the agent's output could not be used: there is no answer, after [span]
+    hint: volery show [run-id] tells all that is known about it
+    ");
 }
 
 #[test]
 fn and_a_check_says_how_each_agent_answers() {
+    let mut messages = String::new();
     let (read, write) = ("\"fs_read\"", "\"fs_write\"");
     for (tools, allowed, way) in [
         ("\"*\"", read, "submit_result"),
@@ -95,14 +102,22 @@ fn and_a_check_says_how_each_agent_answers() {
         (read, write, "submit_result"),
         (write, write, "file"),
     ] {
-        let stage = stage_with(tools, allowed);
-        stage.rehearsal("plain", "- say: x", "");
-        let told = volery(&stage, &["agents", "check"]).ok();
-        assert!(told.stderr.contains("helper answers"), "{told:?}");
-        let list: Value = volery(&stage, &["agents", "check", "--json"]).ok().json();
+        let env = env_with(tools, allowed);
+        env.rehearsal("plain", "- say: x", "");
+        let checked = volery(&env, &["agents", "check"]).ok();
+        messages += &env.masked(&checked.stderr);
+        let list: Value = volery(&env, &["agents", "check", "--json"]).ok().json();
         let agents = list["agents"].as_array().unwrap();
         let defined = agents.iter().filter(|agent| agent["built_in"] != json!(true));
         let ways: Vec<_> = defined.map(|agent| (&agent["name"], &agent["answers_by"])).collect();
         assert_eq!(ways, [(&json!("helper"), &json!(way)), (&json!("plain"), &json!("output"))]);
     }
+    insta::assert_snapshot!(messages, @"
+    helper answers by the tool submit_result
+    2 agents, 0 of them blocked, 0 errors, 2 warnings
+    helper answers by the tool submit_result
+    2 agents, 0 of them blocked, 0 errors, 1 warning
+    helper answers into a file
+    2 agents, 0 of them blocked, 0 errors, 0 warnings
+    ");
 }

@@ -1,5 +1,5 @@
-//! The protocol of the response file, with a stand-in for Kiro: the file counts first, then what was written, and only if
-//! both are empty the same conversation is asked once more.
+//! The protocol of the response file, with a fake Kiro: the file counts first, then what was written, and only if
+//! both are empty, the same conversation gets a second prompt.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,7 +7,7 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, said};
+use crate::test_env::{TestEnv, command_output};
 
 const FRONTMATTER: &str = "backend: kiro
 response_file:
@@ -15,10 +15,10 @@ response_file:
   summary_template: 'Sum up what you did.'
 ";
 
-/// Runs an agent on a program that does this the first time, and says a summary when it is asked once more.
+/// Runs an agent on a program that does this the first time, and prints a summary at the second prompt.
 fn run(first: &str) -> (Value, Vec<String>) {
-    let stage = Stage::new();
-    let (bin, calls) = (stage.path("bin"), stage.path("calls"));
+    let env = TestEnv::new();
+    let (bin, calls) = (env.path("bin"), env.path("calls"));
     fs::create_dir(&bin).unwrap();
     let file = "file=$(echo \"$*\" | sed -n 's/.*answer to \\(.*\\)\\.$/\\1/p')";
     let script = format!(
@@ -29,10 +29,10 @@ fn run(first: &str) -> (Value, Vec<String>) {
     );
     fs::write(bin.join("kiro-cli"), script).unwrap();
     fs::set_permissions(bin.join("kiro-cli"), PermissionsExt::from_mode(0o755)).unwrap();
-    stage.agent("worker", FRONTMATTER);
-    let mut command = stage.command(["run", "worker", "Count the herons.", "--json"]);
+    env.agent("worker", FRONTMATTER);
+    let mut command = env.command(["run", "worker", "Count the herons.", "--json"]);
     command.env("PATH", format!("{}:{}", bin.display(), std::env::var("PATH").unwrap()));
-    let run = said(command.stdin(Stdio::null()).output().unwrap()).json();
+    let run = command_output(command.stdin(Stdio::null()).output().unwrap()).json();
     (run, fs::read_to_string(calls).unwrap().lines().map(ToOwned::to_owned).collect())
 }
 
@@ -54,7 +54,7 @@ fn without_a_file_what_was_written_is_the_answer() {
 }
 
 #[test]
-fn silence_is_asked_once_more_in_the_same_conversation() {
+fn an_empty_answer_is_retried_once_in_the_same_conversation() {
     let (run, seen) = run(":");
     assert_eq!((&run["status"], &run["result"]), (&json!("succeeded"), &json!("The summary.")), "{run}");
     assert_eq!(seen.len(), 2, "{seen:?}");
@@ -62,16 +62,16 @@ fn silence_is_asked_once_more_in_the_same_conversation() {
     assert_eq!(folders[0], folders[1], "it finds its conversation by its directory");
     assert!(folders[0].ends_with("/work/session"), "nobody else works there: {folders:?}");
     assert!(seen[1].contains("--resume") && seen[1].contains("Sum up what you did."), "{seen:?}");
-    assert!(run["warnings"].to_string().contains("kiro: there is no answer"), "{run}");
+    insta::assert_snapshot!(run["warnings"], @r#"["tools: Bash is denied: without a level safe-edit holds, which does not allow it, and kiro cannot ask anybody; to allow that, write permission: {allow: [Bash]} in its file, or permission = { allow = [\"Bash\"] } under [agents.worker] in your configuration","kiro: there is no answer"]"#);
 }
 
 #[test]
-fn what_is_told_of_tools_is_as_good_as_silence() {
+fn output_about_tools_only_counts_as_an_empty_answer() {
     answers("echo 'Using tool: execute_bash'; echo ' \u{25cf} Completed'; echo", "The summary.", 2);
 }
 
 #[test]
-fn a_program_that_fails_is_not_asked_again() {
+fn a_program_that_fails_is_not_retried() {
     let (run, seen) = run("echo broken >&2; exit 1");
     assert_eq!((&run["status"], seen.len()), (&json!("failed"), 1), "{run}");
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::json;
 
-use crate::stage::{PATIENCE, Stage, peak_memory, tagged, wait_for};
+use crate::test_env::{PATIENCE, TestEnv, peak_memory, tagged, wait_for};
 
 const SPOOL_MAX: u64 = 64 << 20;
 /// The debug build has larger frames and unoptimised buffers.
@@ -18,16 +18,16 @@ fn size_of(path: &Path) -> u64 {
 
 #[test]
 fn a_flood_on_both_streams() {
-    let stage = Stage::new();
-    let gate = stage.path("gate");
+    let env = TestEnv::new();
+    let gate = env.path("gate");
     let wait = format!("wait-file:{}", gate.display());
-    stage.fake("flood", &[&wait, "err:first", "flood:104857600:both", "say:the end", "err:the end"], "");
-    let id = stage.start("flood", "go");
-    let worker = stage.event(&id, "agent_started");
+    env.fake("flood", &[&wait, "err:first", "flood:104857600:both", "say:the end", "err:the end"], "");
+    let id = env.start("flood", "go");
+    let worker = env.wait_for_event(&id, "agent_started");
     assert!(worker["containment"]["subreaper"].as_bool().unwrap());
-    let worker = stage.events(&id)[0]["worker_pid"].as_u64().unwrap();
+    let worker = env.events(&id)[0]["worker_pid"].as_u64().unwrap();
     std::fs::write(gate, "").unwrap();
-    let dir = stage.run_dir(&id);
+    let dir = env.run_dir(&id);
     let mut peak = 0;
     wait_for(PATIENCE, "the end of the flood", || {
         peak = peak_memory(u32::try_from(worker).unwrap()).unwrap_or(0).max(peak);
@@ -36,29 +36,29 @@ fn a_flood_on_both_streams() {
     assert!(peak > 1 << 20 && peak <= WORKER_MAX, "the worker took {} KiB", peak >> 10);
     // Two spools, and the result that is put together from one of them.
     assert!(size_of(&dir) <= 3 * SPOOL_MAX, "{} bytes on disk", size_of(&dir));
-    assert_eq!(tagged(stage.tag(&id)), Vec::<u32>::new());
+    assert_eq!(tagged(env.tag(&id)), Vec::<u32>::new());
 
     let truncated: Vec<_> =
-        stage.events(&id).into_iter().filter(|event| event["type"] == "output_truncated").collect();
+        env.events(&id).into_iter().filter(|event| event["type"] == "output_truncated").collect();
     assert_eq!(truncated.len(), 2, "{truncated:?}");
-    let logs = stage.volery(["logs", &id, "--stderr"]).ok().stdout;
+    let logs = env.volery(["logs", &id, "--stderr"]).ok().stdout;
     assert!(logs.starts_with("first\n") && logs.ends_with("\nthe end\n"));
     assert!(logs.len() as u64 <= SPOOL_MAX + 4096 && logs.contains(" bytes omitted]\n"), "{}", logs.len());
-    let result = stage.volery(["wait", &id]).ok().stdout;
+    let result = env.volery(["wait", &id]).ok().stdout;
     assert!(result.ends_with("\nthe end\n") && result.contains("\n[volery: "));
 }
 
 #[test]
 fn a_line_of_ten_megabytes_without_an_end_comes_back_in_pages() {
     const LENGTH: usize = 10_000_000;
-    let stage = Stage::new();
-    stage.fake("long", &[&format!("part:{}", "é".repeat(50)), &format!("long-line:{LENGTH}")], "");
-    let id = stage.start("long", "go");
-    let shown = stage.ended(&id);
+    let env = TestEnv::new();
+    env.fake("long", &[&format!("part:{}", "é".repeat(50)), &format!("long-line:{LENGTH}")], "");
+    let id = env.start("long", "go");
+    let shown = env.wait_for_end(&id);
     assert_eq!((&shown["status"], &shown["result_bytes"]), (&json!("succeeded"), &json!(LENGTH + 101)));
     assert!(shown["result_next_offset"].is_u64());
 
-    let mut client = stage.serve().initialize("it");
+    let mut client = env.serve().initialize("it");
     let mut whole = String::new();
     let mut offset = json!(0);
     while offset.is_u64() {
@@ -70,18 +70,18 @@ fn a_line_of_ten_megabytes_without_an_end_comes_back_in_pages() {
         offset = page["result_next_offset"].clone();
     }
     assert!(whole == format!("{}{}\n", "é".repeat(50), "x".repeat(LENGTH)), "{} bytes", whole.len());
-    assert!(stage.volery(["logs", &id]).ok().stdout == whole);
+    assert!(env.volery(["logs", &id]).ok().stdout == whole);
 }
 
 #[test]
 fn a_small_bound_keeps_head_and_tail() {
-    let stage = Stage::new();
-    stage.fake(
+    let env = TestEnv::new();
+    env.fake(
         "chatty",
         &["say:the beginning", "flood:320000:stdout", "say:the end"],
         "limits: {output: 64KiB}",
     );
-    let run = stage.volery(["run", "chatty", "go"]).ok().stdout;
+    let run = env.volery(["run", "chatty", "go"]).ok().stdout;
     assert!(run.starts_with("the beginning\n") && run.ends_with("\nthe end\n"), "{} bytes", run.len());
     assert!(run.len() < (64 << 10) + 200 && run.contains(" bytes omitted]\n"), "{} bytes", run.len());
 }

@@ -7,23 +7,23 @@ use std::process::{Command, Stdio};
 
 use serde_json::json;
 
-use crate::stage::{Said, Stage, said, skip};
+use crate::test_env::{CommandOutput, TestEnv, command_output, skip};
 
 /// Writes the script that we print for a shell.
-fn script(stage: &Stage, shell: &str) -> PathBuf {
-    let script = stage.path(&format!("volery.{shell}"));
-    fs::write(&script, stage.volery(["completions", shell]).ok().stdout).unwrap();
+fn script(env: &TestEnv, shell: &str) -> PathBuf {
+    let script = env.path(&format!("volery.{shell}"));
+    fs::write(&script, env.volery(["completions", shell]).ok().stdout).unwrap();
     script
 }
 
 /// Returns a shell in the user's environment, with volery on its search path.
-fn shell(stage: &Stage, program: &Path) -> Command {
-    let ours = stage.command([""; 0]);
+fn shell(env: &TestEnv, program: &Path) -> Command {
+    let ours = env.command([""; 0]);
     let folder = Path::new(ours.get_program()).parent().unwrap().to_owned();
     let mut shell = Command::new(program);
     shell.env_clear().envs(ours.get_envs().filter_map(|(name, value)| Some((name, value?))));
     let path = std::env::var("PATH").unwrap_or_default();
-    shell.env("PATH", format!("{}:{path}", folder.display())).current_dir(stage.project());
+    shell.env("PATH", format!("{}:{path}", folder.display())).current_dir(env.project());
     shell.stdin(Stdio::null());
     shell
 }
@@ -48,24 +48,24 @@ fn libraries(root: &Path) -> String {
 }
 
 /// Returns what a real fish offers for a line.
-fn offered_by_fish(stage: &Stage, root: &Path, line: &str) -> Vec<String> {
-    let mut fish = shell(stage, &root.join("usr/bin/fish"));
+fn offered_by_fish(env: &TestEnv, root: &Path, line: &str) -> Vec<String> {
+    let mut fish = shell(env, &root.join("usr/bin/fish"));
     fish.env("LD_LIBRARY_PATH", libraries(root)).env("TERM", "dumb");
     fish.args(["--no-config", "-c", "source $argv[1]; complete -C $argv[2]"]);
-    let printed = said(fish.arg(script(stage, "fish")).arg(line).output().unwrap()).ok();
+    let printed = command_output(fish.arg(script(env, "fish")).arg(line).output().unwrap()).ok();
     assert_eq!(printed.stderr, "");
-    // Behind a tab stands the description.
+    // The description follows a tab.
     let words = printed.stdout.lines().map(|line| line.split('\t').next().unwrap_or_default().to_owned());
     words.collect()
 }
 
 /// Returns what a real zsh offers for a line, and what the line is after one Tab.
-fn offered_by_zsh(stage: &Stage, root: &Path, line: &str) -> (Vec<String>, String) {
-    let mut zsh = shell(stage, &root.join("usr/bin/zsh"));
+fn offered_by_zsh(env: &TestEnv, root: &Path, line: &str) -> (Vec<String>, String) {
+    let mut zsh = shell(env, &root.join("usr/bin/zsh"));
     zsh.env("LD_LIBRARY_PATH", libraries(root)).env("TERM", "dumb").arg("-f");
     zsh.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/shells/complete.zsh"));
-    zsh.arg(root).arg(script(stage, "zsh")).arg(stage.path("zsh-out")).arg(line);
-    let Said { stdout, stderr, .. } = said(zsh.output().unwrap()).ok();
+    zsh.arg(root).arg(script(env, "zsh")).arg(env.path("zsh-out")).arg(line);
+    let CommandOutput { stdout, stderr, .. } = command_output(zsh.output().unwrap()).ok();
     let lines: Vec<&str> = stdout.lines().collect();
     let Some((completed, candidates)) = lines.split_last() else { panic!("{stderr}") };
     let completed = completed.strip_prefix("line: ").unwrap_or_else(|| panic!("{stdout}{stderr}"));
@@ -77,35 +77,35 @@ fn offered_by_zsh(stage: &Stage, root: &Path, line: &str) -> (Vec<String>, Strin
     (candidates, completed.to_owned())
 }
 
-/// A stage with agents of plain names and of names with `:` and `/`, which shells treat in ways of their own. Returns it
-/// with the short id of a run.
-fn stage_with_agents() -> (Stage, String) {
-    let stage = Stage::new();
-    stage.rehearsal("reviewer", "- say: hello", "").rehearsal("reporter", "- say: hello", "");
+/// Makes agents of plain names and of names with `:` and `/`, which shells treat in ways of their own, and
+/// returns their environment with the short id of a run.
+fn env_with_agents() -> (TestEnv, String) {
+    let env = TestEnv::new();
+    env.rehearsal("reviewer", "- say: hello", "").rehearsal("reporter", "- say: hello", "");
     let write = |path: PathBuf, text: &str| {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     };
     // A shell must take nothing of a description for its own.
     let agent = "---\ndescription: \"it's [a] `test`: $(touch pwned) %s\"\n---\nx";
-    write(stage.project().join(".opencode/agent/team/lead.md"), agent);
-    let kit = stage.path("home/.claude/plugins/cache/market/kit");
+    write(env.project().join(".opencode/agent/team/lead.md"), agent);
+    let kit = env.path("home/.claude/plugins/cache/market/kit");
     write(kit.join(".claude-plugin/plugin.json"), r#"{"name": "kit"}"#);
     write(kit.join("agents/rescue.md"), agent);
     let installed = json!({"version": 2, "plugins": {"kit@market": [{"scope": "user", "installPath": kit}]}});
-    write(stage.path("home/.claude/plugins/installed_plugins.json"), &installed.to_string());
-    write(stage.path("home/.claude/settings.json"), r#"{"enabledPlugins": {"kit@market": true}}"#);
-    let run = stage.start("reviewer", "one");
-    stage.ended(&run);
+    write(env.path("home/.claude/plugins/installed_plugins.json"), &installed.to_string());
+    write(env.path("home/.claude/settings.json"), r#"{"enabledPlugins": {"kit@market": true}}"#);
+    let run = env.start("reviewer", "one");
+    env.wait_for_end(&run);
     let short = run[run.len() - 8..].to_owned();
-    (stage, short)
+    (env, short)
 }
 
 #[test]
 fn fish_offers_commands_agents_and_runs() {
     let Some(root) = downloaded_shells("fish") else { return };
-    let (stage, run) = stage_with_agents();
-    let offered = |line: &str| offered_by_fish(&stage, &root, line);
+    let (env, run) = env_with_agents();
+    let offered = |line: &str| offered_by_fish(&env, &root, line);
     assert_eq!(offered("volery agen"), ["agents"]);
     assert_eq!(offered("volery run --timeout 5m re"), ["reporter", "reviewer"]);
     assert_eq!(offered("volery run kit:"), ["kit:rescue"]);
@@ -113,14 +113,14 @@ fn fish_offers_commands_agents_and_runs() {
     assert_eq!(offered("volery show "), [run.as_str()]);
     assert_eq!(offered("volery cancel "), Vec::<String>::new());
     assert_eq!(offered("volery run reviewer --on-disconnect=con"), ["--on-disconnect=continue"]);
-    assert!(!stage.project().join("pwned").exists());
+    assert!(!env.project().join("pwned").exists());
 }
 
 #[test]
 fn zsh_offers_commands_agents_and_runs() {
     let Some(root) = downloaded_shells("zsh") else { return };
-    let (stage, run) = stage_with_agents();
-    let offered = |line: &str| offered_by_zsh(&stage, &root, line);
+    let (env, run) = env_with_agents();
+    let offered = |line: &str| offered_by_zsh(&env, &root, line);
     let one = |word: &str, line: &str| (vec![word.to_owned()], format!("{line} "));
     assert_eq!(offered("volery agen"), one("agents", "volery agents"));
     assert_eq!(offered("volery run --timeout 5m re").0, ["reporter", "reviewer"]);
@@ -129,13 +129,13 @@ fn zsh_offers_commands_agents_and_runs() {
     assert_eq!(offered("volery show "), one(&run, &format!("volery show {run}")));
     let line = "volery run reviewer --on-disconnect=con";
     assert_eq!(offered(line), one("--on-disconnect=continue", &format!("{line}tinue")));
-    assert!(!stage.project().join("pwned").exists());
+    assert!(!env.project().join("pwned").exists());
 }
 
 /// Returns what a real bash offers for a line, with the script that we print.
-fn offered_by_bash(stage: &Stage, words: &[&str]) -> Vec<String> {
-    let script = script(stage, "bash");
-    let mut bash = shell(stage, Path::new("bash"));
+fn offered_by_bash(env: &TestEnv, words: &[&str]) -> Vec<String> {
+    let script = script(env, "bash");
+    let mut bash = shell(env, Path::new("bash"));
     bash.args([
         "--norc",
         "-c",
@@ -143,58 +143,58 @@ fn offered_by_bash(stage: &Stage, words: &[&str]) -> Vec<String> {
                 printf '%s\\n' \"${COMPREPLY[@]}\"",
         "bash",
     ]);
-    let printed = said(bash.arg(&script).args(words).output().unwrap()).ok();
+    let printed = command_output(bash.arg(&script).args(words).output().unwrap()).ok();
     assert_eq!(printed.stderr, "");
     printed.stdout.lines().map(str::to_owned).filter(|line| !line.is_empty()).collect()
 }
 
 #[test]
 fn bash_offers_commands_agents_and_runs() {
-    let (stage, short) = stage_with_agents();
-    assert_eq!(offered_by_bash(&stage, &["agen"]), ["agents"]);
-    assert_eq!(offered_by_bash(&stage, &["run", "rep"]), ["reporter"]);
-    assert_eq!(offered_by_bash(&stage, &["run", "--timeout", "5m", "re"]), ["reporter", "reviewer"]);
-    assert_eq!(offered_by_bash(&stage, &["show", ""]), [short.as_str()]);
-    assert_eq!(offered_by_bash(&stage, &["show", &short[..3]]), [short]);
-    assert_eq!(offered_by_bash(&stage, &["cancel", ""]), Vec::<String>::new());
+    let (env, short) = env_with_agents();
+    assert_eq!(offered_by_bash(&env, &["agen"]), ["agents"]);
+    assert_eq!(offered_by_bash(&env, &["run", "rep"]), ["reporter"]);
+    assert_eq!(offered_by_bash(&env, &["run", "--timeout", "5m", "re"]), ["reporter", "reviewer"]);
+    assert_eq!(offered_by_bash(&env, &["show", ""]), [short.as_str()]);
+    assert_eq!(offered_by_bash(&env, &["show", &short[..3]]), [short]);
+    assert_eq!(offered_by_bash(&env, &["cancel", ""]), Vec::<String>::new());
     // Bash hands over a colon and an equals sign as words of their own, and replaces what follows them.
-    assert_eq!(offered_by_bash(&stage, &["run", "kit", ":", "r"]), ["rescue"]);
-    assert_eq!(offered_by_bash(&stage, &["run", "team/l"]), ["team/lead"]);
+    assert_eq!(offered_by_bash(&env, &["run", "kit", ":", "r"]), ["rescue"]);
+    assert_eq!(offered_by_bash(&env, &["run", "team/l"]), ["team/lead"]);
     // Some front ends ask before anything follows the name of the program.
-    assert_eq!(offered_by_bash(&stage, &[]), Vec::<String>::new());
-    assert_eq!(offered_by_bash(&stage, &["run", "reviewer", "--on-disconnect", "=", "con"]), ["continue"]);
+    assert_eq!(offered_by_bash(&env, &[]), Vec::<String>::new());
+    assert_eq!(offered_by_bash(&env, &["run", "reviewer", "--on-disconnect", "=", "con"]), ["continue"]);
 }
 
 #[test]
 fn bash_offers_what_fits_the_rest_of_the_line() {
-    let stage = Stage::new();
-    stage.rehearsal("reviewer", "- say: hello", "");
-    let other = stage.path("home/other/.volery/agents");
+    let env = TestEnv::new();
+    env.rehearsal("reviewer", "- say: hello", "");
+    let other = env.path("home/other/.volery/agents");
     std::fs::create_dir_all(&other).unwrap();
     std::fs::write(other.join("reporter.md"), "---\ndescription: x\nbackend: rehearsal\n---\n").unwrap();
-    let folder = stage.path("home/other").display().to_string();
-    assert_eq!(offered_by_bash(&stage, &["run", "--dir", &folder, "re"]), ["reporter"]);
-    assert_eq!(offered_by_bash(&stage, &["run", "--dir", "=", &folder, "re"]), ["reporter"]);
-    assert_eq!(offered_by_bash(&stage, &["run", "--dir", "~/other", "re"]), ["reporter"]);
-    assert_eq!(offered_by_bash(&stage, &["ps", "--state", "r"]), ["running", "refused"]);
-    let [one, two] = ["one", "two"].map(|prompt| stage.start("reviewer", prompt));
+    let folder = env.path("home/other").display().to_string();
+    assert_eq!(offered_by_bash(&env, &["run", "--dir", &folder, "re"]), ["reporter"]);
+    assert_eq!(offered_by_bash(&env, &["run", "--dir", "=", &folder, "re"]), ["reporter"]);
+    assert_eq!(offered_by_bash(&env, &["run", "--dir", "~/other", "re"]), ["reporter"]);
+    assert_eq!(offered_by_bash(&env, &["ps", "--state", "r"]), ["running", "refused"]);
+    let [one, two] = ["one", "two"].map(|prompt| env.start("reviewer", prompt));
     let short = |run: &str| run[run.len() - 8..].to_owned();
-    stage.ended(&one);
-    let session = stage.ended(&two)["session"].as_str().unwrap().to_owned();
-    assert!(offered_by_bash(&stage, &["ps", "--session", ""]).contains(&session));
-    assert_eq!(offered_by_bash(&stage, &["wait", &short(&one), ""]), [short(&two)]);
+    env.wait_for_end(&one);
+    let session = env.wait_for_end(&two)["session"].as_str().unwrap().to_owned();
+    assert!(offered_by_bash(&env, &["ps", "--session", ""]).contains(&session));
+    assert_eq!(offered_by_bash(&env, &["wait", &short(&one), ""]), [short(&two)]);
 }
 
 #[test]
 fn a_shell_that_cannot_be_answered_prints_nothing() {
-    let stage = Stage::new();
-    stage.rehearsal("reviewer", "- say: hello", "");
-    let asked = |words: &[&str]| stage.volery([&["__complete"], words].concat()).ok();
-    assert_eq!(asked(&["zsh", "run", "rev"]).stdout, "reviewer:for a test\n");
-    assert_eq!(asked(&["fish", "run", "rev"]).stdout, "reviewer\tfor a test\n");
-    assert_eq!(asked(&["fish"]).stdout, "");
-    // No state directory can be made: nothing is offered, and no error stands on the line that is being typed.
-    let mut broken = stage.command(["__complete", "bash", "show", ""]);
-    let silent = said(broken.env("VOLERY_HOME", "/dev/null/x").output().unwrap()).ok();
+    let env = TestEnv::new();
+    env.rehearsal("reviewer", "- say: hello", "");
+    let complete = |words: &[&str]| env.volery([&["__complete"], words].concat()).ok();
+    assert_eq!(complete(&["zsh", "run", "rev"]).stdout, "reviewer:for a test\n");
+    assert_eq!(complete(&["fish", "run", "rev"]).stdout, "reviewer\tfor a test\n");
+    assert_eq!(complete(&["fish"]).stdout, "");
+    // No state directory can be made: nothing is offered, and no error appears on the line that is being typed.
+    let mut broken = env.command(["__complete", "bash", "show", ""]);
+    let silent = command_output(broken.env("VOLERY_HOME", "/dev/null/x").output().unwrap()).ok();
     assert_eq!((silent.stdout.as_str(), silent.stderr.as_str()), ("", ""));
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::stage::{Client, PATIENCE, Stage};
+use crate::test_env::{Client, PATIENCE, TestEnv};
 
 const FEW: usize = 100;
 const MANY: usize = 2_000;
@@ -17,26 +17,26 @@ const AT_ONCE: usize = 12;
 const LOG_BYTES_MAX: u64 = 4_000_000;
 /// The most that something may cost with many runs, relative to the same with few.
 const RATIO_MAX: f64 = 1.2;
-/// How often each question is asked in one measurement. The least time counts.
+/// How often each request is sent in one measurement. The least time counts.
 const ROUNDS: usize = 15;
 /// How many calls of each server make one measurement of its processor time.
 const CALLS: usize = 60;
-/// A machine that does something else for a moment is asked again.
+/// A machine that was busy for a moment is measured again.
 const MEASUREMENTS: usize = 4;
 
 /// A state with a number of runs, and the server that made them.
-struct Grown {
-    stage: Stage,
+struct GrownState {
+    env: TestEnv,
     client: Client,
 }
 
-impl Grown {
+impl GrownState {
     fn new(runs: usize) -> Self {
-        let stage = Stage::new();
-        stage.configure(&format!("[serve]\ncalls_per_minute = 10000000\n[slots]\ncount = {AT_ONCE}"));
-        stage.backend("nothing", &["/bin/true"]).agent("nothing", "backend: nothing");
-        let client = stage.serve().initialize("it");
-        let mut grown = Self { stage, client };
+        let env = TestEnv::new();
+        env.configure(&format!("[serve]\ncalls_per_minute = 10000000\n[slots]\ncount = {AT_ONCE}"));
+        env.backend("nothing", &["/bin/true"]).agent("nothing", "backend: nothing");
+        let client = env.serve().initialize("it");
+        let mut grown = Self { env, client };
         let mut under_way = std::collections::VecDeque::new();
         for run in 0..runs {
             if run >= AT_ONCE {
@@ -51,7 +51,7 @@ impl Grown {
     }
 
     fn begin(&mut self) -> u64 {
-        let arguments = json!({"agent": "nothing", "prompt": "go", "directory": self.stage.project()});
+        let arguments = json!({"agent": "nothing", "prompt": "go", "directory": self.env.project()});
         self.client.send("tools/call", json!({"name": "run_agent", "arguments": arguments}))
     }
 
@@ -63,7 +63,7 @@ impl Grown {
 
     /// Returns how long a command takes, from its start to its end, in milliseconds.
     fn command(&mut self, words: &[&str]) -> f64 {
-        let mut command: Command = self.stage.command(words);
+        let mut command: Command = self.env.command(words);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         timed(|| assert!(command.status().unwrap().success(), "{words:?}"))
     }
@@ -81,7 +81,7 @@ impl Grown {
     }
 
     fn log_bytes(&self) -> u64 {
-        let log = self.stage.path("state").join("index-v2.db-wal");
+        let log = self.env.path("state").join("index-v2.db-wal");
         std::fs::metadata(log).map_or(0, |log| log.len())
     }
 }
@@ -109,7 +109,7 @@ fn within_bound(what: &str, mut measure: impl FnMut() -> (f64, f64)) {
 }
 
 /// Asks both states in turn and returns the least time of each.
-fn least(few: &mut Grown, many: &mut Grown, ask: impl Fn(&mut Grown) -> f64) -> (f64, f64) {
+fn least(few: &mut GrownState, many: &mut GrownState, ask: impl Fn(&mut GrownState) -> f64) -> (f64, f64) {
     let (mut least_few, mut least_many) = (f64::MAX, f64::MAX);
     for _ in 0..ROUNDS {
         least_few = least_few.min(ask(few));
@@ -120,7 +120,7 @@ fn least(few: &mut Grown, many: &mut Grown, ask: impl Fn(&mut Grown) -> f64) -> 
 
 /// Returns the ticks of each server for the same number of calls, made in turn.
 #[expect(clippy::cast_precision_loss, reason = "a few thousand ticks")]
-fn ticks_of_calls(few: &mut Grown, many: &mut Grown) -> (f64, f64) {
+fn ticks_of_calls(few: &mut GrownState, many: &mut GrownState) -> (f64, f64) {
     let before = [few.server_ticks(), many.server_ticks()];
     for _ in 0..CALLS {
         for grown in [&mut *few, &mut *many] {
@@ -133,7 +133,7 @@ fn ticks_of_calls(few: &mut Grown, many: &mut Grown) -> (f64, f64) {
 
 #[test]
 fn between_a_hundred_runs_and_two_thousand() {
-    let (mut few, mut many) = (Grown::new(FEW), Grown::new(MANY));
+    let (mut few, mut many) = (GrownState::new(FEW), GrownState::new(MANY));
     assert!(many.log_bytes() <= LOG_BYTES_MAX, "{}", many.log_bytes());
     within_bound("server ticks of calls", || ticks_of_calls(&mut few, &mut many));
     for tool in ["list_runs", "health"] {
@@ -149,6 +149,6 @@ fn between_a_hundred_runs_and_two_thousand() {
     // Each of these is the first to open the index, so it reads the whole log.
     within_bound("ps without a server", || least(&mut few, &mut many, |grown| grown.command(&["ps"])));
     assert!(many.log_bytes() <= LOG_BYTES_MAX, "{}", many.log_bytes());
-    let health = many.stage.json(["health", "--all"]);
-    assert_eq!(health["agents"][0]["runs"], json!(many.stage.runs().len()), "no run is missing in the index");
+    let health = many.env.json(["health", "--all"]);
+    assert_eq!(health["agents"][0]["runs"], json!(many.env.runs().len()), "no run is missing in the index");
 }

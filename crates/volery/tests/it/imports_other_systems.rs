@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::json;
 
-use crate::stage::Stage;
+use crate::test_env::TestEnv;
 
 fn write(path: &Path, text: &str) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -19,8 +19,8 @@ fn own() -> String {
 
 #[test]
 fn sub_agents_mcp_is_found_in_a_clients_configuration() {
-    let stage = Stage::new();
-    let project = stage.project();
+    let env = TestEnv::new();
+    let project = env.project();
     write(&project.join("team/reviewer.md"), "# Reviewer\nYou review.\n");
     let exchange = json!({"request": {"prompt": "p"}, "response": {"stdout": "a"}});
     let session = json!({"sessionId": "s1", "agentType": "reviewer", "history": [exchange]});
@@ -32,7 +32,7 @@ fn sub_agents_mcp_is_found_in_a_clients_configuration() {
             "SESSION_ENABLED": "true", "ANTHROPIC_API_KEY": "s3cret", "OPENAI_API_KEY": "s3cret"},
     }}});
     write(&project.join(".mcp.json"), &config.to_string());
-    let report = stage.json(["import"]);
+    let report = env.json(["import"]);
     let found = &report["found"][0];
     assert_eq!(report["found"].as_array().unwrap().len(), 1, "{report}");
     assert_eq!((&found["system"], &found["available"]), (&json!("sub-agents-mcp"), &json!(true)));
@@ -66,24 +66,27 @@ fn sub_agents_mcp_is_found_in_a_clients_configuration() {
         found["gives"],
         "the server's environment, the user's MCP servers and the user's settings and allow rules"
     );
-    let not: Vec<_> = found["not_honoured"].as_array().unwrap().iter().map(|told| &told["name"]).collect();
+    let not: Vec<_> = found["not_honoured"].as_array().unwrap().iter().map(|entry| &entry["name"]).collect();
     assert_eq!(not, ["LOG_FILE"]);
     assert!(!report.to_string().contains("s3cret"), "a value was told");
     assert_eq!(fs::read_to_string(project.join(".mcp.json")).unwrap(), config.to_string());
-    let text = stage.volery(["import"]).ok().stdout;
-    assert!(
-        text.contains(&format!(
-            "change to   \"command\": {:?}, \"args\": [\"serve\",\"--dialect\",\"sub-agents-mcp\"]",
-            own()
-        )),
-        "{text}"
-    );
+    let text = env.volery(["import"]).ok().stdout;
+    insta::assert_snapshot!(env.masked(&text), @r#"
+    sub-agents-mcp: subs in [stage]/project/.mcp.json (claude)
+    change to   "command": "[programs]/volery", "args": ["serve","--dialect","sub-agents-mcp"]
+    tools       run_agent
+    agents      reviewer (claude)
+    agents get  the server's environment, the user's MCP servers and the user's settings and allow rules
+    sessions    s1_reviewer
+    honoured    AGENTS_DIR, AGENT_TYPE, ANTHROPIC_API_KEY, OPENAI_API_KEY, SECRET_X, SESSION_ENABLED
+    ignored     LOG_FILE: the log goes to standard error
+    "#);
 }
 
 #[test]
 fn jarvis_keeps_its_home_and_its_sessions() {
-    let stage = Stage::new();
-    let home = stage.path("jarvis");
+    let env = TestEnv::new();
+    let home = env.path("jarvis");
     write(
         &home.join("agents/scout/agent.md"),
         "---\nname: scout\ndescription: Looks.\nsession: true\n---\nYou look.\n",
@@ -96,8 +99,8 @@ fn jarvis_keeps_its_home_and_its_sessions() {
     write(&home.join("data/sessions.json"), "{\"scout\": \"x\", \"forgetful\": \"y\"}");
     let server = home.join("dist/mcp/subagent-server.js");
     let entry = format!("[mcp_servers.jarvis-subagents]\ncommand = \"node\"\nargs = [{server:?}]\n");
-    write(&stage.path("home/.codex/config.toml"), &entry);
-    let report = stage.json(["import", "--from", "jarvis"]);
+    write(&env.path("home/.codex/config.toml"), &entry);
+    let report = env.json(["import", "--from", "jarvis"]);
     let found = &report["found"][0];
     assert_eq!(found["entry"]["client"], "codex", "{report}");
     assert_eq!(found["change"]["env"], json!({"JARVIS_HOME": home}));
@@ -116,20 +119,20 @@ fn jarvis_keeps_its_home_and_its_sessions() {
 
 #[test]
 fn flags_of_budgie_stay() {
-    let stage = Stage::new();
+    let env = TestEnv::new();
     write(
-        &stage.path("kiro/helper.json"),
+        &env.path("kiro/helper.json"),
         "{\"name\": \"helper\", \"description\": \"Sub-agent: helps\", \"prompt\": \"You help.\"}",
     );
     let config = json!({"mcpServers": {"b": {
-        "command": "/opt/budgie", "args": ["-agent-timeout", "5m", format!("--agents-dir={}", stage.path("kiro").display()), "--odd"],
+        "command": "/opt/budgie", "args": ["-agent-timeout", "5m", format!("--agents-dir={}", env.path("kiro").display()), "--odd"],
     }}});
-    write(&stage.path("home/.kiro/settings/mcp.json"), &config.to_string());
-    write(&stage.path("home/.kiro/sub-agents/sessions/0000-uuid/x"), "");
-    let report = stage.json(["import"]);
+    write(&env.path("home/.kiro/settings/mcp.json"), &config.to_string());
+    write(&env.path("home/.kiro/sub-agents/sessions/0000-uuid/x"), "");
+    let report = env.json(["import"]);
     let found = &report["found"][0];
     assert_eq!((&found["sessions"], &found["to_mend"]), (&json!([]), &json!([])), "{report}");
-    let dir = format!("--agents-dir={}", stage.path("kiro").display());
+    let dir = format!("--agents-dir={}", env.path("kiro").display());
     assert_eq!(
         found["change"]["args"],
         json!(["serve", "--dialect", "budgie", "--agent-timeout", "5m", dir]),
@@ -142,62 +145,62 @@ fn flags_of_budgie_stay() {
 }
 
 #[test]
-fn what_is_not_there_yet_is_said() {
-    let stage = Stage::new();
-    fs::create_dir_all(stage.project().join(".ai/directives")).unwrap();
-    let text = stage.volery(["import"]).ok().stdout;
-    assert!(
-        text.contains("kiwi: by its files") && text.contains("this version has no dialect kiwi"),
-        "{text}"
-    );
+fn a_system_without_a_dialect_is_reported() {
+    let env = TestEnv::new();
+    fs::create_dir_all(env.project().join(".ai/directives")).unwrap();
+    let text = env.volery(["import"]).ok().stdout;
+    insta::assert_snapshot!(env.masked(&text), @"
+    kiwi: by its files; no client's configuration starts it
+    not yet     this version has no dialect kiwi
+    note        directives are read, listed and checked, but volery does not run them yet: leave the entry as it is
+    ");
 }
 
 #[test]
 fn an_entry_that_was_changed_already_is_not_old() {
-    let stage = Stage::new();
+    let env = TestEnv::new();
     let entry = json!({"mcpServers": {"jarvis-subagents": {"command": "volery", "args": ["serve", "--dialect", "jarvis"]}}});
-    write(&stage.project().join(".mcp.json"), &entry.to_string());
-    write(&stage.project().join(".gemini/settings.json"), "{,}");
-    let report = stage.json(["import"]);
+    write(&env.project().join(".mcp.json"), &entry.to_string());
+    write(&env.project().join(".gemini/settings.json"), "{,}");
+    let report = env.json(["import"]);
     assert_eq!(report["found"], json!([]));
-    assert!(report["problems"][0].as_str().unwrap().contains("line 1, column 2"), "{report}");
+    insta::assert_snapshot!(env.masked_texts(&report["problems"]), @"[stage]/project/.gemini/settings.json: line 1, column 2: a key in double quotes was expected");
 }
 
 /// Writes a file and returns the one mapping that is found.
-fn only(stage: &Stage, path: &Path, text: &str) -> serde_json::Value {
+fn only(env: &TestEnv, path: &Path, text: &str) -> serde_json::Value {
     write(path, text);
-    let report = stage.json(["import"]);
+    let report = env.json(["import"]);
     assert_eq!(report["found"].as_array().unwrap().len(), 1, "{report}");
     report["found"][0].clone()
 }
 
 #[test]
 fn jarvis_is_found_where_its_design_registers_it() {
-    let stage = Stage::new();
+    let env = TestEnv::new();
     let config = json!({"mcpServers": {"jarvis-subagents":
         {"command": "node", "args": ["dist/mcp/subagent-server.js"]}}});
-    write(&stage.project().join("dist/mcp/subagent-server.js"), "");
-    let found = only(&stage, &stage.project().join(".claude/settings.json"), &config.to_string());
+    write(&env.project().join("dist/mcp/subagent-server.js"), "");
+    let found = only(&env, &env.project().join(".claude/settings.json"), &config.to_string());
     assert_eq!(
         found["entry"],
-        json!({"client": "claude", "file": stage.project().join(".claude/settings.json"), "name": "jarvis-subagents"})
+        json!({"client": "claude", "file": env.project().join(".claude/settings.json"), "name": "jarvis-subagents"})
     );
-    let why = found["to_mend"][0]["why"].as_str().unwrap();
-    assert!(why.contains("reads no servers from this file") && why.ends_with(".mcp.json"), "{found}");
+    insta::assert_snapshot!(env.masked_texts(&found["to_mend"][0]["why"]), @"the client reads no servers from this file: put the changed entry into .mcp.json");
     // Also where the home is the project: without it, agents with servers wait for `volery trust`.
-    assert_eq!(found["change"]["env"], json!({"JARVIS_HOME": stage.project()}));
+    assert_eq!(found["change"]["env"], json!({"JARVIS_HOME": env.project()}));
 }
 
 #[test]
 fn budgie_is_found_in_the_orchestrators_agent_file() {
-    let stage = Stage::new();
+    let env = TestEnv::new();
     let agent = json!({
         "name": "orchestrator",
         "mcpServers": {"kiro-subagents": {"command": "/path/to/budgie", "args": [], "type": "stdio"}},
         "tools": ["@kiro-subagents"],
     });
-    let file = stage.path("home/.kiro/agents/orchestrator.json");
-    let found = only(&stage, &file, &agent.to_string());
+    let file = env.path("home/.kiro/agents/orchestrator.json");
+    let found = only(&env, &file, &agent.to_string());
     assert_eq!((&found["system"], &found["entry"]["client"]), (&json!("budgie"), &json!("kiro")));
     assert_eq!(found["entry"]["file"], json!(file));
     assert_eq!(found["change"]["args"], json!(["serve", "--dialect", "budgie"]));
@@ -205,77 +208,74 @@ fn budgie_is_found_in_the_orchestrators_agent_file() {
 
 #[test]
 fn powerspawn_is_found_as_its_document_sets_it_up() {
-    let stage = Stage::new();
+    let env = TestEnv::new();
     let server = json!({"command": "python", "args": ["powerspawn/mcp_server.py"],
         "env": {"PYTHONIOENCODING": "utf-8", "PYTHONUNBUFFERED": "1", "XAI_API_KEY": "k", "OPENAI_API_KEY": "k"}});
-    let found = only(
-        &stage,
-        &stage.project().join(".mcp.json"),
-        &json!({"mcpServers": {"agents": server}}).to_string(),
-    );
+    let found =
+        only(&env, &env.project().join(".mcp.json"), &json!({"mcpServers": {"agents": server}}).to_string());
     assert_eq!(
         (&found["system"], &found["change"]["args"]),
         (&json!("powerspawn"), &json!(["serve", "--dialect", "powerspawn"]))
     );
     assert_eq!(found["honoured"], json!(["OPENAI_API_KEY", "XAI_API_KEY"]));
-    assert!(found["note"].as_str().unwrap().contains("root and in its folder powerspawn"), "{found}");
+    insta::assert_snapshot!(env.masked_texts(&found["note"]), @"api_keys.json and models.json are read in the project's root and in its folder powerspawn; IAC.md is written in the root");
     assert_eq!(found["change"]["env"], json!(null), "no file says which version it is: {found}");
-    fs::remove_file(stage.project().join(".mcp.json")).unwrap();
+    fs::remove_file(env.project().join(".mcp.json")).unwrap();
     let server =
         json!({"command": "python", "args": ["powerspawn/mcp_server.py"], "cwd": "${workspaceFolder}"});
     let config = json!({"servers": {"powerspawn": server}});
-    let found = only(&stage, &stage.project().join(".vscode/mcp.json"), &config.to_string());
+    let found = only(&env, &env.project().join(".vscode/mcp.json"), &config.to_string());
     assert_eq!(found["entry"]["client"], "vscode");
 }
 
 #[test]
 fn the_version_of_powerspawn_is_seen_and_becomes_a_variable() {
-    let stage = Stage::new();
+    let env = TestEnv::new();
     let config = |server: serde_json::Value| json!({"mcpServers": {"agents": server}}).to_string();
-    let file = stage.project().join(".mcp.json");
-    fs::create_dir(stage.project().join("powerspawn")).unwrap();
+    let file = env.project().join(".mcp.json");
+    fs::create_dir(env.project().join("powerspawn")).unwrap();
     let script = "SERVER_VERSION = \"1.6.2\"\ndef spawn_claude(): pass\n";
-    fs::write(stage.project().join("powerspawn/mcp_server.py"), script).unwrap();
+    fs::write(env.project().join("powerspawn/mcp_server.py"), script).unwrap();
     let copied = config(json!({"command": "python", "args": ["powerspawn/mcp_server.py"]}));
-    let found = only(&stage, &file, &copied);
+    let found = only(&env, &file, &copied);
     assert_eq!(found["change"]["env"], json!({"POWERSPAWN_VERSION": "1.6.2"}), "{found}");
-    let venv = stage.path("venv");
+    let venv = env.path("venv");
     fs::create_dir_all(venv.join("lib/python3.12/site-packages/powerspawn-1.8.1.dist-info")).unwrap();
     let installed = config(json!({"command": venv.join("bin/powerspawn"), "args": []}));
-    let found = only(&stage, &file, &installed);
+    let found = only(&env, &file, &installed);
     assert_eq!(found["change"]["env"], json!({"POWERSPAWN_VERSION": "1.8.1"}), "{found}");
-    let named = config(json!({
+    let versioned = config(json!({
         "command": venv.join("bin/powerspawn"), "args": [], "env": {"POWERSPAWN_VERSION": "1.6"},
     }));
-    let found = only(&stage, &file, &named);
+    let found = only(&env, &file, &versioned);
     assert_eq!((&found["change"]["env"], &found["honoured"]), (&json!(null), &json!(["POWERSPAWN_VERSION"])));
 }
 
 #[test]
 fn servers_that_claude_code_keeps_for_this_project_are_found_and_those_of_others_not() {
-    let stage = Stage::new();
+    let env = TestEnv::new();
     let server = json!({"mcpServers": {"subs": {"command": "npx", "args": ["sub-agents-mcp"], "env": {}}}});
-    let state = json!({"projects": {stage.project().to_str().unwrap(): server, "/elsewhere": server}});
-    let found = only(&stage, &stage.path("home/.claude.json"), &state.to_string());
-    assert_eq!(found["entry"]["below"], json!(stage.project()));
+    let state = json!({"projects": {env.project().to_str().unwrap(): server, "/elsewhere": server}});
+    let found = only(&env, &env.path("home/.claude.json"), &state.to_string());
+    assert_eq!(found["entry"]["below"], json!(env.project()));
     assert_eq!(found["to_mend"][0]["name"], "AGENTS_DIR", "{found}");
 }
 
 #[test]
 fn claude_desktop_is_looked_at() {
-    let stage = Stage::new();
+    let env = TestEnv::new();
     let server = json!({"mcpServers": {"subs": {"command": "npx", "args": ["sub-agents-mcp"]}}});
-    let file = stage.path("home/Library/Application Support/Claude/claude_desktop_config.json");
-    assert_eq!(only(&stage, &file, &server.to_string())["entry"]["client"], "claude-desktop");
+    let file = env.path("home/Library/Application Support/Claude/claude_desktop_config.json");
+    assert_eq!(only(&env, &file, &server.to_string())["entry"]["client"], "claude-desktop");
 }
 
 #[test]
 fn codex_as_a_server_is_a_system_too() {
-    let stage = Stage::new();
+    let env = TestEnv::new();
     let entry = |words: serde_json::Value| json!({"mcp": {"codex": {"type": "local", "command": words}}});
-    let file = stage.project().join("opencode.json");
+    let file = env.project().join("opencode.json");
     let words = json!(["npx", "-y", "@openai/codex", "mcp-server", "-c", "model=x"]);
-    let found = only(&stage, &file, &entry(words).to_string());
+    let found = only(&env, &file, &entry(words).to_string());
     assert_eq!(found["system"], "codex");
     assert_eq!(
         found["change"]["lines"],
@@ -284,22 +284,22 @@ fn codex_as_a_server_is_a_system_too() {
     );
     assert_eq!(found["not_honoured"][0]["name"], "-c", "{found}");
     write(&file, &entry(json!(["codex", "mcp", "list"])).to_string());
-    assert_eq!(stage.json(["import"])["found"], json!([]));
+    assert_eq!(env.json(["import"])["found"], json!([]));
 }
 
 #[test]
-fn a_kiwi_entry_is_not_told_to_start_what_is_not_there() {
-    let stage = Stage::new();
+fn a_kiwi_entry_without_a_dialect_gets_no_change() {
+    let env = TestEnv::new();
     let config = json!({"mcpServers": {"kiwi": {"command": "python", "args": ["-m", "kiwi_mcp.server"]}}});
-    let found = only(&stage, &stage.project().join(".mcp.json"), &config.to_string());
+    let found = only(&env, &env.project().join(".mcp.json"), &config.to_string());
     assert_eq!((&found["system"], &found["available"]), (&json!("kiwi"), &json!(false)));
     assert!(found.get("change").is_none(), "{found}");
 }
 
 #[test]
-fn values_that_the_server_would_refuse_are_told_beforehand() {
-    let stage = Stage::new();
-    let project = stage.project();
+fn values_that_the_server_would_refuse_are_reported_beforehand() {
+    let env = TestEnv::new();
+    let project = env.project();
     fs::create_dir(project.join("team")).unwrap();
     let config = |folder: &str| {
         json!({"mcp": {"subs": {"type": "local", "command": ["npx", "sub-agents-mcp"], "environment": {
@@ -308,12 +308,16 @@ fn values_that_the_server_would_refuse_are_told_beforehand() {
         }}}})
     };
     let file = project.join("opencode.json");
-    let found = only(&stage, &file, &config("./team").to_string());
-    let named = |found: &serde_json::Value| -> Vec<String> {
-        let told = found["to_mend"].as_array().unwrap().iter();
-        told.map(|told| told["name"].as_str().unwrap().to_owned()).collect()
+    let found = only(&env, &file, &config("./team").to_string());
+    let names_to_mend = |found: &serde_json::Value| -> Vec<String> {
+        let entries = found["to_mend"].as_array().unwrap().iter();
+        entries.map(|entry| entry["name"].as_str().unwrap().to_owned()).collect()
     };
-    assert_eq!(named(&found), ["AGENT_EFFORT", "AGENT_PERMISSION", "EXECUTION_TIMEOUT_MS"], "{found}");
+    assert_eq!(
+        names_to_mend(&found),
+        ["AGENT_EFFORT", "AGENT_PERMISSION", "EXECUTION_TIMEOUT_MS"],
+        "{found}"
+    );
     assert_eq!(found["change"]["env"], json!({"AGENTS_DIR": project.join("team")}));
     let line = format!("and in \"environment\": \"AGENTS_DIR\": {:?}", project.join("team"));
     assert_eq!(found["change"]["lines"][1], json!(line));
@@ -321,24 +325,21 @@ fn values_that_the_server_would_refuse_are_told_beforehand() {
         (&found["honoured"], &found["differs"][0]["name"]),
         (&json!(["AGENT_TYPE", "LOG_LEVEL"]), &json!("AGENTS_DIR"))
     );
-    let found = only(&stage, &file, &config("/not/there").to_string());
-    assert_eq!(named(&found)[0], "AGENTS_DIR", "{found}");
-    assert!(
-        found["to_mend"][0]["why"].as_str().unwrap().contains("there is no folder /not/there"),
-        "{found}"
-    );
+    let found = only(&env, &file, &config("/not/there").to_string());
+    assert_eq!(names_to_mend(&found)[0], "AGENTS_DIR", "{found}");
+    insta::assert_snapshot!(env.masked_texts(&found["to_mend"][0]["why"]), @"there is no folder /not/there");
 }
 
 #[test]
-fn variables_that_an_agents_servers_need_and_nobody_has_set_are_told() {
-    let stage = Stage::new();
-    let home = stage.path("jarvis");
+fn unset_variables_that_an_agents_servers_need_are_reported() {
+    let env = TestEnv::new();
+    let home = env.path("jarvis");
     let agent = "---\nname: seeker\ndescription: Seeks.\nmcp_servers:\n  - name: s\n    command: npx\n    env:\n      \
                  A: \"${NOT_THERE}\"\n      B: \"${OTHERWISE:-x}\"\n      C: \"${GIVEN}\"\n---\nYou seek.\n";
     write(&home.join("agents/seeker/agent.md"), agent);
     let config = json!({"mcpServers": {"j": {"command": "node", "args": [home.join("dist/mcp/subagent-server.js")],
         "env": {"GIVEN": "g"}}}});
-    let found = only(&stage, &stage.project().join(".mcp.json"), &config.to_string());
+    let found = only(&env, &env.project().join(".mcp.json"), &config.to_string());
     assert_eq!(found["to_mend"].as_array().unwrap().len(), 1, "{found}");
     assert_eq!(found["to_mend"][0]["name"], "seeker");
     let why = found["to_mend"][0]["why"].as_str().unwrap();
@@ -346,13 +347,16 @@ fn variables_that_an_agents_servers_need_and_nobody_has_set_are_told() {
 }
 
 #[test]
-fn a_system_that_was_asked_for_and_is_not_there_is_not_found() {
-    let stage = Stage::new();
-    for system in ["jarvis", "sub-agents-mcp", "codex"] {
-        let said = stage.volery(["import", "--from", system]).exits(5);
-        assert!(
-            said.stdout.is_empty() && said.stderr.contains(&format!("no set-up of {system}")),
-            "{said:?}"
-        );
-    }
+fn a_requested_system_that_does_not_exist_is_not_found() {
+    let env = TestEnv::new();
+    let refusals = ["jarvis", "sub-agents-mcp", "codex"].map(|system| {
+        let output = env.volery(["import", "--from", system]).exits(5);
+        assert_eq!(output.stdout, "");
+        output.stderr
+    });
+    insta::assert_snapshot!(env.masked(&refusals.concat()), @"
+    no set-up of jarvis was found here
+    no set-up of sub-agents-mcp was found here
+    no set-up of codex was found here
+    ");
 }

@@ -1,22 +1,22 @@
-//! A control group is removed by whoever ends a run whose worker was lost.
+//! The process that ends a run whose worker was lost also removes its control group.
 
 use std::path::{Path, PathBuf};
 
 use rustix::process::Signal;
 
-use crate::stage::{PATIENCE, Stage, kill, wait_for};
+use crate::test_env::{PATIENCE, TestEnv, kill, wait_for};
 
 #[test]
 fn the_group_of_a_killed_worker_goes_with_the_run() {
-    let stage = Stage::new();
-    stage.fake("hanger", &["hang"], "limits: { memory: 256MiB }");
-    let id = stage.start("hanger", "hang");
-    let of_type = |kind: &str| stage.events(&id).into_iter().find(|event| event["type"] == kind);
+    let env = TestEnv::new();
+    env.fake("hanger", &["hang"], "limits: { memory: 256MiB }");
+    let id = env.start("hanger", "hang");
+    let of_type = |kind: &str| env.events(&id).into_iter().find(|event| event["type"] == kind);
     wait_for(PATIENCE, "the agent to start", || of_type("agent_started"));
     let claimed = of_type("claimed").unwrap();
     kill(u32::try_from(claimed["worker_pid"].as_u64().unwrap()).unwrap(), Signal::KILL);
-    stage.outcome_by_itself(&id, PATIENCE);
-    let left = folders_named(Path::new("/sys/fs/cgroup"), &format!("volery-{:016x}", stage.tag(&id)));
+    env.outcome_by_itself(&id, PATIENCE);
+    let left = folders_named(Path::new("/sys/fs/cgroup"), &format!("volery-{:016x}", env.tag(&id)));
     assert_eq!(left, Vec::<PathBuf>::new());
 }
 

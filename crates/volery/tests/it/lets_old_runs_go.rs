@@ -4,22 +4,22 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::json;
 
-use crate::stage::{PATIENCE, Stage, wait_for, with_argument};
+use crate::test_env::{PATIENCE, TestEnv, wait_for, with_argument};
 
-fn place() -> Stage {
-    let stage = Stage::new();
-    stage.fake("echo", &["read-stdin"], "");
-    stage.fake("sleeper", &["say:awake", "hang"], "grace: 0s");
-    stage.volery(["ps"]).ok();
+fn vendor_env() -> TestEnv {
+    let env = TestEnv::new();
+    env.fake("echo", &["read-stdin"], "");
+    env.fake("sleeper", &["say:awake", "hang"], "grace: 0s");
+    env.volery(["ps"]).ok();
     // Somebody has just swept, so that nothing goes by itself before the test wants it to.
-    std::fs::write(stage.path("state").join("sweep.stamp"), "").unwrap();
-    stage
+    std::fs::write(env.path("state").join("sweep.stamp"), "").unwrap();
+    env
 }
 
-/// Runs an agent, and returns when its keeper has let go of the run, which nobody removes before.
-fn run_and_leave(stage: &Stage, agent: &str, prompt: &str) -> String {
-    stage.volery(["run", agent, prompt]).ok();
-    let id = stage.runs().pop().unwrap();
+/// Runs an agent, and returns when its keeper has released the run; until then it is not removed.
+fn run_and_leave(env: &TestEnv, agent: &str, prompt: &str) -> String {
+    env.volery(["run", agent, prompt]).ok();
+    let id = env.runs().pop().unwrap();
     left(&id);
     id
 }
@@ -31,73 +31,73 @@ fn left(id: &str) {
 
 #[test]
 fn a_dry_run_tells_and_touches_nothing() {
-    let stage = place();
-    let ended = run_and_leave(&stage, "echo", "one");
-    let going = stage.start("sleeper", "go");
-    stage.event(&going, "agent_started");
-    let told = stage.json(["clean", "--older-than", "1ms", "--dry-run"]);
+    let env = vendor_env();
+    let ended = run_and_leave(&env, "echo", "one");
+    let going = env.start("sleeper", "go");
+    env.wait_for_event(&going, "agent_started");
+    let report = env.json(["clean", "--older-than", "1ms", "--dry-run"]);
     assert_eq!(
-        (&told["dry_run"], &told["deleted"], &told["runs"]),
+        (&report["dry_run"], &report["deleted"], &report["runs"]),
         (&json!(true), &json!(1), &json!([ended]))
     );
-    assert_eq!(stage.runs().len(), 2);
-    assert_eq!(stage.json(["show", &ended])["result"], json!("one"));
+    assert_eq!(env.runs().len(), 2);
+    assert_eq!(env.json(["show", &ended])["result"], json!("one"));
 
-    let told = stage.json(["clean", "--older-than", "7d"]);
-    assert_eq!(told["deleted"], json!(0), "nothing is that old: {told}");
-    let told = stage.json(["clean", "--older-than", "1ms"]);
-    assert_eq!((&told["deleted"], &told["runs"]), (&json!(1), &json!([ended])), "{told}");
-    assert_eq!(stage.runs(), std::slice::from_ref(&going), "a run that has not ended is never removed");
-    stage.volery(["show", &ended]).exits(5);
-    assert_eq!(stage.json(["ps", "--all"])["runs"].as_array().unwrap().len(), 1);
-    stage.volery(["cancel", "--now", &going]).ok();
-    assert_eq!(stage.ended(&going)["result"], json!("awake\n"));
+    let report = env.json(["clean", "--older-than", "7d"]);
+    assert_eq!(report["deleted"], json!(0), "nothing is that old: {report}");
+    let report = env.json(["clean", "--older-than", "1ms"]);
+    assert_eq!((&report["deleted"], &report["runs"]), (&json!(1), &json!([ended])), "{report}");
+    assert_eq!(env.runs(), std::slice::from_ref(&going), "a run that has not ended is never removed");
+    env.volery(["show", &ended]).exits(5);
+    assert_eq!(env.json(["ps", "--all"])["runs"].as_array().unwrap().len(), 1);
+    env.volery(["cancel", "--now", &going]).ok();
+    assert_eq!(env.wait_for_end(&going)["result"], json!("awake\n"));
 }
 
 #[test]
 fn output_goes_first_and_the_record_later() {
-    let stage = place();
-    stage.fake("chatty", &["flood:200000:stdout", "err:a word", "say:end"], "");
-    let id = run_and_leave(&stage, "chatty", "go");
+    let env = vendor_env();
+    env.fake("chatty", &["flood:200000:stdout", "err:a word", "say:end"], "");
+    let id = run_and_leave(&env, "chatty", "go");
     // Only now: the command sweeps when it is done, and its own run may be the first to go.
-    stage.configure("[retention]\noutput = \"1ms\"\nrecord = \"7d\"");
-    let told = stage.json(["clean"]);
-    assert_eq!((&told["deleted"], &told["outputs_dropped"]), (&json!(0), &json!(1)), "{told}");
-    assert!(told["bytes"].is_u64());
-    let dir = stage.run_dir(&id);
+    env.configure("[retention]\noutput = \"1ms\"\nrecord = \"7d\"");
+    let report = env.json(["clean"]);
+    assert_eq!((&report["deleted"], &report["outputs_dropped"]), (&json!(0), &json!(1)), "{report}");
+    assert!(report["bytes"].is_u64());
+    let dir = env.run_dir(&id);
     assert!(!dir.join("stdout").exists() && !dir.join("stderr").exists());
-    let shown = stage.json(["show", &id]);
+    let shown = env.json(["show", &id]);
     assert_eq!((&shown["status"], &shown["result_bytes"]), (&json!("succeeded"), &json!(200_004)), "{shown}");
-    assert!(stage.volery(["wait", &id]).ok().stdout.ends_with("end\n"), "the result outlives the output");
-    stage.volery(["logs", &id]).ok();
-    let told = stage.json(["clean"]);
-    assert_eq!(told["outputs_dropped"], json!(0), "once is enough: {told}");
+    assert!(env.volery(["wait", &id]).ok().stdout.ends_with("end\n"), "the result outlives the output");
+    env.volery(["logs", &id]).ok();
+    let report = env.json(["clean"]);
+    assert_eq!(report["outputs_dropped"], json!(0), "once is enough: {report}");
 }
 
 #[test]
 fn a_key_is_free_when_its_run_is_gone() {
-    let stage = place();
-    let ask = |prompt: &str| stage.volery(["run", "echo", prompt, "--idempotency-key", "k"]);
+    let env = vendor_env();
+    let ask = |prompt: &str| env.volery(["run", "echo", prompt, "--idempotency-key", "k"]);
     ask("one").ok();
-    let first = stage.only_run();
+    let first = env.only_run();
     left(&first);
     ask("two").exits(2);
-    stage.volery(["clean", "--older-than", "1ms"]).ok();
-    let keys = std::fs::read_dir(stage.path("state").join("keys")).unwrap().filter_map(Result::ok);
+    env.volery(["clean", "--older-than", "1ms"]).ok();
+    let keys = std::fs::read_dir(env.path("state").join("keys")).unwrap().filter_map(Result::ok);
     let keys: Vec<_> = keys.map(|entry| entry.file_name()).filter(|name| name != ".release").collect();
     assert!(keys.is_empty(), "{keys:?}");
     assert_eq!(ask("two").ok().stdout, "two");
-    assert_ne!(stage.only_run(), first);
+    assert_ne!(env.only_run(), first);
 }
 
 #[test]
 fn a_sweep_happens_by_itself() {
-    let stage = place();
-    let first = run_and_leave(&stage, "echo", "one");
-    stage.configure("[retention]\noutput = \"1ms\"\nrecord = \"1ms\"");
-    let stamp = stage.path("state").join("sweep.stamp");
+    let env = vendor_env();
+    let first = run_and_leave(&env, "echo", "one");
+    env.configure("[retention]\noutput = \"1ms\"\nrecord = \"1ms\"");
+    let stamp = env.path("state").join("sweep.stamp");
     let hours_ago = SystemTime::now() - Duration::from_secs(2 * 3600);
     std::fs::File::options().write(true).open(stamp).unwrap().set_modified(hours_ago).unwrap();
-    stage.volery(["run", "echo", "two"]).ok();
-    assert!(!stage.runs().contains(&first), "{:?}", stage.runs());
+    env.volery(["run", "echo", "two"]).ok();
+    assert!(!env.runs().contains(&first), "{:?}", env.runs());
 }

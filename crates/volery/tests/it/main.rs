@@ -6,7 +6,7 @@
     reason = "tests start processes and read the environment by themselves"
 )]
 
-mod stage;
+mod test_env;
 
 mod a_task_outlives_its_server;
 mod a_wait_is_not_a_run;
@@ -29,6 +29,7 @@ mod dialects;
 mod does_not_slow_down;
 mod ends_in_time;
 mod enforces_limits;
+mod fits_80_columns;
 mod found_in_review;
 mod grants_more_or_less;
 mod hides_secrets_while_it_runs;
@@ -42,9 +43,11 @@ mod leaves_no_process_behind;
 mod leaves_while_it_starts_runs;
 mod lets_old_runs_go;
 mod nested_runs;
+mod passes_variables_by_rule;
 mod reads_broken_definitions;
 mod reads_damaged_journals;
 mod reads_every_format;
+mod reads_old_states;
 mod reads_only_what_it_needs;
 mod refuses_a_bad_home;
 mod refuses_a_relative_home;
@@ -62,6 +65,7 @@ mod shares_a_session;
 mod shares_one_state;
 mod short_lived_grandchildren;
 mod shows_and_writes_agents;
+mod shows_prices;
 mod shows_settings;
 mod stopped_worker;
 mod survives_malformed_requests;

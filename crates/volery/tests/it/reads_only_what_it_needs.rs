@@ -8,12 +8,12 @@ use std::path::Path;
 use rustix::fs::inotify;
 use serde_json::json;
 
-use crate::stage::{Client, PATIENCE, Stage, wait_for};
+use crate::test_env::{Client, PATIENCE, TestEnv, wait_for};
 
 /// The files of some folders that were opened.
-struct Opened(OwnedFd);
+struct FileOpenWatcher(OwnedFd);
 
-impl Opened {
+impl FileOpenWatcher {
     fn watch(folders: &[&Path]) -> Self {
         let fd = inotify::init(inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC).unwrap();
         for folder in folders {
@@ -35,38 +35,38 @@ impl Opened {
     }
 }
 
-fn run(stage: &Stage, client: &mut Client) {
-    let ask = json!({"agent": "nothing", "prompt": "go", "directory": stage.project()});
+fn run(env: &TestEnv, client: &mut Client) {
+    let ask = json!({"agent": "nothing", "prompt": "go", "directory": env.project()});
     assert_eq!(client.call("run_agent", ask)["status"], json!("succeeded"));
 }
 
 #[test]
 fn a_custom_command_needs_no_settings_of_vendors() {
-    let stage = Stage::new();
-    stage.fake("nothing", &["read-stdin"], "");
+    let env = TestEnv::new();
+    env.fake("nothing", &["read-stdin"], "");
     let folders =
-        [".claude", ".gemini", ".cursor", ".opencode", ".qwen"].map(|name| stage.project().join(name));
+        [".claude", ".gemini", ".cursor", ".opencode", ".qwen"].map(|name| env.project().join(name));
     for folder in &folders {
         std::fs::create_dir_all(folder).unwrap();
         std::fs::write(folder.join("settings.json"), r#"{"hooks": {}}"#).unwrap();
     }
-    let mut client = stage.serve().initialize("it");
-    let opened = Opened::watch(&folders.each_ref().map(std::path::PathBuf::as_path));
-    run(&stage, &mut client);
+    let mut client = env.serve().initialize("it");
+    let opened = FileOpenWatcher::watch(&folders.each_ref().map(std::path::PathBuf::as_path));
+    run(&env, &mut client);
     assert_eq!(opened.names(), Vec::<String>::new());
-    client.call("list_agents", json!({"directory": stage.project()}));
+    client.call("list_agents", json!({"directory": env.project()}));
     assert!(opened.names().contains(&"settings.json".to_owned()), "a list says what cannot be read");
 }
 
 /// What was opened in the directory of a run between the end of its agent and the answer of its server.
-fn opened_at_the_end(stage: &Stage, client: &mut Client, number: usize) -> Vec<String> {
-    let gate = stage.path(&format!("gate-{number}"));
-    stage.fake(&format!("held-{number}"), &[&format!("wait-file:{}", gate.display())], "");
-    let ask = json!({"agent": format!("held-{number}"), "prompt": "go", "directory": stage.project()});
+fn opened_at_the_end(env: &TestEnv, client: &mut Client, number: usize) -> Vec<String> {
+    let gate = env.path(&format!("gate-{number}"));
+    env.fake(&format!("held-{number}"), &[&format!("wait-file:{}", gate.display())], "");
+    let ask = json!({"agent": format!("held-{number}"), "prompt": "go", "directory": env.project()});
     let call = client.send("tools/call", json!({"name": "run_agent", "arguments": ask}));
-    let id = stage.newest_of(number + 1);
-    stage.event(&id, "agent_started");
-    let opened = Opened::watch(&[&stage.run_dir(&id)]);
+    let id = env.wait_for_run_count(number + 1);
+    env.wait_for_event(&id, "agent_started");
+    let opened = FileOpenWatcher::watch(&[&env.run_dir(&id)]);
     std::fs::write(gate, "").unwrap();
     let answer = client.answer(call, PATIENCE);
     let names = opened.names();
@@ -76,14 +76,14 @@ fn opened_at_the_end(stage: &Stage, client: &mut Client, number: usize) -> Vec<S
 
 #[test]
 fn a_reply_does_not_read_the_log_again() {
-    let stage = Stage::new();
-    let mut client = stage.serve().initialize("it");
+    let env = TestEnv::new();
+    let mut client = env.serve().initialize("it");
     let mut number = 0;
-    // A server that heard nothing for half a second looks at the record, which may fall into the same moment.
+    // A server that received nothing for half a second looks at the record, which may fall into the same moment.
     wait_for(PATIENCE, "an end without a second look", || {
-        let names = opened_at_the_end(&stage, &mut client, number);
+        let names = opened_at_the_end(&env, &mut client, number);
         number += 1;
-        let count = |wanted: &str| names.iter().filter(|name| *name == wanted).count();
+        let count = |file_name: &str| names.iter().filter(|name| *name == file_name).count();
         let counts = (count("spec.json"), count("outcome.json"), count("events.jsonl"));
         // The keeper makes sure that its worker has written the end.
         (counts.0 == 0 && counts.1 <= 1 && counts.2 == 0).then_some(())
@@ -92,7 +92,7 @@ fn a_reply_does_not_read_the_log_again() {
 
 #[test]
 fn the_reply_of_a_run_equals_its_record() {
-    let stage = Stage::new();
+    let env = TestEnv::new();
     let long = format!("say:{}", "heron ".repeat(20_000));
     let agents: [(&str, &[&str], &str, &str); 6] = [
         ("speaks", &["say:hello"], "", "succeeded"),
@@ -102,35 +102,35 @@ fn the_reply_of_a_run_equals_its_record() {
         ("says-much", &[&long], "", "succeeded"),
         ("changes-files", &["write-file:new.txt:bird", "say:done"], "", "succeeded"),
     ];
-    crate::stage::git(&stage.project(), &["init", "-q"]);
+    crate::test_env::git(&env.project(), &["init", "-q"]);
     for (name, steps, frontmatter, status) in agents {
-        stage.fake(name, steps, frontmatter);
-        let told = stage.json(["run", name, "go"]);
-        assert_eq!(told["status"], json!(status), "{told}");
-        let record = stage.json(["show", told["run_id"].as_str().unwrap()]);
-        assert_eq!(told, record);
+        env.fake(name, steps, frontmatter);
+        let reply = env.json(["run", name, "go"]);
+        assert_eq!(reply["status"], json!(status), "{reply}");
+        let record = env.json(["show", reply["run_id"].as_str().unwrap()]);
+        assert_eq!(reply, record);
     }
 }
 
 #[test]
 fn a_definition_is_read_again_only_when_it_has_changed() {
-    let stage = Stage::new();
-    stage.fake("nothing", &["read-stdin"], "");
-    let agents = stage.project().join(".volery/agents");
+    let env = TestEnv::new();
+    env.fake("nothing", &["read-stdin"], "");
+    let agents = env.project().join(".volery/agents");
     for number in 0..20 {
-        stage.agent(&format!("other-{number}"), "backend: nothing");
+        env.agent(&format!("other-{number}"), "backend: nothing");
     }
-    let mut client = stage.serve().initialize("it");
-    let opened = Opened::watch(&[&agents]);
+    let mut client = env.serve().initialize("it");
+    let opened = FileOpenWatcher::watch(&[&agents]);
     // A file that was written a moment ago is read each time.
     wait_for(PATIENCE, "a call that opens no definition", || {
         opened.names();
-        run(&stage, &mut client);
+        run(&env, &mut client);
         opened.names().is_empty().then_some(())
     });
     let text = "---\ndescription: another one\nbackend: nothing\n---\n";
     std::fs::write(agents.join("other-7.md"), text).unwrap();
-    let listed = client.call("list_agents", json!({"directory": stage.project()}));
+    let listed = client.call("list_agents", json!({"directory": env.project()}));
     let agents = listed["agents"].as_array().unwrap();
     let other = agents.iter().find(|agent| agent["name"] == "other-7").unwrap();
     assert_eq!(other["description"], "another one", "a change counts at once");

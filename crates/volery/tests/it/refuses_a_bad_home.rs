@@ -6,23 +6,23 @@ use std::process::Stdio;
 
 use serde_json::json;
 
-use crate::stage::{Client, PATIENCE, SmallDisk, Stage, skip, wait_for};
+use crate::test_env::{Client, PATIENCE, SmallDisk, TestEnv, skip, wait_for};
 
-fn place() -> Stage {
-    let stage = Stage::new();
-    stage.rehearsal("greeter", "- say: good day, {prompt}", "");
-    stage
+fn vendor_env() -> TestEnv {
+    let env = TestEnv::new();
+    env.rehearsal("greeter", "- say: good day, {prompt}", "");
+    env
 }
 
 /// Checks that everything but a start is answered as before, and that a start is refused with this reason.
-fn refuses_only_starts(stage: &Stage, disk: &SmallDisk<'_>, reason: &str, hint: &str) {
+fn refuses_only_starts(env: &TestEnv, disk: &SmallDisk<'_>, reason: &str, hint: &str) {
     let refused = disk.volery(["run", "greeter", "moon"]).exits(2);
     let (first, second) = refused.stderr.split_once('\n').unwrap();
     assert!(first.starts_with("error: the run could not be recorded, so nothing was started: could not "));
-    assert!(first.contains(stage.path("state").to_str().unwrap()) && first.contains(reason), "{first}");
+    assert!(first.contains(env.path("state").to_str().unwrap()) && first.contains(reason), "{first}");
     assert_eq!(second.trim_end(), format!("hint: {hint}"));
     let mut client = Client::start(disk.command(["serve"])).initialize("it");
-    let ask = json!({"agent": "greeter", "prompt": "moon", "directory": stage.project()});
+    let ask = json!({"agent": "greeter", "prompt": "moon", "directory": env.project()});
     assert!(client.refused("run_agent", ask).contains(reason));
 
     let listed = disk.volery(["ps", "--all", "--json"]).ok().json();
@@ -41,36 +41,35 @@ fn refuses_only_starts(stage: &Stage, disk: &SmallDisk<'_>, reason: &str, hint: 
 
 #[test]
 fn read_only() {
-    let stage = place();
-    let Some(disk) = SmallDisk::mount(&stage, "refuses_a_bad_home::read_only") else { return };
+    let env = vendor_env();
+    let Some(disk) = SmallDisk::mount(&env, "refuses_a_bad_home::read_only") else { return };
     disk.volery(["run", "greeter", "world"]).ok();
     disk.make_read_only();
     let hint = "set VOLERY_HOME to a directory that you can write to";
-    refuses_only_starts(&stage, &disk, "Read-only file system", hint);
+    refuses_only_starts(&env, &disk, "Read-only file system", hint);
 }
 
 #[test]
 fn read_only_from_the_beginning() {
-    let stage = place();
+    let env = vendor_env();
     let test = "refuses_a_bad_home::read_only_from_the_beginning";
-    let Some(disk) = SmallDisk::mount(&stage, test) else { return };
+    let Some(disk) = SmallDisk::mount(&env, test) else { return };
     disk.make_read_only();
     let refused = disk.volery(["run", "greeter", "world"]).exits(2).stderr;
-    let expected = format!(
-        "error: could not write to volery's home {}/runs: the filesystem is read-only: Read-only file system (os error 30)\nhint: set VOLERY_HOME to a directory that you can write to\n",
-        stage.path("state").display()
-    );
-    assert_eq!(refused, expected);
+    insta::assert_snapshot!(env.masked(&refused), @"
+    error: could not write to volery's home [stage]/state/runs: the filesystem is read-only: Read-only file system (os error 30)
+    hint: set VOLERY_HOME to a directory that you can write to
+    ");
 }
 
 #[test]
 fn full() {
-    let stage = place();
-    let Some(disk) = SmallDisk::mount(&stage, "refuses_a_bad_home::full") else { return };
+    let env = vendor_env();
+    let Some(disk) = SmallDisk::mount(&env, "refuses_a_bad_home::full") else { return };
     disk.volery(["run", "greeter", "world"]).ok();
     disk.fill();
     let hint = "free some space (`volery clean --older-than 1d` removes old runs), or set VOLERY_HOME to another disk";
-    refuses_only_starts(&stage, &disk, "No space left on device", hint);
+    refuses_only_starts(&env, &disk, "No space left on device", hint);
     disk.free();
     disk.volery(["run", "greeter", "world"]).ok();
     assert_eq!(disk.volery(["ps", "--all", "--json"]).ok().json()["runs"].as_array().unwrap().len(), 2);
@@ -78,12 +77,12 @@ fn full() {
 
 #[test]
 fn an_agent_whose_output_no_longer_fits_is_stopped_and_keeps_what_it_wrote() {
-    let stage = place();
+    let env = vendor_env();
     let test = "refuses_a_bad_home::an_agent_whose_output_no_longer_fits";
-    let Some(disk) = SmallDisk::mount(&stage, test) else { return };
-    let gate = stage.path("gate");
+    let Some(disk) = SmallDisk::mount(&env, test) else { return };
+    let gate = env.path("gate");
     let wait = format!("wait-file:{}", gate.display());
-    stage.fake("writer", &["say:so far", &wait, "flood:200000:stdout", "hang"], "");
+    env.fake("writer", &["say:so far", &wait, "flood:200000:stdout", "hang"], "");
     let mut shell = disk.command(["run", "writer", "go", "--json"]);
     let shell = shell.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
     wait_for(PATIENCE, "the agent's word", || {
@@ -93,11 +92,14 @@ fn an_agent_whose_output_no_longer_fits_is_stopped_and_keeps_what_it_wrote() {
     });
     disk.fill();
     std::fs::write(gate, "").unwrap();
-    let run = crate::stage::said(shell.wait_with_output().unwrap()).json();
+    let run = crate::test_env::command_output(shell.wait_with_output().unwrap()).json();
     let reason = "failed: what happened could not be recorded: could not write ";
     let explained = |run: &serde_json::Value| {
-        let said = run["explanation"].as_str().unwrap();
-        assert!(said.starts_with(reason) && said.contains("No space left on device"), "{said}");
+        let explanation = run["explanation"].as_str().unwrap();
+        assert!(
+            explanation.starts_with(reason) && explanation.contains("No space left on device"),
+            "{explanation}"
+        );
         assert_eq!(run["outcome"]["kind"], json!("storage"), "{run}");
         assert!(run["result"].as_str().unwrap().starts_with("so far\nxxx"), "{run}");
     };
@@ -110,13 +112,13 @@ fn an_agent_whose_output_no_longer_fits_is_stopped_and_keeps_what_it_wrote() {
 
 #[test]
 fn a_step_that_cannot_be_recorded_is_not_made_and_the_run_says_why() {
-    let stage = place();
+    let env = vendor_env();
     let test = "refuses_a_bad_home::a_step_that_cannot_be_recorded";
-    let Some(disk) = SmallDisk::mount(&stage, test) else { return };
-    // More than is reserved ahead, so that the disk is full before the words are said.
+    let Some(disk) = SmallDisk::mount(&env, test) else { return };
+    // More than is reserved ahead, so that the disk is full before the text is printed.
     let words: String = (1..600).map(|number| format!("- say: {}\n", "z".repeat(number))).collect();
-    stage.people_answer();
-    stage.rehearsal("speaker", &format!("- say: so far\n- ask: go on?\n{words}- say: the end"), "");
+    env.people_answer();
+    env.rehearsal("speaker", &format!("- say: so far\n- ask: go on?\n{words}- say: the end"), "");
     let id = disk.volery(["run", "speaker", "go", "--background"]).ok().stdout.trim().to_owned();
     let ended = |disk: &SmallDisk<'_>| {
         let shown = disk.volery(["show", &id, "--json"]).ok().json();
@@ -126,12 +128,12 @@ fn a_step_that_cannot_be_recorded_is_not_made_and_the_run_says_why() {
         let shown = disk.volery(["show", &id, "--json"]).ok().json();
         (shown["status"] == json!("waiting")).then_some(())
     });
-    stage_answer(&disk, &id);
+    answer_on_full_disk(&disk, &id);
     let full = wait_for(PATIENCE, "the end", || ended(&disk));
     assert_eq!((&full["status"], &full["outcome"]["kind"]), (&json!("failed"), &json!("storage")), "{full}");
     assert!(full["explanation"].as_str().unwrap().contains("No space left on device"), "{full}");
-    let said = full["result"].as_str().unwrap();
-    assert!(said.contains("zz") && !said.contains("the end"), "{said}");
+    let result = full["result"].as_str().unwrap();
+    assert!(result.contains("zz") && !result.contains("the end"), "{result}");
     let listed = disk.volery(["ps", "--all", "--json"]).ok().json();
     assert_eq!(listed["runs"][0]["run_id"], json!(id));
     disk.free();
@@ -140,11 +142,11 @@ fn a_step_that_cannot_be_recorded_is_not_made_and_the_run_says_why() {
 
 #[test]
 fn a_run_whose_end_cannot_be_recorded_is_shown_and_ended_later() {
-    let stage = place();
+    let env = vendor_env();
     let test = "refuses_a_bad_home::a_run_whose_end_cannot_be_recorded";
-    let Some(disk) = SmallDisk::mount(&stage, test) else { return };
-    stage.people_answer();
-    stage.rehearsal("speaker", "- say: so far\n- ask: go on?", "");
+    let Some(disk) = SmallDisk::mount(&env, test) else { return };
+    env.people_answer();
+    env.rehearsal("speaker", "- say: so far\n- ask: go on?", "");
     let id = disk.volery(["run", "speaker", "go", "--background"]).ok().stdout.trim().to_owned();
     let shown = |what: &str| {
         wait_for(PATIENCE, what, || {
@@ -154,8 +156,8 @@ fn a_run_whose_end_cannot_be_recorded_is_shown_and_ended_later() {
     };
     shown("waiting");
     let (keeper, worker) = keeper_and_worker(&disk, &id);
-    crate::stage::kill(keeper, rustix::process::Signal::KILL);
-    crate::stage::kill(worker, rustix::process::Signal::KILL);
+    crate::test_env::kill(keeper, rustix::process::Signal::KILL);
+    crate::test_env::kill(worker, rustix::process::Signal::KILL);
     disk.make_read_only();
     let lost = shown("the end of this run could not be recorded yet: could not ");
     assert_eq!(lost["partial"], json!("so far\n"), "{lost}");
@@ -168,48 +170,47 @@ fn a_run_whose_end_cannot_be_recorded_is_shown_and_ended_later() {
 /// Returns the pids of those who carry out a run.
 fn keeper_and_worker(disk: &SmallDisk<'_>, id: &str) -> (u32, u32) {
     let shown = disk.volery(["show", id, "--events", "--json"]).ok().json();
-    let pid = |of: &str| u32::try_from(shown["events"][0][of].as_u64().unwrap()).unwrap();
+    let pid = |key: &str| u32::try_from(shown["events"][0][key].as_u64().unwrap()).unwrap();
     (pid("keeper_pid"), pid("worker_pid"))
 }
 
 /// Answers a question, and fills the disk before the worker acts on it.
-fn stage_answer(disk: &SmallDisk<'_>, id: &str) {
+fn answer_on_full_disk(disk: &SmallDisk<'_>, id: &str) {
     let (_, worker) = keeper_and_worker(disk, id);
-    crate::stage::kill(worker, rustix::process::Signal::STOP);
+    crate::test_env::kill(worker, rustix::process::Signal::STOP);
     disk.volery(["approve", id]).ok();
     disk.fill();
-    crate::stage::kill(worker, rustix::process::Signal::CONT);
+    crate::test_env::kill(worker, rustix::process::Signal::CONT);
 }
 
 #[test]
 fn of_another_user() {
-    let stage = place();
-    if chown(stage.path("state"), Some(12_345), None).is_err() {
+    let env = vendor_env();
+    if chown(env.path("state"), Some(12_345), None).is_err() {
         skip("refuses_a_bad_home::of_another_user", "only root can give a directory away");
         return;
     }
-    let refused = stage.volery(["run", "greeter", "world"]).exits(2).stderr;
-    let expected = format!(
-        "error: could not use {} as volery's home: it belongs to user 12345, and this is user 0\nhint: set VOLERY_HOME to a directory of your own, or run volery as the user who owns this one\n",
-        stage.path("state").display()
-    );
-    assert_eq!(refused, expected);
-    assert_eq!(std::fs::read_dir(stage.path("state")).unwrap().count(), 0, "nothing was written");
+    let refused = env.volery(["run", "greeter", "world"]).exits(2).stderr;
+    insta::assert_snapshot!(env.masked(&refused), @"
+    error: could not use [stage]/state as volery's home: it belongs to user 12345, and this is user 0
+    hint: set VOLERY_HOME to a directory of your own, or run volery as the user who owns this one
+    ");
+    assert_eq!(std::fs::read_dir(env.path("state")).unwrap().count(), 0, "nothing was written");
 }
 
 #[test]
 fn open_to_others_is_closed() {
-    let stage = place();
-    let state = stage.path("state");
+    let env = vendor_env();
+    let state = env.path("state");
     let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     let open = || std::fs::set_permissions(&state, PermissionsExt::from_mode(0o755)).unwrap();
     open();
-    stage.volery(["run", "greeter", "world"]).ok();
+    env.volery(["run", "greeter", "world"]).ok();
     assert_eq!(mode(&state), 0o700);
     open();
-    stage.volery(["ps"]).ok();
+    env.volery(["ps"]).ok();
     assert_eq!(mode(&state), 0o700, "also when it is in use");
-    let dir = stage.run_dir(&stage.only_run());
+    let dir = env.run_dir(&env.only_run());
     assert_eq!(mode(&dir), 0o700);
     for file in std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().path()) {
         let expected = if file.is_dir() { 0o700 } else { 0o600 };
@@ -219,19 +220,19 @@ fn open_to_others_is_closed() {
 
 #[test]
 fn everything_in_it_is_readable_by_its_owner_only() {
-    let stage = place();
+    let env = vendor_env();
     // Trust, a file for the agent, a child, a session and a key: whatever leaves something behind.
     let config = "[backends.reader]\ncommand = [\"cat\", \"{prompt_file}\"]\n";
-    std::fs::write(stage.project().join(".volery/config.toml"), config).unwrap();
-    stage.agent("reader", "backend: reader");
-    stage.rehearsal("top", "- delegate: {agent: greeter, prompt: moon}\n- ask: more?", "delegates: anyone");
-    stage.volery(["trust", "--yes"]).ok();
-    let first = stage.json(["run", "reader", "x"])["session"].as_str().unwrap().to_owned();
-    stage.volery(["run", "reader", "x", "--session", &first, "--idempotency-key", "k"]).ok();
-    let id = stage.start("top", "x");
-    stage.event(&id, "asked");
-    stage.volery(["ps"]).ok();
-    let mut folders = vec![stage.path("state")];
+    std::fs::write(env.project().join(".volery/config.toml"), config).unwrap();
+    env.agent("reader", "backend: reader");
+    env.rehearsal("top", "- delegate: {agent: greeter, prompt: moon}\n- ask: more?", "delegates: anyone");
+    env.volery(["trust", "--yes"]).ok();
+    let first = env.json(["run", "reader", "x"])["session"].as_str().unwrap().to_owned();
+    env.volery(["run", "reader", "x", "--session", &first, "--idempotency-key", "k"]).ok();
+    let id = env.start("top", "x");
+    env.wait_for_event(&id, "asked");
+    env.volery(["ps"]).ok();
+    let mut folders = vec![env.path("state")];
     let mut seen = 0;
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
@@ -243,15 +244,18 @@ fn everything_in_it_is_readable_by_its_owner_only() {
         }
     }
     assert!(seen > 40, "{seen}");
-    stage.volery(["cancel", "--now", &id]).ok();
-    stage.ended(&id);
+    env.volery(["cancel", "--now", &id]).ok();
+    env.wait_for_end(&id);
 }
 
 #[test]
 fn a_directory_of_something_else_is_left_alone() {
-    let stage = place();
-    std::fs::write(stage.path("state").join("thesis.txt"), "").unwrap();
-    std::fs::set_permissions(stage.path("state"), PermissionsExt::from_mode(0o755)).unwrap();
-    let refused = stage.volery(["run", "greeter", "world"]).exits(2).stderr;
-    assert!(refused.contains("it holds other files and other users may enter it"), "{refused}");
+    let env = vendor_env();
+    std::fs::write(env.path("state").join("thesis.txt"), "").unwrap();
+    std::fs::set_permissions(env.path("state"), PermissionsExt::from_mode(0o755)).unwrap();
+    let refused = env.volery(["run", "greeter", "world"]).exits(2).stderr;
+    insta::assert_snapshot!(env.masked(&refused), @"
+    error: could not use [stage]/state as volery's home: it holds other files and other users may enter it
+    hint: set VOLERY_HOME to an empty directory, or chmod 700 this one if that is meant
+    ");
 }

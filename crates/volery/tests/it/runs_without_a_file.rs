@@ -5,24 +5,24 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::stage::{Client, Said, Stage, fake_agent, said};
+use crate::test_env::{Client, CommandOutput, TestEnv, command_output, facts, fake_agent};
 
-/// Returns a command of a place in which only these programs are installed.
-fn command(stage: &Stage, programs: &[&str], words: &[&str]) -> Command {
-    let bin = stage.path("bin");
+/// Returns a command of a test environment in which only these programs are installed.
+fn command(env: &TestEnv, programs: &[&str], words: &[&str]) -> Command {
+    let bin = env.path("bin");
     std::fs::create_dir_all(&bin).unwrap();
     for program in programs {
         let path = bin.join(program);
         std::fs::write(&path, "#!/bin/sh\nexit 9\n").unwrap();
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
     }
-    let mut command = stage.command(words);
+    let mut command = env.command(words);
     command.env("PATH", format!("{}:/usr/bin:/bin", bin.display()));
     command
 }
 
-fn run(command: &mut Command) -> Said {
-    said(command.stdin(std::process::Stdio::null()).output().unwrap())
+fn run(command: &mut Command) -> CommandOutput {
+    command_output(command.stdin(std::process::Stdio::null()).output().unwrap())
 }
 
 fn names(list: &Value) -> Vec<(&str, bool)> {
@@ -33,54 +33,80 @@ fn names(list: &Value) -> Vec<(&str, bool)> {
 
 #[test]
 fn installed_programs_are_listed_last_and_marked() {
-    let stage = Stage::new();
-    stage.rehearsal("zoologist", "- say: Three herons.", "");
-    let list = run(&mut command(&stage, &["gemini", "claude"], &["agents", "--json"])).ok().json();
+    let env = TestEnv::new();
+    env.rehearsal("zoologist", "- say: Three herons.", "");
+    let list = run(&mut command(&env, &["gemini", "claude"], &["agents", "--json"])).ok().json();
     assert_eq!(names(&list), [("zoologist", false), ("claude", true), ("gemini", true)], "{list}");
     assert_eq!(list["diagnostics"], json!(null), "{list}");
-    let table = run(&mut command(&stage, &[], &["agents"])).ok().stdout;
-    assert!(table.lines().any(|line| line.starts_with("claude") && line.contains("built in")), "{table}");
+    let table = run(&mut command(&env, &[], &["agents"])).ok().stdout;
+    insta::assert_snapshot!(env.masked(&table), @"
+    AGENT      BACKEND    MODEL  FORMAT    STATE            FILE                         DESCRIPTION
+    zoologist  rehearsal  -      volery    ready            .volery/agents/zoologist.md  for a test
+    claude     claude     -      built in  no login         -                            General purpose: claude as it is installed here, without instructions of its own.
+    gemini     gemini     -      built in  login not known  -                            General purpose: gemini as it is installed here, without instructions of its own.
+    ");
     // Claude Code with the service of another vendor, once its key is there.
-    let mut with_key = command(&stage, &[], &["agents", "--json"]);
+    let mut with_key = command(&env, &[], &["agents", "--json"]);
     let list = run(with_key.env("ZAI_API_KEY", "x")).ok().json();
     assert!(names(&list).contains(&("glm", true)), "{list}");
-    let page = run(&mut command(&stage, &[], &["agents", "show", "claude"])).ok().stdout;
-    assert!(page.contains("this agent is built in"), "{page}");
+    let page = run(&mut command(&env, &[], &["agents", "show", "claude"])).ok().stdout;
+    insta::assert_snapshot!(env.masked(facts(&page)), @r#"
+    agent       claude
+    description General purpose: claude as it is installed here, without instructions of its own.
+    file        none: this agent is built in, since its program is installed or configured
+    backend     claude
+    model       the backend's default
+    settings    callers: "anyone"
+                containment: "auto"
+                delegates: "nobody"
+                on_interrupt: "end"
+    warning     claude does not tell its version (asked with --version, it exits with 9); [version] to [version] is what volery fits
+    warning     tools: Bash needs an answer from a person, and is denied where nobody can answer; to allow that, write permission = { allow = ["Bash"] } under [agents.claude] in your configuration
+    "#);
     let client =
-        Client::start(command(&stage, &[], &["serve"])).initialize("it").call("list_agents", json!({}));
+        Client::start(command(&env, &[], &["serve"])).initialize("it").call("list_agents", json!({}));
     assert_eq!(names(&client), [("zoologist", false), ("claude", true), ("gemini", true)], "{client}");
 }
 
 #[test]
 fn an_agent_of_the_project_has_the_name_of_a_backend() {
-    let stage = Stage::new();
-    stage.rehearsal("claude", "- say: I am the project's.", "");
-    let list = run(&mut command(&stage, &["claude"], &["agents", "--json"])).ok().json();
+    let env = TestEnv::new();
+    env.rehearsal("claude", "- say: I am the project's.", "");
+    let list = run(&mut command(&env, &["claude"], &["agents", "--json"])).ok().json();
     assert_eq!(names(&list), [("claude", false)], "{list}");
-    assert_eq!(run(&mut command(&stage, &[], &["run", "claude", "hi"])).ok().stdout, "I am the project's.\n");
+    assert_eq!(run(&mut command(&env, &[], &["run", "claude", "hi"])).ok().stdout, "I am the project's.\n");
     // Whoever asks for the name means the file, also when it is broken.
-    stage.agent("claude", "backend: [");
-    let refused = run(&mut command(&stage, &[], &["run", "claude", "hi"])).exits(5).stderr;
-    assert!(refused.contains("its file has a problem"), "{refused}");
+    env.agent("claude", "backend: [");
+    let refused = run(&mut command(&env, &[], &["run", "claude", "hi"])).exits(5).stderr;
+    insta::assert_snapshot!(env.masked(&refused), @"
+    error: there is no agent claude in [stage]/project
+    hint: its file has a problem: [stage]/project/.volery/agents/claude.md:3:10: error: not valid YAML: unclosed bracket '['
+    ");
 }
 
 #[test]
 fn a_command_of_the_configuration_runs_by_its_name() {
-    let stage = Stage::new();
-    stage.backend("heron", &[fake_agent().to_str().unwrap(), "say:Three herons."]);
-    assert_eq!(run(&mut command(&stage, &[], &["run", "heron", "Count."])).ok().stdout, "Three herons.\n");
-    let spec = stage.spec(&stage.only_run());
+    let env = TestEnv::new();
+    env.backend("heron", &[fake_agent().to_str().unwrap(), "say:Three herons."]);
+    assert_eq!(run(&mut command(&env, &[], &["run", "heron", "Count."])).ok().stdout, "Three herons.\n");
+    let spec = env.spec(&env.only_run());
     assert_eq!((&spec["agent"], &spec["source"]), (&json!("heron"), &json!("(built in)")));
-    let mut client = Client::start(command(&stage, &[], &["serve"])).initialize("it");
+    let mut client = Client::start(command(&env, &[], &["serve"])).initialize("it");
     let answer = client.call("run_agent", json!({"agent": "heron", "prompt": "Count."}));
     assert_eq!(answer["result"], "Three herons.\n", "{answer}");
 }
 
 #[test]
 fn a_program_that_is_not_installed_is_named() {
-    let stage = Stage::new();
-    let refused = run(&mut command(&stage, &[], &["run", "claude", "hi"])).exits(5).stderr;
-    assert!(refused.contains("install claude and put it on the PATH"), "{refused}");
-    let refused = run(&mut command(&stage, &["codex"], &["run", "codx", "hi"])).exits(5).stderr;
-    assert!(refused.contains("did you mean codex?"), "{refused}");
+    let env = TestEnv::new();
+    let refused = run(&mut command(&env, &[], &["run", "claude", "hi"])).exits(5).stderr;
+    insta::assert_snapshot!(env.masked(&refused), @"
+    error: there is no agent claude in [stage]/project
+    hint: install claude and put it on the PATH: then claude is a built-in agent
+    ");
+    let refused = run(&mut command(&env, &["codex"], &["run", "codx", "hi"])).exits(5).stderr;
+    insta::assert_snapshot!(env.masked(&refused), @"
+    error: there is no agent codx in [stage]/project
+    hint: did you mean codex? Available: codex
+    ");
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::stage::{Client, Guarded, Stage, said, wait_for};
+use crate::test_env::{Client, KillOnDrop, TestEnv, command_output, wait_for};
 
 const SERVERS: usize = 2;
 const SHELLS: usize = 8;
@@ -20,48 +20,48 @@ const RUNS: usize = SERVERS * PER_SERVER + SHELLS * PER_SHELL;
 const FEW: usize = 5;
 const LONG: Duration = Duration::from_secs(120);
 
-/// A place for agents that are real processes, each of which works until the returned file appears.
-fn place(slots: usize) -> (Stage, PathBuf) {
-    let stage = Stage::new();
-    stage.configure(&format!("[slots]\ncount = {slots}\nqueue = {RUNS}"));
-    let gate = stage.path("gate");
-    stage.fake("nap", &[&format!("wait-file:{}", gate.display()), "read-stdin"], "");
-    (stage, gate)
+/// A test environment for agents that are real processes, each of which works until the returned file appears.
+fn vendor_env(slots: usize) -> (TestEnv, PathBuf) {
+    let env = TestEnv::new();
+    env.configure(&format!("[slots]\ncount = {slots}\nqueue = {RUNS}"));
+    let gate = env.path("gate");
+    env.fake("nap", &[&format!("wait-file:{}", gate.display()), "read-stdin"], "");
+    (env, gate)
 }
 
 /// Starts a shell that starts its runs one after the other, in the background, and prints their ids.
-fn shell(stage: &Stage, number: usize) -> Guarded {
-    let program = stage.command(["x"]).get_program().to_owned();
+fn shell(env: &TestEnv, number: usize) -> KillOnDrop {
+    let program = env.command(["x"]).get_program().to_owned();
     let loop_ = format!(
         "for i in $(seq {PER_SHELL}); do \"$0\" run nap \"shell {number} run $i\" --background || exit 9; done"
     );
     let mut command = std::process::Command::new("sh");
-    command.arg("-c").arg(loop_).arg(program).current_dir(stage.project()).env_clear();
-    let environment = stage.command(["x"]);
+    command.arg("-c").arg(loop_).arg(program).current_dir(env.project()).env_clear();
+    let environment = env.command(["x"]);
     command.envs(environment.get_envs().filter_map(|(name, value)| Some((name, value?))));
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    Guarded(command.spawn().unwrap())
+    KillOnDrop(command.spawn().unwrap())
 }
 
 /// Asks for all runs through all doors at once, calls `accepted` when every run exists, and then waits for every
-/// answer. Returns the ids that the doors told, and the servers' clients.
-fn ask_all(stage: &Stage, accepted: impl FnOnce(&[String])) -> (BTreeSet<String>, Vec<Client>) {
-    let directory = stage.project();
-    let shells: Vec<Guarded> = (0..SHELLS).map(|number| shell(stage, number)).collect();
-    let mut clients: Vec<_> = (0..SERVERS).map(|_| stage.serve().initialize("it")).collect();
-    let mut asked: Vec<(usize, u64)> = Vec::new();
+/// answer. Returns the ids that servers and commands reported, and the servers' clients.
+fn ask_all(env: &TestEnv, accepted: impl FnOnce(&[String])) -> (BTreeSet<String>, Vec<Client>) {
+    let directory = env.project();
+    let shells: Vec<KillOnDrop> = (0..SHELLS).map(|number| shell(env, number)).collect();
+    let mut clients: Vec<_> = (0..SERVERS).map(|_| env.serve().initialize("it")).collect();
+    let mut requests: Vec<(usize, u64)> = Vec::new();
     for run in 0..PER_SERVER {
         for (server, client) in clients.iter_mut().enumerate() {
             let prompt = format!("server {server} run {run}");
             let arguments = json!({"agent": "nap", "prompt": prompt, "directory": directory, "wait_s": 100});
             let call = json!({"name": "run_agent", "arguments": arguments});
-            asked.push((server, client.send("tools/call", call)));
+            requests.push((server, client.send("tools/call", call)));
         }
     }
-    let runs = wait_for(LONG, "all runs", || Some(stage.runs()).filter(|runs| runs.len() == RUNS));
+    let runs = wait_for(LONG, "all runs", || Some(env.runs()).filter(|runs| runs.len() == RUNS));
     accepted(&runs);
     let mut ids = BTreeSet::new();
-    for (server, id) in asked {
+    for (server, id) in requests {
         let answer = clients[server].answer(id, LONG);
         let run = &answer["result"]["structuredContent"];
         // On a slow machine a call answers with the handle before its run has ended.
@@ -71,7 +71,7 @@ fn ask_all(stage: &Stage, accepted: impl FnOnce(&[String])) -> (BTreeSet<String>
     for mut shell in shells {
         let ended = wait_for(LONG, "a shell to end", || shell.0.try_wait().unwrap());
         assert!(ended.success(), "{ended}");
-        let output = said(std::process::Output {
+        let output = command_output(std::process::Output {
             status: ended,
             stdout: read(shell.0.stdout.take().unwrap()),
             stderr: read(shell.0.stderr.take().unwrap()),
@@ -83,22 +83,22 @@ fn ask_all(stage: &Stage, accepted: impl FnOnce(&[String])) -> (BTreeSet<String>
 }
 
 /// Checks that every run ended once with its own answer, and that all doors list the same.
-fn check_all(stage: &Stage, ids: &BTreeSet<String>, client: &mut Client) {
+fn check_all(env: &TestEnv, ids: &BTreeSet<String>, client: &mut Client) {
     assert_eq!(ids.len(), RUNS, "every run has its own id");
     for id in ids {
-        let ending = stage.outcome_by_itself(id, LONG);
-        let prompt = stage.spec(id)["prompt"].clone();
+        let ending = env.outcome_by_itself(id, LONG);
+        let prompt = env.spec(id)["prompt"].clone();
         assert_eq!((&ending["outcome"], &ending["result"]["inline"]), (&json!("succeeded"), &prompt), "{id}");
-        assert_eq!(stage.times_ended(id), 1, "{id} has one outcome");
+        assert_eq!(env.times_ended(id), 1, "{id} has one outcome");
     }
-    assert_eq!(&stage.runs().into_iter().collect::<BTreeSet<_>>(), ids, "no run that nobody was told of");
-    let listed = stage.json(["ps", "--all", "--limit", "1000"]);
+    assert_eq!(&env.runs().into_iter().collect::<BTreeSet<_>>(), ids, "no run that nobody was told of");
+    let listed = env.json(["ps", "--all", "--limit", "1000"]);
     assert_eq!(&ids_of(&listed["runs"]), ids);
     assert_eq!(&listed_by(client), ids);
     let prompts: BTreeSet<&str> =
         listed["runs"].as_array().unwrap().iter().map(|run| run["prompt"].as_str().unwrap()).collect();
     assert_eq!(prompts.len(), RUNS, "no update was lost");
-    let health = stage.json(["health", "--all"]);
+    let health = env.json(["health", "--all"]);
     let line = &health["agents"][0];
     assert_eq!(
         (&line["runs"], &line["succeeded"], &health["running"]),
@@ -106,7 +106,7 @@ fn check_all(stage: &Stage, ids: &BTreeSet<String>, client: &mut Client) {
     );
 }
 
-/// When a run had its slot: its place in the queue, if it had to wait, and from when to when.
+/// When a run had its slot: its position in the queue, if it had to wait, and from when to when.
 struct Turn {
     ticket: Option<u64>,
     from: String,
@@ -114,15 +114,15 @@ struct Turn {
 }
 
 /// Returns the turns of all runs. A turn is recorded after the slot was taken and before it is given back.
-fn turns(stage: &Stage, ids: &BTreeSet<String>) -> Vec<Turn> {
+fn turns(env: &TestEnv, ids: &BTreeSet<String>) -> Vec<Turn> {
     let turn = |id: &String| {
-        let events = stage.events(id);
-        let of = |kind: &str| events.iter().find(|event| event["type"] == json!(kind));
+        let events = env.events(id);
+        let find_event = |kind: &str| events.iter().find(|event| event["type"] == json!(kind));
         let at = |event: &Value| event["at"].as_str().unwrap().to_owned();
         // One that need not wait takes its slot before its first event.
-        let from = of("slot_taken").unwrap_or(&events[0]);
-        let ticket = of("queued").map(|queued| queued["ticket"].as_u64().unwrap());
-        Turn { ticket, from: at(from), until: at(of("ended").unwrap()) }
+        let from = find_event("slot_taken").unwrap_or(&events[0]);
+        let ticket = find_event("queued").map(|queued| queued["ticket"].as_u64().unwrap());
+        Turn { ticket, from: at(from), until: at(find_event("ended").unwrap()) }
     };
     ids.iter().map(turn).collect()
 }
@@ -137,30 +137,30 @@ fn most_at_once(turns: &[Turn]) -> usize {
 
 #[test]
 fn two_servers_eight_shells_and_256_runs() {
-    let (stage, gate) = place(RUNS);
-    let (ids, mut clients) = ask_all(&stage, |runs| {
+    let (env, gate) = vendor_env(RUNS);
+    let (ids, mut clients) = ask_all(&env, |runs| {
         for id in runs {
-            stage.event(id, "agent_started");
+            env.wait_for_event(id, "agent_started");
         }
         std::fs::write(&gate, "").unwrap();
     });
-    check_all(&stage, &ids, &mut clients[1]);
-    assert_eq!(most_at_once(&turns(&stage, &ids)), RUNS, "all agents were at work in the same moment");
+    check_all(&env, &ids, &mut clients[1]);
+    assert_eq!(most_at_once(&turns(&env, &ids)), RUNS, "all agents were at work in the same moment");
 }
 
 /// Lets all doors ask while all slots are taken, and returns the turns in the order of the queue.
 fn turns_with(slots: usize) -> Vec<Turn> {
-    let (stage, gate) = place(slots);
-    let (ids, mut clients) = ask_all(&stage, |runs| {
+    let (env, gate) = vendor_env(slots);
+    let (ids, mut clients) = ask_all(&env, |runs| {
         let stands = |id: &String| {
-            let events = stage.events(id);
+            let events = env.events(id);
             events.iter().any(|event| event["type"] == "queued" || event["type"] == "agent_started")
         };
         wait_for(LONG, "each to work or to wait", || runs.iter().all(stands).then_some(()));
         std::fs::write(&gate, "").unwrap();
     });
-    check_all(&stage, &ids, &mut clients[1]);
-    let mut turns = turns(&stage, &ids);
+    check_all(&env, &ids, &mut clients[1]);
+    let mut turns = turns(&env, &ids);
     turns.sort_by_key(|turn| turn.ticket);
     let waited = turns.iter().filter(|turn| turn.ticket.is_some()).count();
     assert!(waited >= RUNS - slots, "{waited} had to wait");

@@ -1,29 +1,31 @@
-//! An agent that makes thousands of grandchildren which end at once: whoever adopts them collects them, so that no
+//! An agent that makes thousands of grandchildren which end at once: their adopter collects them, so that no
 //! entries of dead processes pile up, while it runs or afterwards.
 
 use std::fs;
 
 use serde_json::json;
 
-use crate::stage::{PATIENCE, Stage, crew, pids, state_and_parent, tagged, wait_for};
+use crate::test_env::{PATIENCE, TestEnv, pids, run_processes, state_and_parent, tagged, wait_for};
 
 /// So many may be dead and not yet collected at any moment: a keeper that does not get a processor falls behind for
 /// a moment, but half of all means that it does not collect at all.
 const ZOMBIES_MAX: usize = 2_000;
 
 fn check(containment: &str) {
-    let stage = Stage::new();
-    let (up, go) = (stage.path("up"), stage.path("go"));
+    let env = TestEnv::new();
+    let (up, go) = (env.path("up"), env.path("go"));
     let steps = [format!("touch:{}", up.display()), format!("wait-file:{}", go.display())];
-    stage.fake(
+    env.fake(
         "busy",
         &["short-lived:4000", &steps[0], &steps[1], "say:done"],
         &format!("containment: {containment}"),
     );
-    let id = stage.start("busy", "x");
-    let dir = stage.run_dir(&id);
-    let crew = wait_for(PATIENCE, "the crew", || Some(crew(&dir)).filter(|crew| crew.worker.is_some()));
-    let keeper = crew.keeper.unwrap().pid;
+    let id = env.start("busy", "x");
+    let dir = env.run_dir(&id);
+    let run_processes = wait_for(PATIENCE, "the crew", || {
+        Some(run_processes(&dir)).filter(|run_processes| run_processes.worker.is_some())
+    });
+    let keeper = run_processes.keeper.unwrap().pid;
     let mut most = 0;
     wait_for(PATIENCE, "all grandchildren to have been made", || {
         most = most.max(zombies_of(keeper));
@@ -32,9 +34,9 @@ fn check(containment: &str) {
     assert!(most <= ZOMBIES_MAX, "{most} dead children were not collected");
     wait_for(PATIENCE, "the last ones to be collected", || (zombies_of(keeper) == 0).then_some(()));
     fs::write(go, "").unwrap();
-    let ending = stage.outcome_by_itself(&id, PATIENCE);
+    let ending = env.outcome_by_itself(&id, PATIENCE);
     assert_eq!((&ending["outcome"], &ending["result"]["inline"]), (&json!("succeeded"), &json!("done\n")));
-    assert_eq!(tagged(stage.tag(&id)), Vec::<u32>::new());
+    assert_eq!(tagged(env.tag(&id)), Vec::<u32>::new());
     wait_for(PATIENCE, "the keeper to leave", || {
         state_and_parent(keeper).is_none_or(|(state, _)| state == 'Z').then_some(())
     });

@@ -6,16 +6,16 @@ use std::net::TcpStream;
 
 use serde_json::{Value, json};
 
-use crate::stage::{PATIENCE, Stage, WebServer, post_of, request_of, wait_for};
+use crate::test_env::{PATIENCE, TestEnv, WebServer, post_of, request_of, wait_for};
 
 const MANY: usize = 1_000;
 /// How much larger a server may be after a thousand requests than after a hundred: allocators keep some.
 const GROWTH_MAX: u64 = 6 << 20;
 
 /// Numbers that are the same in each run of the test.
-struct Numbers(u64);
+struct SeededNumbers(u64);
 
-impl Numbers {
+impl SeededNumbers {
     fn below(&mut self, bound: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(self.0 >> 33).unwrap() % bound
@@ -24,7 +24,7 @@ impl Numbers {
 
 /// Returns a message that is none, or one that cannot be carried out. Never a notification or a response, which have
 /// no answer.
-fn malformed(numbers: &mut Numbers, id: usize) -> Vec<u8> {
+fn malformed(numbers: &mut SeededNumbers, id: usize) -> Vec<u8> {
     let call = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call",
         "params": {"name": "run_agent", "arguments": {"agent": "greeter", "prompt": "x"}}});
     let whole = call.to_string().into_bytes();
@@ -41,8 +41,8 @@ fn malformed(numbers: &mut Numbers, id: usize) -> Vec<u8> {
         0 => whole[..1 + numbers.below(whole.len() - 1)].to_vec(),
         1 | 2 => {
             let mut broken = whole;
-            let place = numbers.below(broken.len());
-            broken[place] = if numbers.below(2) == 0 { 0x01 } else { 0xff };
+            let vendor_env = numbers.below(broken.len());
+            broken[vendor_env] = if numbers.below(2) == 0 { 0x01 } else { 0xff };
             broken
         }
         3 => with("method", if oddity.is_string() { json!({}) } else { oddity }),
@@ -69,17 +69,17 @@ fn resident(pid: u32) -> u64 {
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
 }
 
-fn place() -> Stage {
-    let stage = Stage::new();
-    stage.rehearsal("greeter", "- say: good day, {prompt}", "");
-    stage
+fn vendor_env() -> TestEnv {
+    let env = TestEnv::new();
+    env.rehearsal("greeter", "- say: good day, {prompt}", "");
+    env
 }
 
 #[test]
 fn a_thousand_lines_that_are_no_requests_are_answered_one_by_one() {
-    let stage = place();
-    let mut client = stage.serve().initialize("tester");
-    let mut numbers = Numbers(1);
+    let env = vendor_env();
+    let mut client = env.serve().initialize("tester");
+    let mut numbers = SeededNumbers(1);
     let mut settled = 0;
     for id in 0..MANY {
         let mut line = malformed(&mut numbers, 1_000 + id);
@@ -96,11 +96,11 @@ fn a_thousand_lines_that_are_no_requests_are_answered_one_by_one() {
     assert!(grown < GROWTH_MAX, "the server has grown by {grown} bytes");
     let run = client.call("run_agent", json!({"agent": "greeter", "prompt": "x"}));
     assert_eq!(run["result"], "good day, x\n");
-    assert_eq!(stage.runs().len(), 1, "nothing else was started");
+    assert_eq!(env.runs().len(), 1, "nothing else was started");
 }
 
 /// Returns a request whose head is wrong.
-fn wrong_head(numbers: &mut Numbers, token: &str) -> Vec<u8> {
+fn wrong_head(numbers: &mut SeededNumbers, token: &str) -> Vec<u8> {
     let whole = String::from_utf8(request_of(token, "tools/list", json!({}))).unwrap();
     let swapped = |from: &str, to: &str| whole.replacen(from, to, 1).into_bytes();
     match numbers.below(12) {
@@ -121,10 +121,10 @@ fn wrong_head(numbers: &mut Numbers, token: &str) -> Vec<u8> {
 
 #[test]
 fn a_thousand_http_requests_that_are_none_are_answered_one_by_one() {
-    let stage = place();
-    let server = WebServer::start(&stage);
+    let env = vendor_env();
+    let server = WebServer::start(&env);
     let token = server.printed_token().unwrap();
-    let mut numbers = Numbers(2);
+    let mut numbers = SeededNumbers(2);
     let mut settled = 0;
     for id in 0..MANY {
         let version = "mcp-protocol-version: 2026-07-28\r\nmcp-method: tools/call\r\n";
@@ -154,19 +154,19 @@ fn a_thousand_http_requests_that_are_none_are_answered_one_by_one() {
         server.call(&token, "run_agent", json!({"agent": "greeter", "prompt": "x"}))["result"],
         "good day, x\n"
     );
-    assert_eq!(stage.runs().len(), 1, "nothing else was started");
+    assert_eq!(env.runs().len(), 1, "nothing else was started");
 }
 
 #[test]
 fn five_hundred_clients_at_once_are_held_and_beyond_the_bound_one_is_refused() {
     const BOUND: usize = 512;
-    let stage = place();
-    let server = WebServer::start(&stage);
+    let env = vendor_env();
+    let server = WebServer::start(&env);
     let token = server.printed_token().unwrap();
     let request = String::from_utf8(request_of(&token, "tools/list", json!({}))).unwrap();
     let held = request.replacen("connection: close\r\n", "", 1);
     let mut clients: Vec<TcpStream> = (0..BOUND).map(|_| server.connect()).collect();
-    // All of them have asked before the first reads, and none of them leaves.
+    // All of them have sent their request before the first reads, and none of them leaves.
     for client in &mut clients {
         client.write_all(held.as_bytes()).unwrap();
     }
@@ -185,8 +185,8 @@ fn five_hundred_clients_at_once_are_held_and_beyond_the_bound_one_is_refused() {
 
 #[test]
 fn bodies_tokens_and_origins_that_are_refused_have_their_status() {
-    let stage = place();
-    let server = WebServer::start(&stage);
+    let env = vendor_env();
+    let server = WebServer::start(&env);
     let token = server.printed_token().unwrap();
     let status = |bytes: &[u8]| server.exchange(bytes).status;
     let request = String::from_utf8(request_of(&token, "tools/list", json!({}))).unwrap();

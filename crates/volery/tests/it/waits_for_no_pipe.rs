@@ -1,4 +1,4 @@
-//! A named pipe in the place of a file that somebody wrote is no file: nothing waits for whoever writes it.
+//! A named pipe in place of a file is refused: no command waits for a writer.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -6,11 +6,9 @@ use std::process::Stdio;
 use rustix::fs::{CWD, FileType, Mode};
 use serde_json::json;
 
-use crate::stage::{PATIENCE, Said, Stage, said};
+use crate::test_env::{CommandOutput, PATIENCE, TestEnv, command_output};
 
-const REASON: &str = "it is no regular file";
-
-/// Agents and settings of the project, with what must stand beside them.
+/// Agents and settings of the project, with the files that they need.
 const IN_PROJECT: [&str; 22] = [
     ".volery/agents/p.md",
     ".claude/agents/p.md",
@@ -42,8 +40,8 @@ fn make_pipe(path: &Path) {
 }
 
 /// Runs a command that must come to an end by itself.
-fn ends(stage: &Stage, words: &[&str]) -> Said {
-    let mut command = stage.command(words);
+fn ends(env: &TestEnv, words: &[&str]) -> CommandOutput {
+    let mut command = env.command(words);
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let before = std::time::Instant::now();
@@ -56,80 +54,96 @@ fn ends(stage: &Stage, words: &[&str]) -> Said {
     }
     let output = child.wait_with_output().unwrap();
     assert!(ended, "{words:?} waits: {output:?}");
-    said(output)
+    command_output(output)
 }
 
-fn stage() -> Stage {
-    let stage = Stage::new();
-    stage.rehearsal("fine", "- say: fine", "");
-    let beside = [
+fn env() -> TestEnv {
+    let env = TestEnv::new();
+    env.rehearsal("fine", "- say: fine", "");
+    let files = [
         ("agents/x/agent.md", "---\nname: x\ndescription: d\n---\nOwn.\n"),
         (".kiro/agents/k.json", r#"{"name": "k", "description": "sub-agent: d"}"#),
     ];
-    for (file, text) in beside {
-        let path = stage.project().join(file);
+    for (file, text) in files {
+        let path = env.project().join(file);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, text).unwrap();
     }
-    stage
+    env
 }
 
 #[test]
 fn a_pipe_among_agents_and_settings_is_named_and_holds_nothing_up() {
-    let stage = stage();
+    let mut messages = String::new();
+    let env = env();
     for file in IN_PROJECT {
-        let path = stage.project().join(file);
+        let path = env.project().join(file);
         make_pipe(&path);
-        let checked = ends(&stage, &["agents", "check"]).stdout;
-        let wanted = format!("{}: ", path.display());
-        let line = checked.lines().find(|line| line.starts_with(&wanted));
-        assert!(line.is_some_and(|line| line.contains(REASON)), "{file}: {checked}");
-        assert_eq!(ends(&stage, &["run", "fine", "go"]).ok().stdout, "fine\n", "{file}");
+        let checked = ends(&env, &["agents", "check"]).stdout;
+        messages += &env.masked(&checked);
+        assert_eq!(ends(&env, &["run", "fine", "go"]).ok().stdout, "fine\n", "{file}");
         std::fs::remove_file(&path).unwrap();
     }
+    insta::assert_snapshot!("agents_and_settings", messages);
 }
 
 #[test]
 fn a_server_answers_whatever_becomes_a_pipe_meanwhile() {
-    let stage = stage();
-    let mut client = stage.serve().initialize("it");
+    let env = env();
+    let mut client = env.serve().initialize("it");
     for file in IN_PROJECT {
-        make_pipe(&stage.project().join(file));
+        make_pipe(&env.project().join(file));
     }
-    let listed = client.call("list_agents", json!({"directory": stage.project()}));
+    let listed = client.call("list_agents", json!({"directory": env.project()}));
     let names: Vec<&str> =
         listed["agents"].as_array().unwrap().iter().map(|agent| agent["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["fine", "k", "x"], "{listed}");
-    let run = json!({"directory": stage.project(), "agent": "fine", "prompt": "go"});
+    let run = json!({"directory": env.project(), "agent": "fine", "prompt": "go"});
     let answered = client.call("run_agent", run);
     assert_eq!(answered["result"], "fine\n", "{answered}");
 }
 
 #[test]
 fn a_pipe_as_configuration_starts_nothing_and_says_so() {
-    let stage = stage();
-    for path in [stage.project().join(".volery/config.toml"), stage.path("config/config.toml")] {
+    let env = env();
+    let mut messages = String::new();
+    for path in [env.project().join(".volery/config.toml"), env.path("config/config.toml")] {
         make_pipe(&path);
-        let checked = ends(&stage, &["agents", "check"]).exits(1).stdout;
-        let wanted = format!("{}: error: could not read it: {REASON}", path.display());
-        assert!(checked.contains(&wanted), "{checked}");
-        let refused = ends(&stage, &["run", "fine", "go"]).exits(2).stderr;
-        assert!(
-            refused.starts_with("error: the configuration has errors") && refused.contains(REASON),
-            "{refused}"
-        );
+        let checked = ends(&env, &["agents", "check"]).exits(1).stdout;
+        messages += &env.masked(&checked);
+        let refused = ends(&env, &["run", "fine", "go"]).exits(2).stderr;
+        messages += &env.masked(&refused);
         std::fs::remove_file(&path).unwrap();
     }
-    let path = stage.path("home/.claude/agents/p.md");
+    insta::assert_snapshot!(messages, @r#"
+    .volery/config.toml: error: could not read it: it is no regular file
+    .kiro/agents/k.json: warning: tools: execute_bash is denied: without a level safe-edit holds, which does not allow it, and kiro cannot ask anybody; to allow that, write execute_bash in allowedTools of its file, or permission = { allow = ["execute_bash"] } under [agents.k] in your configuration
+    error: the configuration has errors, so nothing is started:
+      [stage]/project/.volery/config.toml: error: could not read it: it is no regular file
+    hint: `volery agents check` lists everything that is wrong
+    [stage]/config/config.toml: error: could not read it: it is no regular file
+    .kiro/agents/k.json: warning: tools: execute_bash is denied: without a level safe-edit holds, which does not allow it, and kiro cannot ask anybody; to allow that, write execute_bash in allowedTools of its file, or permission = { allow = ["execute_bash"] } under [agents.k] in your configuration
+    error: the configuration has errors, so nothing is started:
+      [stage]/config/config.toml: error: could not read it: it is no regular file
+    hint: `volery agents check` lists everything that is wrong
+    "#);
+    let path = env.path("home/.claude/agents/p.md");
     make_pipe(&path);
-    assert!(ends(&stage, &["agents", "check"]).stdout.contains(REASON));
+    let checked = ends(&env, &["agents", "check"]).stdout;
+    insta::assert_snapshot!(env.masked(&checked), @r#"
+    ~/.claude/agents/p.md: error: could not read it: it is no regular file
+    .kiro/agents/k.json: warning: tools: execute_bash is denied: without a level safe-edit holds, which does not allow it, and kiro cannot ask anybody; to allow that, write execute_bash in allowedTools of its file, or permission = { allow = ["execute_bash"] } under [agents.k] in your configuration
+    "#);
 }
 
 #[test]
 fn a_pipe_as_script_of_a_rehearsal_fails_its_run_alone() {
-    let stage = Stage::new();
-    stage.agent("scripted", "backend: rehearsal\nscript: steps.yaml");
-    make_pipe(&stage.project().join(".volery/agents/steps.yaml"));
-    let failed = ends(&stage, &["run", "scripted", "go"]).exits(1).stderr;
-    assert!(failed.contains("the script steps.yaml could not be read"), "{failed}");
+    let env = TestEnv::new();
+    env.agent("scripted", "backend: rehearsal\nscript: steps.yaml");
+    make_pipe(&env.project().join(".volery/agents/steps.yaml"));
+    let failed = ends(&env, &["run", "scripted", "go"]).exits(1).stderr;
+    insta::assert_snapshot!(env.masked(&failed), @"
+    [run-id] failed: the agent reports: the script steps.yaml could not be read; `volery agents check` tells why, after [span]
+    hint: volery show [run-id] tells all that is known about it
+    ");
 }

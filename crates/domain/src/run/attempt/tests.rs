@@ -1,17 +1,17 @@
-//! The decision about another attempt: a table of what follows on what, and what holds for all of it.
+//! The decision about another attempt: a table of ends and their consequences, and properties of all of them.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::run::{LimitName, ModelError};
 
-fn choice(backend: &str) -> Choice {
-    Choice {
+fn choice(backend: &str) -> BackendChoice {
+    BackendChoice {
         backend: backend.parse().unwrap(),
-        sessions: true,
-        forks: true,
-        tells_tools: true,
-        converses: true,
+        supports_sessions: true,
+        supports_fork: true,
+        reports_tool_calls: true,
+        is_conversational: true,
     }
 }
 
@@ -19,21 +19,27 @@ fn session(id: &str) -> SessionId {
     id.parse().unwrap()
 }
 
-fn circumstances(backends: &[&str], past: Past) -> Circumstances {
-    Circumstances {
+fn circumstances(backends: &[&str], past: History) -> RetryContext {
+    RetryContext {
         choices: backends.iter().map(|name| choice(name)).collect(),
-        past,
+        history: past,
         summary: false,
         retry: false,
     }
 }
 
-fn known(backend: &str, fork: bool) -> Past {
-    Past::Known { native: Some((backend.parse().unwrap(), session("native"))), fork }
+fn known(backend: &str, fork: bool) -> History {
+    History::Recorded { native: Some((backend.parse().unwrap(), session("native"))), fork }
 }
 
-fn tried(choice: usize) -> Tried {
-    Tried { choice, conversation: Conversation::New, asked: Asked::Prompt, native: None, acted: false }
+fn tried(choice: usize) -> AttemptRecord {
+    AttemptRecord {
+        choice,
+        conversation: ConversationKind::New,
+        prompt_kind: PromptKind::Prompt,
+        vendor_session: None,
+        had_side_effects: false,
+    }
 }
 
 fn model_error(error: ModelError) -> AgentEnd {
@@ -44,52 +50,61 @@ fn unknown_session() -> AgentEnd {
     AgentEnd::Failed(Failure::Session { reason: "x".to_owned() })
 }
 
-fn unfit() -> AgentEnd {
+fn invalid_answer() -> AgentEnd {
     AgentEnd::Failed(Failure::Schema { reason: "x".to_owned(), errors: vec!["/a: x".to_owned()] })
 }
 
-fn again(choice: usize, thread: Thread, asked: Asked) -> Next {
-    Next::Again(Attempt { choice, thread, asked })
+fn again(choice: usize, thread: Continuation, prompt_kind: PromptKind) -> NextStep {
+    NextStep::Again(Attempt { choice, continuation: thread, prompt_kind })
 }
 
 #[test]
 fn the_first_attempt_takes_part_in_the_conversation_as_its_backend_can() {
-    let thread = |backend: &str, past: Past| first(&circumstances(&[backend], past)).thread;
-    assert_eq!(thread("a", Past::Nothing), Thread::New);
-    assert_eq!(thread("a", Past::Chosen(session("mine"))), Thread::Continue(session("mine")));
-    assert_eq!(thread("a", known("a", false)), Thread::Continue(session("native")));
-    assert_eq!(thread("a", known("a", true)), Thread::Fork(session("native")));
-    assert_eq!(thread("b", known("a", false)), Thread::Replay, "another backend now");
-    assert_eq!(thread("b", known("a", true)), Thread::Replay);
-    assert_eq!(thread("a", Past::Known { native: None, fork: false }), Thread::Replay);
+    let thread = |backend: &str, past: History| first_attempt(&circumstances(&[backend], past)).continuation;
+    assert_eq!(thread("a", History::Empty), Continuation::New);
+    assert_eq!(thread("a", History::CallerChosen(session("mine"))), Continuation::Continue(session("mine")));
+    assert_eq!(thread("a", known("a", false)), Continuation::Continue(session("native")));
+    assert_eq!(thread("a", known("a", true)), Continuation::Fork(session("native")));
+    assert_eq!(thread("b", known("a", false)), Continuation::Replay, "another backend now");
+    assert_eq!(thread("b", known("a", true)), Continuation::Replay);
+    assert_eq!(thread("a", History::Recorded { native: None, fork: false }), Continuation::Replay);
     let mut without_fork = circumstances(&["a"], known("a", true));
-    without_fork.choices[0].forks = false;
-    assert_eq!(first(&without_fork).thread, Thread::Replay);
+    without_fork.choices[0].supports_fork = false;
+    assert_eq!(first_attempt(&without_fork).continuation, Continuation::Replay);
     let mut without_sessions = circumstances(&["a"], known("a", false));
-    without_sessions.choices[0].sessions = false;
-    assert_eq!(first(&without_sessions).thread, Thread::Replay);
+    without_sessions.choices[0].supports_sessions = false;
+    assert_eq!(first_attempt(&without_sessions).continuation, Continuation::Replay);
 }
 
 #[test]
 fn a_shortage_leads_to_the_next_choice_until_there_is_none() {
-    let all = circumstances(&["a", "a", "b"], Past::Nothing);
+    let all = circumstances(&["a", "a", "b"], History::Empty);
     for error in [ModelError::RateLimit, ModelError::Overloaded] {
         let end = model_error(error);
-        assert_eq!(next(&all, &[tried(0)], &end), again(1, Thread::New, Asked::Prompt));
-        assert_eq!(next(&all, &[tried(0), tried(1)], &end), again(2, Thread::New, Asked::Prompt));
-        assert_eq!(next(&all, &[tried(0), tried(1), tried(2)], &end), Next::Finish);
+        assert_eq!(next_attempt(&all, &[tried(0)], &end), again(1, Continuation::New, PromptKind::Prompt));
+        assert_eq!(
+            next_attempt(&all, &[tried(0), tried(1)], &end),
+            again(2, Continuation::New, PromptKind::Prompt)
+        );
+        assert_eq!(next_attempt(&all, &[tried(0), tried(1), tried(2)], &end), NextStep::Finish);
     }
     let unstarted = AgentEnd::Failed(Failure::Spawn { reason: "x".to_owned() });
-    assert_eq!(next(&all, &[tried(0)], &unstarted), Next::Finish);
-    assert_eq!(next(&all, &[tried(0), tried(1)], &unstarted), again(2, Thread::New, Asked::Prompt));
+    assert_eq!(next_attempt(&all, &[tried(0)], &unstarted), NextStep::Finish);
+    assert_eq!(
+        next_attempt(&all, &[tried(0), tried(1)], &unstarted),
+        again(2, Continuation::New, PromptKind::Prompt)
+    );
     let continued = circumstances(&["a", "b"], known("a", false));
     let end = model_error(ModelError::RateLimit);
-    assert_eq!(next(&continued, &[tried(0)], &end), again(1, Thread::Replay, Asked::Prompt));
+    assert_eq!(
+        next_attempt(&continued, &[tried(0)], &end),
+        again(1, Continuation::Replay, PromptKind::Prompt)
+    );
 }
 
 #[test]
 fn no_other_end_leads_to_another_choice() {
-    let all = circumstances(&["a", "b"], Past::Nothing);
+    let all = circumstances(&["a", "b"], History::Empty);
     let ends = [
         AgentEnd::Done,
         AgentEnd::Unanswered,
@@ -103,88 +118,132 @@ fn no_other_end_leads_to_another_choice() {
         unknown_session(),
     ];
     for end in ends {
-        assert_eq!(next(&all, &[tried(0)], &end), Next::Finish, "{end:?}");
+        assert_eq!(next_attempt(&all, &[tried(0)], &end), NextStep::Finish, "{end:?}");
     }
 }
 
 #[test]
-fn what_may_have_changed_something_is_continued_and_not_repeated() {
+fn an_attempt_that_may_have_changed_something_is_continued_and_not_repeated() {
     let end = model_error(ModelError::RateLimit);
-    let acted = Tried { native: Some(session("t")), acted: true, ..tried(0) };
-    let same = circumstances(&["a", "a"], Past::Nothing);
+    let acted = AttemptRecord { vendor_session: Some(session("t")), had_side_effects: true, ..tried(0) };
+    let same = circumstances(&["a", "a"], History::Empty);
     assert_eq!(
-        next(&same, std::slice::from_ref(&acted), &end),
-        again(1, Thread::Continue(session("t")), Asked::GoOn)
+        next_attempt(&same, std::slice::from_ref(&acted), &end),
+        again(1, Continuation::Continue(session("t")), PromptKind::Continue)
     );
-    let other = circumstances(&["a", "b"], Past::Nothing);
-    assert_eq!(next(&other, &[acted], &end), again(1, Thread::Replay, Asked::GoOn));
-    let mut silent = circumstances(&["a", "b"], Past::Nothing);
-    silent.choices[0].tells_tools = false;
-    assert_eq!(next(&silent, &[tried(0)], &end), again(1, Thread::Replay, Asked::GoOn), "nobody can know");
+    let other = circumstances(&["a", "b"], History::Empty);
+    assert_eq!(next_attempt(&other, &[acted], &end), again(1, Continuation::Replay, PromptKind::Continue));
+    let mut silent = circumstances(&["a", "b"], History::Empty);
+    silent.choices[0].reports_tool_calls = false;
+    assert_eq!(
+        next_attempt(&silent, &[tried(0)], &end),
+        again(1, Continuation::Replay, PromptKind::Continue),
+        "nobody can know"
+    );
 }
 
 #[test]
-fn a_conversation_that_its_vendor_forgot_is_told_again_once() {
+fn a_conversation_that_its_vendor_lost_is_replayed_once() {
     let all = circumstances(&["a"], known("a", false));
-    let continued = Tried { conversation: Conversation::Continued, ..tried(0) };
+    let continued = AttemptRecord { conversation: ConversationKind::Continued, ..tried(0) };
     let end = unknown_session();
-    assert_eq!(next(&all, std::slice::from_ref(&continued), &end), again(0, Thread::Replay, Asked::Prompt));
-    let replayed = Tried { conversation: Conversation::Replayed, ..tried(0) };
-    assert_eq!(next(&all, &[continued.clone(), replayed], &end), Next::Finish);
-    let chosen = circumstances(&["a"], Past::Chosen(session("mine")));
-    assert_eq!(next(&chosen, &[continued], &end), Next::Finish, "nobody here knows what was said");
-}
-
-#[test]
-fn silence_is_asked_for_a_summary_once_and_only_where_the_agent_has_one() {
-    let mut all = circumstances(&["a"], Past::Nothing);
-    assert_eq!(next(&all, &[tried(0)], &AgentEnd::Unanswered), Next::Finish);
-    all.summary = true;
-    assert_eq!(next(&all, &[tried(0)], &AgentEnd::Unanswered), again(0, Thread::Last, Asked::Summary));
-    let asked = Tried { asked: Asked::Summary, ..tried(0) };
-    assert_eq!(next(&all, &[tried(0), asked], &AgentEnd::Unanswered), Next::Finish);
-}
-
-#[test]
-fn an_answer_in_the_wrong_form_is_asked_for_once_more_in_the_same_conversation() {
-    let mut all = circumstances(&["a", "b"], Past::Nothing);
-    let named = Tried { native: Some(session("t")), acted: true, ..tried(0) };
-    let continued = again(0, Thread::Continue(session("t")), Asked::Correct);
-    assert_eq!(next(&all, std::slice::from_ref(&named), &unfit()), continued, "also if it did things");
-    let corrected = Tried { asked: Asked::Correct, conversation: Conversation::Continued, ..named.clone() };
-    assert_eq!(next(&all, &[named.clone(), corrected.clone()], &unfit()), Next::Finish, "once");
-    let forgotten = Tried { acted: false, ..corrected.clone() };
     assert_eq!(
-        next(&all, &[named.clone(), forgotten], &unknown_session()),
-        again(0, Thread::Replay, Asked::Correct)
+        next_attempt(&all, std::slice::from_ref(&continued), &end),
+        again(0, Continuation::Replay, PromptKind::Prompt)
     );
-    let resumed = Tried { asked: Asked::Resume, ..corrected.clone() };
-    assert_eq!(next(&all, &[named.clone(), corrected, resumed], &unfit()), Next::Finish, "once in all");
+    let replayed = AttemptRecord { conversation: ConversationKind::Replayed, ..tried(0) };
+    assert_eq!(next_attempt(&all, &[continued.clone(), replayed], &end), NextStep::Finish);
+    let chosen = circumstances(&["a"], History::CallerChosen(session("mine")));
     assert_eq!(
-        next(&all, &[tried(0)], &unfit()),
-        again(0, Thread::Replay, Asked::Correct),
+        next_attempt(&chosen, &[continued], &end),
+        NextStep::Finish,
+        "nobody here knows what was said"
+    );
+}
+
+#[test]
+fn a_silent_agent_is_prompted_for_a_summary_once_if_it_has_a_template() {
+    let mut all = circumstances(&["a"], History::Empty);
+    assert_eq!(next_attempt(&all, &[tried(0)], &AgentEnd::Unanswered), NextStep::Finish);
+    all.summary = true;
+    assert_eq!(
+        next_attempt(&all, &[tried(0)], &AgentEnd::Unanswered),
+        again(0, Continuation::PreviousAttempt, PromptKind::Summary)
+    );
+    let summary = AttemptRecord { prompt_kind: PromptKind::Summary, ..tried(0) };
+    assert_eq!(next_attempt(&all, &[tried(0), summary], &AgentEnd::Unanswered), NextStep::Finish);
+}
+
+#[test]
+fn an_invalid_answer_is_requested_once_more_in_the_same_conversation() {
+    let mut all = circumstances(&["a", "b"], History::Empty);
+    let named = AttemptRecord { vendor_session: Some(session("t")), had_side_effects: true, ..tried(0) };
+    let continued = again(0, Continuation::Continue(session("t")), PromptKind::Correct);
+    assert_eq!(
+        next_attempt(&all, std::slice::from_ref(&named), &invalid_answer()),
+        continued,
+        "also if it did things"
+    );
+    let corrected = AttemptRecord {
+        prompt_kind: PromptKind::Correct,
+        conversation: ConversationKind::Continued,
+        ..named.clone()
+    };
+    assert_eq!(
+        next_attempt(&all, &[named.clone(), corrected.clone()], &invalid_answer()),
+        NextStep::Finish,
+        "once"
+    );
+    let forgotten = AttemptRecord { had_side_effects: false, ..corrected.clone() };
+    assert_eq!(
+        next_attempt(&all, &[named.clone(), forgotten], &unknown_session()),
+        again(0, Continuation::Replay, PromptKind::Correct)
+    );
+    let resumed = AttemptRecord { prompt_kind: PromptKind::Resume, ..corrected.clone() };
+    assert_eq!(
+        next_attempt(&all, &[named.clone(), corrected, resumed], &invalid_answer()),
+        NextStep::Finish,
+        "once in all"
+    );
+    assert_eq!(
+        next_attempt(&all, &[tried(0)], &invalid_answer()),
+        again(0, Continuation::Replay, PromptKind::Correct),
         "nobody named it"
     );
-    all.choices[0].sessions = false;
-    assert_eq!(next(&all, std::slice::from_ref(&named), &unfit()), again(0, Thread::Replay, Asked::Correct));
-    all.choices[0].converses = false;
-    assert_eq!(next(&all, &[named], &unfit()), Next::Finish, "a script says what it says");
-    let chosen = circumstances(&["a"], Past::Chosen(session("mine")));
-    let own = Tried { conversation: Conversation::Continued, ..tried(0) };
-    assert_eq!(next(&chosen, &[own], &unfit()), again(0, Thread::Continue(session("mine")), Asked::Correct));
+    all.choices[0].supports_sessions = false;
+    assert_eq!(
+        next_attempt(&all, std::slice::from_ref(&named), &invalid_answer()),
+        again(0, Continuation::Replay, PromptKind::Correct)
+    );
+    all.choices[0].is_conversational = false;
+    assert_eq!(
+        next_attempt(&all, &[named], &invalid_answer()),
+        NextStep::Finish,
+        "a script says what it says"
+    );
+    let chosen = circumstances(&["a"], History::CallerChosen(session("mine")));
+    let own = AttemptRecord { conversation: ConversationKind::Continued, ..tried(0) };
+    assert_eq!(
+        next_attempt(&chosen, &[own], &invalid_answer()),
+        again(0, Continuation::Continue(session("mine")), PromptKind::Correct)
+    );
 }
 
 #[test]
 fn a_lost_worker_is_followed_only_where_nothing_is_done_twice() {
-    let all = circumstances(&["a"], Past::Nothing);
-    assert_eq!(resume(&all, &[]), Some(first(&all)), "nothing was begun");
-    assert_eq!(resume(&all, &[tried(0)]), None, "begun, and nobody knows how far it came");
-    let named = Tried { native: Some(session("t")), ..tried(0) };
-    let on = Attempt { choice: 0, thread: Thread::Continue(session("t")), asked: Asked::Resume };
-    assert_eq!(resume(&all, std::slice::from_ref(&named)), Some(on));
+    let all = circumstances(&["a"], History::Empty);
+    assert_eq!(resume_attempt(&all, &[]), Some(first_attempt(&all)), "nothing was begun");
+    assert_eq!(resume_attempt(&all, &[tried(0)]), None, "begun, and nobody knows how far it came");
+    let named = AttemptRecord { vendor_session: Some(session("t")), ..tried(0) };
+    let on = Attempt {
+        choice: 0,
+        continuation: Continuation::Continue(session("t")),
+        prompt_kind: PromptKind::Resume,
+    };
+    assert_eq!(resume_attempt(&all, std::slice::from_ref(&named)), Some(on));
     let mut without = all.clone();
-    without.choices[0].sessions = false;
-    assert_eq!(resume(&without, &[named]), None);
+    without.choices[0].supports_sessions = false;
+    assert_eq!(resume_attempt(&without, &[named]), None);
 }
 
 fn any_end() -> impl Strategy<Value = AgentEnd> {
@@ -193,36 +252,37 @@ fn any_end() -> impl Strategy<Value = AgentEnd> {
         Just(model_error(ModelError::Overloaded)),
         Just(model_error(ModelError::Denied)),
         Just(unknown_session()),
-        Just(unfit()),
+        Just(invalid_answer()),
         Just(AgentEnd::Unanswered),
         Just(AgentEnd::Done),
         Just(AgentEnd::Failed(Failure::Exit { code: 1 })),
     ]
 }
 
-fn any_past() -> impl Strategy<Value = Past> {
+fn any_past() -> impl Strategy<Value = History> {
     prop_oneof![
-        Just(Past::Nothing),
-        Just(Past::Chosen(session("mine"))),
-        Just(Past::Known { native: None, fork: false }),
+        Just(History::Empty),
+        Just(History::CallerChosen(session("mine"))),
+        Just(History::Recorded { native: None, fork: false }),
         any::<bool>().prop_map(|fork| known("a", fork)),
         any::<bool>().prop_map(|fork| known("b", fork)),
     ]
 }
 
-fn any_choice() -> impl Strategy<Value = Choice> {
-    ("[ab]", any::<[bool; 4]>()).prop_map(|(name, [sessions, forks, tells_tools, converses])| Choice {
+fn any_choice() -> impl Strategy<Value = BackendChoice> {
+    ("[ab]", any::<[bool; 4]>()).prop_map(|(name, [sessions, forks, tells_tools, converses])| BackendChoice {
         backend: name.parse().unwrap(),
-        sessions,
-        forks,
-        tells_tools,
-        converses,
+        supports_sessions: sessions,
+        supports_fork: forks,
+        reports_tool_calls: tells_tools,
+        is_conversational: converses,
     })
 }
 
 proptest! {
-    /// Plays whole runs: whatever ends how, they come to an end, never go back to an earlier choice, never repeat what
-    /// may have changed something, and never continue a conversation by a vendor that does not have it.
+    /// Plays whole runs: whatever happens, they come to an end, never return to an earlier choice, never repeat an
+    /// attempt that may have changed something, and never continue a conversation with a vendor that does not have
+    /// it.
     #[test]
     fn every_sequence_of_ends_comes_to_an_end(
         choices in proptest::collection::vec(any_choice(), 1..5),
@@ -230,34 +290,34 @@ proptest! {
         summary in any::<bool>(),
         ends in proptest::collection::vec((any_end(), any::<bool>(), any::<bool>()), 40),
     ) {
-        let circumstances = Circumstances { choices, past, summary, retry: false };
-        let (mut attempt, mut all, mut acted_before) = (first(&circumstances), Vec::<Tried>::new(), false);
+        let context = RetryContext { choices, history: past, summary, retry: false };
+        let (mut attempt, mut all, mut acted_before) = (first_attempt(&context), Vec::<AttemptRecord>::new(), false);
         for (end, acted, named) in ends {
-            let choice = &circumstances.choices[attempt.choice];
+            let choice = &context.choices[attempt.choice];
             if acted_before {
-                prop_assert!(attempt.asked != Asked::Prompt, "{attempt:?} after {all:?}");
+                prop_assert!(attempt.prompt_kind != PromptKind::Prompt, "{attempt:?} after {all:?}");
             }
-            if let Thread::Continue(id) = &attempt.thread {
-                let told = all.iter().any(|tried| {
-                    tried.native.as_ref() == Some(id)
-                        && circumstances.choices[tried.choice].backend == choice.backend
+            if let Continuation::Continue(id) = &attempt.continuation {
+                let reported = all.iter().any(|tried| {
+                    tried.vendor_session.as_ref() == Some(id)
+                        && context.choices[tried.choice].backend == choice.backend
                 });
-                let from_before = match &circumstances.past {
-                    Past::Chosen(_) => true,
-                    Past::Known { native: Some((backend, _)), .. } => *backend == choice.backend,
-                    Past::Known { native: None, .. } | Past::Nothing => false,
+                let from_before = match &context.history {
+                    History::CallerChosen(_) => true,
+                    History::Recorded { native: Some((backend, _)), .. } => *backend == choice.backend,
+                    History::Recorded { native: None, .. } | History::Empty => false,
                 };
-                prop_assert!(told || from_before);
+                prop_assert!(reported || from_before);
             }
             let native = named.then(|| session(&format!("t{}", all.len())));
-            let conversation = attempt.thread.conversation();
+            let conversation = attempt.continuation.kind();
             acted_before |= acted;
-            all.push(Tried { choice: attempt.choice, conversation, asked: attempt.asked, native, acted });
-            match next(&circumstances, &all, &end) {
-                Next::Finish => return Ok(()),
-                Next::Again(another) => {
+            all.push(AttemptRecord { choice: attempt.choice, conversation, prompt_kind: attempt.prompt_kind, vendor_session: native, had_side_effects: acted });
+            match next_attempt(&context, &all, &end) {
+                NextStep::Finish => return Ok(()),
+                NextStep::Again(another) => {
                     prop_assert!(another.choice >= attempt.choice);
-                    prop_assert!(another.choice < circumstances.choices.len());
+                    prop_assert!(another.choice < context.choices.len());
                     attempt = another;
                 }
             }
@@ -267,13 +327,13 @@ proptest! {
 }
 
 #[test]
-fn a_run_that_was_cut_short_is_tried_once_more_if_that_is_wanted() {
-    let mut all = circumstances(&["a"], Past::Nothing);
-    assert_eq!(after_time_out(&all, &[tried(0)]), None, "nobody wanted it");
+fn a_run_that_was_cut_short_is_retried_once_if_configured() {
+    let mut all = circumstances(&["a"], History::Empty);
+    assert_eq!(retry_after_timeout(&all, &[tried(0)]), None, "nobody wanted it");
     all.retry = true;
-    let second = Attempt { choice: 0, thread: Thread::New, asked: Asked::Again };
-    assert_eq!(after_time_out(&all, &[tried(0)]), Some(second.clone()));
-    let failed = |failure: Failure| after_crash(&all, &[tried(0)], &AgentEnd::Failed(failure));
+    let second = Attempt { choice: 0, continuation: Continuation::New, prompt_kind: PromptKind::Retry };
+    assert_eq!(retry_after_timeout(&all, &[tried(0)]), Some(second.clone()));
+    let failed = |failure: Failure| retry_after_crash(&all, &[tried(0)], &AgentEnd::Failed(failure));
     for crash in [Failure::Exit { code: 1 }, Failure::Signal { signal: 11 }] {
         assert_eq!(failed(crash), Some(second.clone()));
     }
@@ -286,22 +346,22 @@ fn a_run_that_was_cut_short_is_tried_once_more_if_that_is_wanted() {
     ] {
         assert_eq!(failed(other), None);
     }
-    assert_eq!(after_crash(&all, &[tried(0)], &AgentEnd::Done), None);
-    let again = Tried { asked: Asked::Again, ..tried(0) };
-    assert_eq!(after_time_out(&all, &[tried(0), again]), None, "there is no third");
-    let summary = Tried { asked: Asked::Summary, ..tried(0) };
-    assert_eq!(after_time_out(&all, &[tried(0), summary]), None);
+    assert_eq!(retry_after_crash(&all, &[tried(0)], &AgentEnd::Done), None);
+    let again = AttemptRecord { prompt_kind: PromptKind::Retry, ..tried(0) };
+    assert_eq!(retry_after_timeout(&all, &[tried(0), again]), None, "there is no third");
+    let summary = AttemptRecord { prompt_kind: PromptKind::Summary, ..tried(0) };
+    assert_eq!(retry_after_timeout(&all, &[tried(0), summary]), None);
 }
 
 #[test]
 fn a_second_try_stays_in_the_conversation() {
-    let with = |past: Past, last: Tried| {
-        let all = Circumstances { retry: true, ..circumstances(&["a"], past) };
-        after_time_out(&all, &[last]).unwrap().thread
+    let with = |past: History, last: AttemptRecord| {
+        let all = RetryContext { retry: true, ..circumstances(&["a"], past) };
+        retry_after_timeout(&all, &[last]).unwrap().continuation
     };
-    let named = Tried { native: Some(session("own")), ..tried(0) };
-    assert_eq!(with(Past::Nothing, named), Thread::Continue(session("own")));
-    assert_eq!(with(known("a", false), tried(0)), Thread::Continue(session("native")));
-    let replayed = Tried { conversation: Conversation::Replayed, ..tried(0) };
-    assert_eq!(with(known("a", false), replayed), Thread::Replay);
+    let named = AttemptRecord { vendor_session: Some(session("own")), ..tried(0) };
+    assert_eq!(with(History::Empty, named), Continuation::Continue(session("own")));
+    assert_eq!(with(known("a", false), tried(0)), Continuation::Continue(session("native")));
+    let replayed = AttemptRecord { conversation: ConversationKind::Replayed, ..tried(0) };
+    assert_eq!(with(known("a", false), replayed), Continuation::Replay);
 }

@@ -1,12 +1,12 @@
-//! What people see on a terminal of 80 columns, on a narrower and on a wider one: no line is longer than the terminal.
+//! Output on terminals of 60, 80 and 140 columns: no line is longer than the terminal.
 
 use super::*;
 
 /// Renders at each width, and returns all of it with the widths above.
-fn at_each_width(render: impl Fn(&Look) -> String) -> String {
+fn at_each_width(render: impl Fn(&TextStyle) -> String) -> String {
     let mut all = String::new();
     for columns in [60, 80, 140] {
-        let text = render(&look(Some(columns)));
+        let text = render(&style(Some(columns)));
         for line in text.lines() {
             assert!(width(line) <= columns, "{columns} columns: {line}");
         }
@@ -17,18 +17,18 @@ fn at_each_width(render: impl Fn(&Look) -> String) -> String {
 
 #[test]
 fn runs_of_all_projects() {
-    let far = RunLine {
+    let far = RunSummary {
         agent: "security-reviewer".into(),
         project: "/home/ada/src/company/backend/services/billing".into(),
         ..line(3, "interrupted", true)
     };
     let runs = [line(1, "running", false), line(2, "succeeded", true), far];
-    insta::assert_snapshot!(at_each_width(|look| run_table(&runs, ListScope::All, look)));
+    insta::assert_snapshot!(at_each_width(|style| run_table(&runs, ListScope::All, style)));
 }
 
 #[test]
 fn runs_that_were_waited_for() {
-    insta::assert_snapshot!(at_each_width(|look| view_table(&[view()], look)));
+    insta::assert_snapshot!(at_each_width(|style| view_table(&[view()], style)));
 }
 
 fn agent(name: &str, model: Option<&str>, problem: Option<&str>) -> AgentView {
@@ -46,8 +46,9 @@ fn agent(name: &str, model: Option<&str>, problem: Option<&str>) -> AgentView {
         layer: "user".into(),
         built_in: false,
         takes_built_in_name: false,
-        answers_by: domain::setup::AnswersBy::Output,
+        answers_by: domain::setup::AnswerChannel::Output,
         login_unknown: false,
+        logged_out: false,
         problem: problem.map(str::to_owned),
     }
 }
@@ -63,7 +64,7 @@ fn agents_and_why_they_cannot_run() {
         AgentView { built_in: true, login_unknown: true, ..agent("claude", None, None) },
     ];
     let list = AgentList { project: "/src/api".into(), agents: found, diagnostics: Vec::new() };
-    let text = at_each_width(|look| agents(&list, look));
+    let text = at_each_width(|style| agents(&list, style));
     assert_eq!(text.matches("built in").count(), 3, "marked at every width: {text}");
     insta::assert_snapshot!(text);
 }
@@ -81,7 +82,7 @@ fn equal_problems_of_many_agents_take_one_paragraph() {
         names.iter().flat_map(|name| [colour(name), allow(name)]).collect();
     diagnostics.extend(names[..2].iter().map(|name| Diagnostic::error(&file(name), "it has no name")));
     let list = AgentList { project: "/src/api".into(), agents: found.collect(), diagnostics };
-    let text = agents(&list, &look(Some(80)));
+    let text = agents(&list, &style(Some(80)));
     assert!(
         text.ends_with(
             "
@@ -91,10 +92,11 @@ agent00, agent01, agent02, agent03, agent04 and 12 more cannot run:
         ),
         "{text}"
     );
-    insta::assert_snapshot!(grouped_diagnostics(&list, &look(Some(80))), @r"
+    insta::assert_snapshot!(grouped_diagnostics(&list, &style(Some(80))), @r"
     ~/.claude/agents/agent00.md:4:1: warning: color is not honoured
       and the same for agent01, agent02, agent03, agent04, agent05 and 11 more
-    ~/.claude/agents/agent00.md: warning: Bash is denied; write [agents.NAME] permission = …
+    ~/.claude/agents/agent00.md: warning: Bash is denied; write
+      [agents.NAME] permission = …
       and the same for agent01, agent02, agent03, agent04, agent05 and 11 more
     ~/.claude/agents/agent00.md: error: it has no name
     ~/.claude/agents/agent01.md: error: it has no name
@@ -103,7 +105,7 @@ agent00, agent01, agent02, agent03, agent04 and 12 more cannot run:
 
 #[test]
 fn health_of_agents() {
-    let line = HealthLine {
+    let line = AgentHealthSummary {
         agent: "reviewer".into(),
         backend: "rehearsal".into(),
         runs: 1_200,
@@ -120,12 +122,12 @@ fn health_of_agents() {
         cost_microusd: Some(4_560_000),
     };
     let report = HealthReport { running: 3, waiting: 1, slots: 8, agents: vec![line], left_out: 0 };
-    insta::assert_snapshot!(at_each_width(|look| health(&report, look)));
+    insta::assert_snapshot!(at_each_width(|style| health(&report, style)));
 }
 
 #[test]
 fn paths_are_written_from_the_project_or_from_home() {
-    let short = |path, project| look(None).short_path(path, project);
+    let short = |path, project| style(None).short_path(path, project);
     assert_eq!(short("/src/api/.volery/x.md", Some("/src/api")), ".volery/x.md");
     assert_eq!(short("/src/api-old/x.md", Some("/src/api")), "/src/api-old/x.md");
     assert_eq!(short("/home/ada/x.md", Some("/src/api")), "~/x.md");
@@ -140,4 +142,17 @@ proptest! {
         prop_assert!(width(&cut) <= room);
         prop_assert!(text.ends_with(cut.trim_start_matches('…')) || cut == text);
     }
+}
+
+#[test]
+fn a_coloured_status_is_wrapped_like_a_plain_one() {
+    let mut run = view();
+    run.explanation =
+        "partial: the program is not logged in: run claude and type /login, then try again".to_owned();
+    let narrow = style(Some(50));
+    let plain = run_page(&run, &narrow);
+    let colored = run_page(&run, &TextStyle { color: ColorMode::Ansi, ..narrow });
+    assert!(colored.contains("\u{1b}[33mpartial\u{1b}[0m: "), "{colored:?}");
+    assert!(plain.lines().all(|line| line.chars().count() <= 50), "{plain}");
+    assert_eq!(sanitize_for_terminal(&colored), plain);
 }

@@ -6,11 +6,11 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::stage::{Client, Stage};
+use crate::test_env::{Client, TestEnv};
 
-/// A place with a program that is called like Codex and fails at once.
-fn serve(stage: &Stage) -> Client {
-    let bin = stage.path("bin");
+/// Starts a server with a program named `codex` that fails at once.
+fn serve(env: &TestEnv) -> Client {
+    let bin = env.path("bin");
     fs::create_dir_all(&bin).unwrap();
     fs::write(
         bin.join("codex"),
@@ -18,7 +18,7 @@ fn serve(stage: &Stage) -> Client {
     )
     .unwrap();
     fs::set_permissions(bin.join("codex"), PermissionsExt::from_mode(0o755)).unwrap();
-    let mut command = stage.command(["serve", "--dialect", "codex"]);
+    let mut command = env.command(["serve", "--dialect", "codex"]);
     command.env("PATH", format!("{}:/usr/bin:/bin", bin.display()));
     Client::start(command).initialize("test")
 }
@@ -32,32 +32,42 @@ fn call(client: &mut Client, arguments: Value) -> String {
 /// Differs from codex-mcp-server: the user's home or `/` as `cwd` | Codex edits there within its sandbox | refused unless the sandbox is
 ///    `read-only` or `danger-full-access`: it cannot be held to leave Volery's own files alone
 #[test]
-fn codex_is_not_let_edit_around_volerys_own_folders() {
-    let stage = Stage::new();
-    let home = stage.path("state").parent().unwrap().to_owned();
-    let mut client = serve(&stage);
-    for place in [home.as_path(), Path::new("/")] {
-        let refused = call(&mut client, json!({"prompt": "x", "cwd": place, "sandbox": "workspace-write"}));
-        assert!(refused.contains("where Volery keeps its own files"), "{refused}");
-        assert!(refused.contains("codex cannot be held to leave these files alone"), "{refused}");
-    }
-    assert_eq!(stage.runs(), Vec::<String>::new());
+fn codex_may_not_edit_around_volerys_own_folders() {
+    let env = TestEnv::new();
+    let home = env.path("state").parent().unwrap().to_owned();
+    let mut client = serve(&env);
+    let refused = [home.as_path(), Path::new("/")].map(|directory| {
+        call(&mut client, json!({"prompt": "x", "cwd": directory, "sandbox": "workspace-write"}))
+    });
+    insta::assert_snapshot!(env.masked(&refused.join("\n")), @"
+    [stage] holds [stage]/state, where Volery keeps its own files: no agent may edit those
+    hint: choose another directory, such as a project's; codex cannot be held to leave these files alone, and these can: claude, glm, claude-kimi; an agent that may only read works here too
+    / holds [stage]/state, where Volery keeps its own files: no agent may edit those
+    hint: choose another directory, such as a project's; codex cannot be held to leave these files alone, and these can: claude, glm, claude-kimi; an agent that may only read works here too
+    ");
+    assert_eq!(env.runs(), Vec::<String>::new());
     let started = call(&mut client, json!({"prompt": "x", "cwd": home, "sandbox": "read-only"}));
     assert!(!started.contains("own files"), "{started}");
-    assert_eq!(stage.runs().len(), 1);
+    assert_eq!(env.runs().len(), 1);
 }
 
 /// Differs from codex-mcp-server: a `cwd` that does not exist | Codex fails when it starts | refused before anything starts, with the
 ///    path
 /// Differs from codex-mcp-server: Codex that is not installed | is the server itself | an error that says what is missing
 #[test]
-fn what_cannot_be_run_is_refused_with_its_reason() {
-    let stage = Stage::new();
-    let mut client = serve(&stage);
+fn a_call_that_cannot_run_is_refused_with_its_reason() {
+    let env = TestEnv::new();
+    let mut client = serve(&env);
     let refused = call(&mut client, json!({"prompt": "x", "cwd": "/does/not/exist"}));
-    assert!(refused.contains("/does/not/exist"), "{refused}");
-    fs::remove_file(stage.path("bin/codex")).unwrap();
+    insta::assert_snapshot!(env.masked(&refused), @r#"
+    the directory "/does/not/exist" does not exist
+    hint: give the absolute path of an existing directory
+    "#);
+    fs::remove_file(env.path("bin/codex")).unwrap();
     let refused = call(&mut client, json!({"prompt": "x"}));
-    assert!(refused.contains("needs codex, which is not on the PATH"), "{refused}");
-    assert_eq!(stage.runs(), Vec::<String>::new());
+    insta::assert_snapshot!(env.masked(&refused), @"
+    agent codex needs codex, which is not on the PATH
+    hint: install codex, or give the agent another backend
+    ");
+    assert_eq!(env.runs(), Vec::<String>::new());
 }

@@ -1,4 +1,4 @@
-//! The dialect of Jarvis with a program that stands in for Claude Code.
+//! The dialect of Jarvis with a fake Claude Code.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -6,9 +6,9 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::stage::{Client, Stage};
+use crate::test_env::{Client, TestEnv};
 
-/// Writes down its words and variables, and answers.
+/// Records its arguments and variables, and answers.
 const CLAUDE: &str = r#"#!/bin/sh
 [ "$1" = --version ] && { echo '2.1.325 (Claude Code)'; exit 0; }
 for word in "$@"; do printf '%s\n' "$word"; done > "RECORD.words"
@@ -26,13 +26,13 @@ fn agent(home: &Path, name: &str, frontmatter: &str) {
     fs::write(folder.join("agent.md"), text).unwrap();
 }
 
-fn serve(stage: &Stage, home: &Path) -> Client {
-    let bin = stage.path("bin");
+fn serve(env: &TestEnv, home: &Path) -> Client {
+    let bin = env.path("bin");
     fs::create_dir_all(&bin).unwrap();
-    fs::write(bin.join("claude"), CLAUDE.replace("RECORD", &stage.path("record").display().to_string()))
+    fs::write(bin.join("claude"), CLAUDE.replace("RECORD", &env.path("record").display().to_string()))
         .unwrap();
     fs::set_permissions(bin.join("claude"), PermissionsExt::from_mode(0o755)).unwrap();
-    let mut command = stage.command(["serve", "--dialect", "jarvis"]);
+    let mut command = env.command(["serve", "--dialect", "jarvis"]);
     command.env("PATH", format!("{}:/usr/bin:/bin", bin.display())).env("JARVIS_HOME", home);
     command.env("AVIARY_COLOUR", "blue").env("VOLERY_SLOTS", "3");
     Client::start(command).initialize("test")
@@ -42,42 +42,44 @@ fn run(client: &mut Client, arguments: Value) -> Value {
     client.request("tools/call", json!({"name": "run_subagent", "arguments": arguments}))
 }
 
-fn recorded(stage: &Stage, what: &str) -> String {
-    fs::read_to_string(stage.path("record").with_extension(what)).unwrap()
+fn recorded(env: &TestEnv, what: &str) -> String {
+    fs::read_to_string(env.path("record").with_extension(what)).unwrap()
 }
 
 /// Differs from jarvis: `JARVIS_HOME` in the user's home or `/` | agents that may edit do so everywhere there | they may not edit in the
 ///    folders there that hold Volery's own files, which the answer names
 #[test]
 fn an_agent_works_in_its_users_home_and_cannot_edit_volerys_own_folders() {
-    let stage = Stage::new();
-    let home = stage.path("state").parent().unwrap().to_owned();
+    let env = TestEnv::new();
+    let home = env.path("state").parent().unwrap().to_owned();
     agent(&home, "editor", "permissions:\n  allow: [Edit]\n");
-    let result = run(&mut serve(&stage, &home), json!({"agent_name": "editor", "prompt": "x"}));
+    let result = run(&mut serve(&env, &home), json!({"agent_name": "editor", "prompt": "x"}));
     assert_eq!(result["structuredContent"]["result"], json!("an answer"), "{result}");
-    let words = recorded(&stage, "words");
-    let denied = words
+    let argv = recorded(&env, "words");
+    let denied = argv
         .lines()
-        .find(|word| word.starts_with("--disallowedTools="))
-        .unwrap_or_else(|| panic!("{words}"));
+        .find(|argument| argument.starts_with("--disallowedTools="))
+        .unwrap_or_else(|| panic!("{argv}"));
     assert!(denied.contains("Edit(//"), "{denied}");
-    let note = result["structuredContent"]["notes"][0].as_str().unwrap();
-    assert!(note.starts_with("withheld: edits in //"), "{result}");
+    insta::assert_snapshot!(env.masked_texts(&result["structuredContent"]["notes"]), @"
+    withheld: edits in /[stage]/config/**: Volery's own files are there
+    withheld: edits in /[stage]/state/**: Volery's own files are there
+    ");
 }
 
 /// Differs from jarvis: the environment of an agent | all of the server's | all of the server's, without Volery's own variables
 /// Differs from jarvis: a parameter that the tool does not have | ignored without a word | ignored, and a note names it
 /// Differs from jarvis: the answer | text | the text, and the same as structured content
 #[test]
-fn an_agent_gets_the_servers_environment_and_what_is_no_parameter_is_named() {
-    let stage = Stage::new();
-    agent(&stage.project(), "helper", "");
+fn an_agent_gets_the_servers_environment_and_unknown_parameters_are_named() {
+    let env = TestEnv::new();
+    agent(&env.project(), "helper", "");
     let arguments = json!({"agent_name": "helper", "prompt": "x", "model": "opus"});
-    let result = run(&mut serve(&stage, &stage.project()), arguments);
-    let variables = recorded(&stage, "env");
+    let result = run(&mut serve(&env, &env.project()), arguments);
+    let variables = recorded(&env, "env");
     assert!(variables.lines().any(|line| line == "AVIARY_COLOUR=blue"), "{variables}");
     assert!(!variables.contains("VOLERY_SLOTS"), "{variables}");
-    assert!(result.to_string().contains("model is not a parameter of run_subagent"), "{result}");
+    insta::assert_snapshot!(env.masked_texts(&result["content"][1]["text"]), @"model is not a parameter of run_subagent and was ignored");
     let text: Value = serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap();
     assert_eq!(text["result"], json!("an answer"), "{result}");
     assert_eq!(result["structuredContent"]["result"], json!("an answer"), "{result}");
@@ -87,17 +89,17 @@ fn an_agent_gets_the_servers_environment_and_what_is_no_parameter_is_named() {
 ///    empty
 #[test]
 fn a_variable_that_is_not_set_is_named() {
-    let stage = Stage::new();
+    let env = TestEnv::new();
     let server = |text: &str| {
         format!("mcp_servers:\n  - name: birds\n    command: \"true\"\n    env:\n      KEY: \"{text}\"\n")
     };
-    agent(&stage.project(), "strict", &server("${AVIARY_KEY}"));
-    agent(&stage.project(), "lenient", &server("${AVIARY_KEY:-}"));
-    stage.volery(["trust", "--yes"]).ok();
-    let mut client = serve(&stage, &stage.project());
+    agent(&env.project(), "strict", &server("${AVIARY_KEY}"));
+    agent(&env.project(), "lenient", &server("${AVIARY_KEY:-}"));
+    env.volery(["trust", "--yes"]).ok();
+    let mut client = serve(&env, &env.project());
     let refused = run(&mut client, json!({"agent_name": "strict", "prompt": "x"}));
     assert_eq!(refused["isError"], json!(true), "{refused}");
-    assert!(refused.to_string().contains("AVIARY_KEY"), "{refused}");
+    insta::assert_snapshot!(env.masked_texts(&refused["content"][0]["text"]), @r#"Subagent "strict" failed (cli_error): the agent could not be started: a process for the agent could not be made: these variables are needed and not set: AVIARY_KEY"#);
     let taken = run(&mut client, json!({"agent_name": "lenient", "prompt": "x"}));
     assert_eq!(taken["structuredContent"]["result"], json!("an answer"), "{taken}");
 }
@@ -106,17 +108,17 @@ fn a_variable_that_is_not_set_is_named() {
 ///    line; one that was changed counts for the next call
 #[test]
 fn a_changed_file_counts_for_the_next_call() {
-    let stage = Stage::new();
-    agent(&stage.project(), "helper", "timeout_ms: 1000\n");
-    let mut client = serve(&stage, &stage.project());
+    let env = TestEnv::new();
+    agent(&env.project(), "helper", "timeout_ms: 1000\n");
+    let mut client = serve(&env, &env.project());
     run(&mut client, json!({"agent_name": "helper", "prompt": "x"}));
-    agent(&stage.project(), "helper", "timeout_ms: 2000\n");
+    agent(&env.project(), "helper", "timeout_ms: 2000\n");
     run(&mut client, json!({"agent_name": "helper", "prompt": "y"}));
-    let limits = |run: &String| stage.spec(run)["limits"]["timeout_ms"].clone();
-    let timeouts: Vec<Value> = stage.runs().iter().map(limits).collect();
+    let limits = |run: &String| env.spec(run)["limits"]["timeout_ms"].clone();
+    let timeouts: Vec<Value> = env.runs().iter().map(limits).collect();
     assert_eq!(timeouts, [json!(1000), json!(2000)]);
-    fs::create_dir_all(stage.project().join("agents/broken")).unwrap();
-    fs::write(stage.project().join("agents/broken/agent.md"), "---\nname: broken\n---\nNo description.")
+    fs::create_dir_all(env.project().join("agents/broken")).unwrap();
+    fs::write(env.project().join("agents/broken/agent.md"), "---\nname: broken\n---\nNo description.")
         .unwrap();
     let unknown = run(&mut client, json!({"agent_name": "broken", "prompt": "x"}));
     assert_eq!(unknown["content"][0]["text"], json!("Unknown agent: \"broken\". Available: helper"));

@@ -1,4 +1,4 @@
-//! Servers that stand in for other systems: their tools, their answers, and their defects, which are not there.
+//! Servers that replace other systems: their tools and answers, without their defects.
 
 mod budgie;
 mod codex;

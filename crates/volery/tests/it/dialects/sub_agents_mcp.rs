@@ -9,9 +9,9 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::stage::{Client, PATIENCE, Stage, kill, wait_for};
+use crate::test_env::{Client, PATIENCE, TestEnv, kill, wait_for};
 
-/// A program that does what its prompt says: `fail`, `hang`, or repeats the prompt.
+/// A program that follows its prompt: `fail`, `hang`, or repeat the prompt.
 const PROGRAM: &str = r#"
 prompt=$(cat)
 case "$prompt" in
@@ -23,29 +23,29 @@ case "$prompt" in
 esac
 "#;
 
-fn place() -> Stage {
-    let stage = Stage::new();
-    let gate = stage.path("go").display().to_string();
-    stage.backend("scripted", &["sh", "-c", PROGRAM, &gate]);
-    fs::create_dir(stage.path("agents")).unwrap();
-    agent(&stage, "reviewer.md", "# Reviews changes\n\nBe strict.");
-    agent(&stage, "writer.txt", "Writes prose.\nBe short.");
-    stage
+fn env_with_agents() -> TestEnv {
+    let env = TestEnv::new();
+    let gate = env.path("go").display().to_string();
+    env.backend("scripted", &["sh", "-c", PROGRAM, &gate]);
+    fs::create_dir(env.path("agents")).unwrap();
+    agent(&env, "reviewer.md", "# Reviews changes\n\nBe strict.");
+    agent(&env, "writer.txt", "Writes prose.\nBe short.");
+    env
 }
 
-fn agent(stage: &Stage, file: &str, text: &str) {
-    fs::write(stage.path("agents").join(file), text).unwrap();
+fn agent(env: &TestEnv, file: &str, text: &str) {
+    fs::write(env.path("agents").join(file), text).unwrap();
 }
 
-fn command(stage: &Stage, variables: &[(&str, &str)]) -> Command {
-    let mut command = stage.command(["serve", "--dialect", "sub-agents-mcp"]);
-    command.env("AGENTS_DIR", stage.path("agents")).env("AGENT_TYPE", "scripted").env("LOG_LEVEL", "error");
+fn command(env: &TestEnv, variables: &[(&str, &str)]) -> Command {
+    let mut command = env.command(["serve", "--dialect", "sub-agents-mcp"]);
+    command.env("AGENTS_DIR", env.path("agents")).env("AGENT_TYPE", "scripted").env("LOG_LEVEL", "error");
     command.envs(variables.iter().copied());
     command
 }
 
-fn serve(stage: &Stage, variables: &[(&str, &str)]) -> Client {
-    Client::start(command(stage, variables)).initialize("test")
+fn serve(env: &TestEnv, variables: &[(&str, &str)]) -> Client {
+    Client::start(command(env, variables)).initialize("test")
 }
 
 /// Calls the tool and returns the whole result, after a look at what every answer has.
@@ -57,8 +57,8 @@ fn run(client: &mut Client, arguments: Value) -> Value {
     result
 }
 
-fn ask(stage: &Stage, agent: &str, prompt: &str) -> Value {
-    json!({"agent": agent, "prompt": prompt, "cwd": stage.project()})
+fn ask(env: &TestEnv, agent: &str, prompt: &str) -> Value {
+    json!({"agent": agent, "prompt": prompt, "cwd": env.project()})
 }
 
 /// Differs from sub-agents-mcp: the annotations of the tool | none | a title and what the tool may do
@@ -66,8 +66,8 @@ fn ask(stage: &Stage, agent: &str, prompt: &str) -> Value {
 ///    the directory of the server counts if it is left out
 #[test]
 fn the_tools_and_resources_are_the_ones_that_were_reviewed() {
-    let stage = place();
-    let mut client = Client::start(command(&stage, &[]));
+    let env = env_with_agents();
+    let mut client = Client::start(command(&env, &[]));
     let hello = client.request(
         "initialize",
         json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}),
@@ -85,68 +85,68 @@ fn the_tools_and_resources_are_the_ones_that_were_reviewed() {
 
 #[test]
 fn an_answer_has_the_documented_shape() {
-    let stage = place();
-    let result = run(&mut serve(&stage, &[]), ask(&stage, "reviewer", "  look at this  "));
+    let env = env_with_agents();
+    let result = run(&mut serve(&env, &[]), ask(&env, "reviewer", "  look at this  "));
     assert_eq!(result["isError"], json!(false));
     assert_eq!(result.get("_meta"), None, "sessions are off");
-    let said = &result["structuredContent"];
-    let keys: Vec<&String> = said.as_object().unwrap().keys().collect();
+    let content = &result["structuredContent"];
+    let keys: Vec<&String> = content.as_object().unwrap().keys().collect();
     assert_eq!(keys, ["result", "agent", "exit_code", "execution_time", "status", "request_id"]);
-    assert_eq!((&said["agent"], &said["exit_code"]), (&json!("reviewer"), &json!(0)));
-    assert_eq!((&said["status"], &said["result"]), (&json!("success"), &json!("look at this")));
-    let request_id = said["request_id"].as_str().unwrap();
+    assert_eq!((&content["agent"], &content["exit_code"]), (&json!("reviewer"), &json!(0)));
+    assert_eq!((&content["status"], &content["result"]), (&json!("success"), &json!("look at this")));
+    let request_id = content["request_id"].as_str().unwrap();
     let parts: Vec<&str> = request_id.splitn(4, '_').collect();
     assert_eq!((parts[0], parts[1], parts[3].len()), ("run", "agent", 9), "{request_id}");
     assert!(parts[2].parse::<u64>().is_ok() && parts[3].bytes().all(|byte| byte.is_ascii_alphanumeric()));
-    let run = stage.json(["show", &stage.only_run()]);
+    let run = env.json(["show", &env.only_run()]);
     assert_eq!((&run["agent"], &run["caller"]), (&json!("reviewer"), &json!("test")));
 }
 
 /// Differs from sub-agents-mcp: `result` of a failure | stdout, or stderr | why the agent failed, then what it had
 ///    said
 #[test]
-fn a_failure_is_an_error_with_its_exit_code_and_what_was_said() {
-    let stage = place();
-    let result = run(&mut serve(&stage, &[]), ask(&stage, "reviewer", "fail"));
+fn a_failure_is_an_error_with_its_exit_code_and_output() {
+    let env = env_with_agents();
+    let result = run(&mut serve(&env, &[]), ask(&env, "reviewer", "fail"));
     assert_eq!(result["isError"], json!(true));
-    let said = &result["structuredContent"];
-    assert_eq!((&said["status"], &said["exit_code"]), (&json!("error"), &json!(7)));
-    let text = said["result"].as_str().unwrap();
+    let content = &result["structuredContent"];
+    assert_eq!((&content["status"], &content["exit_code"]), (&json!("error"), &json!(7)));
+    let text = content["result"].as_str().unwrap();
     assert!(text.contains("half an answer"), "{text}");
 }
 
 /// Differs from sub-agents-mcp: a time-out without any output | `status: "error"` without `isError` | `status: "error"` and `isError`
 #[test]
 fn a_time_out_is_partial_with_a_result_and_an_error_without() {
-    let stage = place();
-    let mut client = serve(&stage, &[("EXECUTION_TIMEOUT_MS", "1000")]);
-    let partial = run(&mut client, ask(&stage, "reviewer", "hang"));
-    let said = &partial["structuredContent"];
-    assert_eq!((&partial["isError"], &said["status"]), (&json!(false), &json!("partial")), "{said}");
-    assert_eq!((&said["exit_code"], &said["result"]), (&json!(124), &json!("half an answer")));
-    let silent = run(&mut client, ask(&stage, "reviewer", "silent"));
-    let said = &silent["structuredContent"];
-    assert_eq!((&silent["isError"], &said["status"]), (&json!(true), &json!("error")), "{said}");
-    assert_eq!(said["exit_code"], json!(124));
+    let env = env_with_agents();
+    let mut client = serve(&env, &[("EXECUTION_TIMEOUT_MS", "1000")]);
+    let partial = run(&mut client, ask(&env, "reviewer", "hang"));
+    let content = &partial["structuredContent"];
+    assert_eq!((&partial["isError"], &content["status"]), (&json!(false), &json!("partial")), "{content}");
+    assert_eq!((&content["exit_code"], &content["result"]), (&json!(124), &json!("half an answer")));
+    let silent = run(&mut client, ask(&env, "reviewer", "silent"));
+    let content = &silent["structuredContent"];
+    assert_eq!((&silent["isError"], &content["status"]), (&json!(true), &json!("error")), "{content}");
+    assert_eq!(content["exit_code"], json!(124));
 }
 
 #[test]
-fn a_program_that_is_not_there_is_exit_code_127() {
-    let stage = place();
-    stage.backend("absent", &["/nowhere/agent"]);
-    let result = run(&mut serve(&stage, &[("AGENT_TYPE", "absent")]), ask(&stage, "reviewer", "x"));
-    let said = &result["structuredContent"];
-    assert_eq!((&result["isError"], &said["exit_code"]), (&json!(true), &json!(127)), "{said}");
+fn a_missing_program_is_exit_code_127() {
+    let env = env_with_agents();
+    env.backend("absent", &["/nowhere/agent"]);
+    let result = run(&mut serve(&env, &[("AGENT_TYPE", "absent")]), ask(&env, "reviewer", "x"));
+    let content = &result["structuredContent"];
+    assert_eq!((&result["isError"], &content["exit_code"]), (&json!(true), &json!(127)), "{content}");
 }
 
 /// Differs from sub-agents-mcp: a `cwd` that does not exist | the program is not found, exit code 127 | refused
 ///    before anything starts, with the path
 /// Differs from sub-agents-mcp: an unknown tool | `Unknown tool: NAME` | an error that names the tools there are
 #[test]
-fn what_cannot_be_run_is_said_in_the_words_of_that_system() {
-    let stage = place();
-    let mut client = serve(&stage, &[]);
-    let unknown = run(&mut client, ask(&stage, "nobody", "x"));
+fn errors_have_the_texts_of_sub_agents_mcp() {
+    let env = env_with_agents();
+    let mut client = serve(&env, &[]);
+    let unknown = run(&mut client, ask(&env, "nobody", "x"));
     assert_eq!(unknown["isError"], json!(true));
     let error = json!({
         "status": "error", "error": "Agent 'nobody' not found", "available_agents": ["reviewer", "writer"],
@@ -157,37 +157,38 @@ fn what_cannot_be_run_is_said_in_the_words_of_that_system() {
     assert_eq!((&empty["isError"], &empty["structuredContent"]), (&json!(true), &error));
     let elsewhere = run(&mut client, json!({"agent": "writer", "prompt": "x", "cwd": "/does/not/exist"}));
     let error = elsewhere["structuredContent"]["error"].as_str().unwrap();
-    assert!(error.starts_with("Agent execution failed: ") && error.contains("does not exist"), "{error}");
-    assert_eq!(stage.runs(), Vec::<String>::new());
+    assert!(error.starts_with("Agent execution failed: "), "{error}");
+    insta::assert_snapshot!(env.masked(error), @r#"
+    Agent execution failed: the directory "/does/not/exist" does not exist
+    hint: give the absolute path of an existing directory
+    "#);
+    assert_eq!(env.runs(), Vec::<String>::new());
     let id = client.send("tools/call", json!({"name": "run_agents", "arguments": {}}));
     let answer = client.answer(id, PATIENCE);
-    assert!(
-        answer["error"]["message"].as_str().unwrap().starts_with("unknown tool \"run_agents\""),
-        "{answer}"
-    );
+    insta::assert_snapshot!(env.masked_texts(&answer["error"]["message"]), @r#"unknown tool "run_agents"; did you mean run_agent? The tools are run_agent"#);
 }
 
 #[test]
 fn agents_are_read_from_their_folder_at_each_call_and_nowhere_else() {
-    let stage = place();
-    stage.rehearsal("native", "- say: hi", "");
-    let mut client = serve(&stage, &[]);
-    let native = run(&mut client, ask(&stage, "native", "x"));
+    let env = env_with_agents();
+    env.rehearsal("native", "- say: hi", "");
+    let mut client = serve(&env, &[]);
+    let native = run(&mut client, ask(&env, "native", "x"));
     assert_eq!(native["structuredContent"]["error"], json!("Agent 'native' not found"));
-    agent(&stage, "late.md", "# Came later");
-    assert_eq!(run(&mut client, ask(&stage, "late", "x"))["isError"], json!(false));
-    fs::write(stage.path("outside.md"), "# Outside").unwrap();
-    std::os::unix::fs::symlink(stage.path("outside.md"), stage.path("agents/linked.md")).unwrap();
+    agent(&env, "late.md", "# Came later");
+    assert_eq!(run(&mut client, ask(&env, "late", "x"))["isError"], json!(false));
+    fs::write(env.path("outside.md"), "# Outside").unwrap();
+    std::os::unix::fs::symlink(env.path("outside.md"), env.path("agents/linked.md")).unwrap();
     assert_eq!(
-        run(&mut client, ask(&stage, "linked", "x"))["structuredContent"]["error"],
+        run(&mut client, ask(&env, "linked", "x"))["structuredContent"]["error"],
         json!("Agent 'linked' not found")
     );
 }
 
 #[test]
 fn the_resources_list_and_show_the_files() {
-    let stage = place();
-    let mut client = serve(&stage, &[]);
+    let env = env_with_agents();
+    let mut client = serve(&env, &[]);
     let mut read = |uri: &str| client.request("resources/read", json!({"uri": uri}))["contents"][0].clone();
     let list = read("agents://list");
     assert_eq!(list["mimeType"], json!("text/plain"));
@@ -199,11 +200,11 @@ fn the_resources_list_and_show_the_files() {
     {
         assert!(text.contains(line), "{text}");
     }
-    agent(&stage, "reviewer.md", "\n# Reviews changes ✔\n\nBe strict.\n\n");
+    agent(&env, "reviewer.md", "\n# Reviews changes ✔\n\nBe strict.\n\n");
     let reviewer = read("agents://reviewer");
     assert_eq!(reviewer["mimeType"], json!("text/markdown"));
     let text = reviewer["text"].as_str().unwrap();
-    let file = stage.path("agents/reviewer.md");
+    let file = env.path("agents/reviewer.md");
     let head = format!(
         "# Agent: reviewer\n\n**Description:** Reviews changes ✔\n**File Path:** {}\n**Last Modified:** 20",
         file.display()
@@ -226,10 +227,10 @@ fn the_resources_list_and_show_the_files() {
 }
 
 #[test]
-fn a_folder_without_agents_says_so_in_its_list() {
-    let stage = Stage::new();
-    fs::create_dir(stage.path("agents")).unwrap();
-    let mut client = serve(&stage, &[("AGENT_TYPE", "cursor")]);
+fn the_list_of_an_empty_folder_reports_that_there_are_no_agents() {
+    let env = TestEnv::new();
+    fs::create_dir(env.path("agents")).unwrap();
+    let mut client = serve(&env, &[("AGENT_TYPE", "cursor")]);
     let list = client.request("resources/read", json!({"uri": "agents://list"}));
     let text = "No agents available. Check agent directory configuration.";
     assert_eq!(list["contents"][0]["text"], json!(text));
@@ -237,10 +238,10 @@ fn a_folder_without_agents_says_so_in_its_list() {
 
 #[test]
 fn a_file_with_a_byte_that_is_not_text_is_an_agent() {
-    let stage = place();
-    fs::write(stage.path("agents/latin.md"), b"# Pr\xfcft\n").unwrap();
-    let mut client = serve(&stage, &[]);
-    assert_eq!(run(&mut client, ask(&stage, "latin", "x"))["isError"], json!(false));
+    let env = env_with_agents();
+    fs::write(env.path("agents/latin.md"), b"# Pr\xfcft\n").unwrap();
+    let mut client = serve(&env, &[]);
+    assert_eq!(run(&mut client, ask(&env, "latin", "x"))["isError"], json!(false));
     let resources = client.request("resources/list", json!({}));
     let latin =
         resources["resources"].as_array().unwrap().iter().find(|known| known["uri"] == "agents://latin");
@@ -249,8 +250,8 @@ fn a_file_with_a_byte_that_is_not_text_is_an_agent() {
 
 #[test]
 fn blanks_around_the_value_of_a_variable_do_not_count() {
-    let stage = place();
-    let folder = format!(" {} ", stage.path("agents").display());
+    let env = env_with_agents();
+    let folder = format!(" {} ", env.path("agents").display());
     let variables = [
         ("AGENTS_DIR", folder.as_str()),
         ("AGENT_TYPE", " scripted "),
@@ -260,15 +261,15 @@ fn blanks_around_the_value_of_a_variable_do_not_count() {
         ("LOG_LEVEL", " error "),
         ("SERVER_NAME", " mine "),
     ];
-    let mut client = Client::start(command(&stage, &variables));
+    let mut client = Client::start(command(&env, &variables));
     let hello = client.request(
         "initialize",
         json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}),
     );
     assert_eq!(hello["serverInfo"]["name"], json!("mine"));
-    let result = run(&mut client, ask(&stage, "reviewer", "look"));
+    let result = run(&mut client, ask(&env, "reviewer", "look"));
     assert_eq!(result["structuredContent"]["result"], json!("look"), "{result}");
-    let run = stage.json(["show", &stage.only_run()]);
+    let run = env.json(["show", &env.only_run()]);
     assert_eq!(run["model"], json!(null), "{run}");
 }
 
@@ -278,25 +279,25 @@ const SESSIONS: &[(&str, &str)] = &[("SESSION_ENABLED", "true")];
 ///    itself where it can, else by the history
 #[test]
 fn a_session_is_the_agents_own_in_every_directory_and_survives_the_server() {
-    let stage = place();
-    let mut client = serve(&stage, SESSIONS);
-    let first = run(&mut client, ask(&stage, "reviewer", "the word is heron"));
+    let env = env_with_agents();
+    let mut client = serve(&env, SESSIONS);
+    let first = run(&mut client, ask(&env, "reviewer", "the word is heron"));
     let session = first["_meta"]["session_id"].as_str().unwrap().to_owned();
     assert_eq!(first["structuredContent"]["session_id"], json!(session));
     drop(client);
-    let mut client = serve(&stage, SESSIONS);
+    let mut client = serve(&env, SESSIONS);
     let with = |agent: &str, cwd: &std::path::Path| json!({"agent": agent, "prompt": "which word?", "session_id": session, "cwd": cwd});
-    let second = run(&mut client, with("reviewer", &stage.path("home")));
-    let told = second["structuredContent"]["result"].as_str().unwrap();
+    let second = run(&mut client, with("reviewer", &env.path("home")));
+    let answer = second["structuredContent"]["result"].as_str().unwrap();
     for part in [
         "Previous conversation history:",
         "# Session History: reviewer",
         "the word is heron",
         "Current request:\nwhich word?",
     ] {
-        assert!(told.contains(part), "{told}");
+        assert!(answer.contains(part), "{answer}");
     }
-    let other = run(&mut client, with("writer", &stage.project()));
+    let other = run(&mut client, with("writer", &env.project()));
     assert_eq!(
         other["structuredContent"]["result"],
         json!("which word?"),
@@ -308,11 +309,11 @@ fn a_session_is_the_agents_own_in_every_directory_and_survives_the_server() {
 ///    and both are kept
 #[test]
 fn a_callers_own_id_begins_a_session_and_two_calls_at_once_lose_nothing() {
-    let stage = place();
-    let mut client = serve(&stage, SESSIONS);
+    let env = env_with_agents();
+    let mut client = serve(&env, SESSIONS);
     let call = |prompt: &str| {
         let arguments =
-            json!({"agent": "reviewer", "prompt": prompt, "session_id": "mine", "cwd": stage.project()});
+            json!({"agent": "reviewer", "prompt": prompt, "session_id": "mine", "cwd": env.project()});
         json!({"name": "run_agent", "arguments": arguments})
     };
     let ids = [client.send("tools/call", call("one")), client.send("tools/call", call("two"))];
@@ -321,31 +322,32 @@ fn a_callers_own_id_begins_a_session_and_two_calls_at_once_lose_nothing() {
         assert_eq!(answer["result"]["structuredContent"]["session_id"], json!("mine"), "{answer}");
     }
     let third = client.request("tools/call", call("three"));
-    let told = third["structuredContent"]["result"].as_str().unwrap();
-    assert!(told.contains("\none\n") && told.contains("\ntwo\n"), "{told}");
+    let answer = third["structuredContent"]["result"].as_str().unwrap();
+    assert!(answer.contains("\none\n") && answer.contains("\ntwo\n"), "{answer}");
 }
 
 /// The keeper of the run that begins the session may come to its lock after the keeper of the next run.
 #[test]
 fn a_call_that_continues_a_session_waits_for_the_one_that_begins_it() {
-    let stage = place();
-    let mut client = serve(&stage, SESSIONS);
+    let env = env_with_agents();
+    let mut client = serve(&env, SESSIONS);
     let call = |prompt: &str| {
         let arguments =
-            json!({"agent": "reviewer", "prompt": prompt, "session_id": "mine", "cwd": stage.project()});
+            json!({"agent": "reviewer", "prompt": prompt, "session_id": "mine", "cwd": env.project()});
         json!({"name": "run_agent", "arguments": arguments})
     };
-    stage.hold("keeper_started");
+    env.hold("keeper_started");
     let first = client.send("tools/call", call("one"));
-    let keeper = stage.held("keeper_started");
+    let keeper = env.wait_until_held("keeper_started");
     kill(keeper, Signal::STOP);
-    stage.release("keeper_started");
+    env.release("keeper_started");
     let second = client.send("tools/call", call("two"));
-    stage.event(&stage.newest_of(2), "session_awaited");
+    env.wait_for_event(&env.wait_for_run_count(2), "session_awaited");
     kill(keeper, Signal::CONT);
-    let said = |answer: Value| answer["result"]["structuredContent"]["result"].as_str().unwrap().to_owned();
-    assert_eq!(said(client.answer(first, PATIENCE)), "one");
-    let second = said(client.answer(second, PATIENCE));
+    let result_text =
+        |answer: Value| answer["result"]["structuredContent"]["result"].as_str().unwrap().to_owned();
+    assert_eq!(result_text(client.answer(first, PATIENCE)), "one");
+    let second = result_text(client.answer(second, PATIENCE));
     assert!(second.contains("\none\n") && second.ends_with("Current request:\ntwo"), "{second}");
 }
 
@@ -353,8 +355,8 @@ fn a_call_that_continues_a_session_waits_for_the_one_that_begins_it() {
 ///    are in the journal
 #[test]
 fn a_session_file_of_that_system_is_continued() {
-    let stage = place();
-    let folder = stage.path("kept");
+    let env = env_with_agents();
+    let folder = env.path("kept");
     fs::create_dir(&folder).unwrap();
     let entry = |prompt: &str, stdout: &str| {
         json!({
@@ -372,15 +374,15 @@ fn a_session_file_of_that_system_is_continued() {
     let path = folder.join("old_reviewer.json");
     fs::write(&path, file.to_string()).unwrap();
     let variables = [("SESSION_ENABLED", "true"), ("SESSION_DIR", folder.to_str().unwrap())];
-    let mut client = serve(&stage, &variables);
+    let mut client = serve(&env, &variables);
     let mut ask = |prompt: &str| {
         let arguments =
-            json!({"agent": "reviewer", "prompt": prompt, "session_id": "old", "cwd": stage.project()});
+            json!({"agent": "reviewer", "prompt": prompt, "session_id": "old", "cwd": env.project()});
         run(&mut client, arguments)["structuredContent"]["result"].as_str().unwrap().to_owned()
     };
-    let told = ask("say it again");
+    let answer = ask("say it again");
     for part in ["which bird?", "It is an egret.", "plain words", "Current request:\nsay it again"] {
-        assert!(told.contains(part), "{told}");
+        assert!(answer.contains(part), "{answer}");
     }
     let later = ask("and once more");
     assert!(later.contains("It is an egret.") && later.contains("say it again"), "{later}");
@@ -391,8 +393,8 @@ fn a_session_file_of_that_system_is_continued() {
 ///    read
 #[test]
 fn a_session_file_past_its_retention_is_not_continued() {
-    let stage = place();
-    let folder = stage.path("kept");
+    let env = env_with_agents();
+    let folder = env.path("kept");
     fs::create_dir(&folder).unwrap();
     let file = json!({
         "sessionId": "old", "agentType": "reviewer",
@@ -409,36 +411,36 @@ fn a_session_file_past_its_retention_is_not_continued() {
     let ask = |days: &str, prompt: &str| {
         let dir = folder.to_str().unwrap();
         let variables = [("SESSION_ENABLED", "true"), ("SESSION_DIR", dir), ("SESSION_RETENTION_DAYS", days)];
-        let mut arguments = ask(&stage, "reviewer", prompt);
+        let mut arguments = ask(&env, "reviewer", prompt);
         arguments["session_id"] = json!("old");
-        run(&mut serve(&stage, &variables), arguments)["structuredContent"]["result"].clone()
+        run(&mut serve(&env, &variables), arguments)["structuredContent"]["result"].clone()
     };
     assert_eq!(ask("1", "again"), json!("again"), "30 hours are more than a day");
-    fs::remove_dir_all(stage.path("state/sessions")).unwrap();
-    let told = ask("2", "again").as_str().unwrap().to_owned();
-    assert!(told.contains("an egret"), "{told}");
+    fs::remove_dir_all(env.path("state/sessions")).unwrap();
+    let answer = ask("2", "again").as_str().unwrap().to_owned();
+    assert!(answer.contains("an egret"), "{answer}");
 }
 
 /// Differs from sub-agents-mcp: `session_id` while sessions are off | ignored without a word | ignored, and a note
 ///    says so
 #[test]
-fn a_session_that_is_named_while_sessions_are_off_is_told() {
-    let stage = place();
-    let mut arguments = ask(&stage, "reviewer", "x");
+fn a_session_id_while_sessions_are_off_gets_a_note() {
+    let env = env_with_agents();
+    let mut arguments = ask(&env, "reviewer", "x");
     arguments["session_id"] = json!("mine");
-    let result = run(&mut serve(&stage, &[]), arguments);
+    let result = run(&mut serve(&env, &[]), arguments);
     let note = result["content"][1]["text"].as_str().unwrap();
-    assert!(note.contains("SESSION_ENABLED=true"), "{note}");
+    insta::assert_snapshot!(env.masked(note), @"The session_id was not used: sessions are off. Set SESSION_ENABLED=true for this server.");
 }
 
 /// Differs from sub-agents-mcp: a parameter that the tool does not have | ignored without a word | ignored, and a
 ///    note names it
 #[test]
-fn what_is_no_parameter_is_named() {
-    let stage = place();
-    let mut arguments = ask(&stage, "reviewer", "x");
+fn an_unknown_parameter_is_named() {
+    let env = env_with_agents();
+    let mut arguments = ask(&env, "reviewer", "x");
     (arguments["bogus"], arguments["model"]) = (json!(1), json!("opus"));
-    let result = run(&mut serve(&stage, &[]), arguments);
+    let result = run(&mut serve(&env, &[]), arguments);
     let notes: Vec<&Value> =
         result["content"].as_array().unwrap()[1..].iter().map(|part| &part["text"]).collect();
     let ignored = |key: &str| json!(format!("{key} is not a parameter of run_agent and was ignored"));
@@ -449,72 +451,72 @@ fn what_is_no_parameter_is_named() {
 ///    time; the same call again waits for the same run
 #[test]
 fn a_client_without_patience_gets_the_answer_by_asking_again() {
-    let stage = place();
-    stage.configure("[serve]\nwait = \"1s\"\n");
-    let mut client = serve(&stage, &[]);
-    let first = run(&mut client, ask(&stage, "reviewer", "gate"));
+    let env = env_with_agents();
+    env.configure("[serve]\nwait = \"1s\"\n");
+    let mut client = serve(&env, &[]);
+    let first = run(&mut client, ask(&env, "reviewer", "gate"));
     assert_eq!(
         (&first["isError"], &first["structuredContent"]["status"]),
         (&json!(false), &json!("partial"))
     );
     let text = first["structuredContent"]["result"].as_str().unwrap();
-    assert!(text.contains("still running") && text.contains("exactly the same arguments"), "{text}");
-    fs::write(stage.path("go"), "").unwrap();
-    let second = run(&mut client, ask(&stage, "reviewer", "gate"));
+    insta::assert_snapshot!(env.masked(text), @"The agent is still running, as run [run-id]. Call run_agent again with exactly the same arguments to wait for its answer; it is not started a second time.");
+    fs::write(env.path("go"), "").unwrap();
+    let second = run(&mut client, ask(&env, "reviewer", "gate"));
     assert_eq!(second["structuredContent"]["result"], json!("through"));
-    assert_eq!(stage.runs().len(), 1, "nothing was started twice");
-    run(&mut client, ask(&stage, "reviewer", "gate"));
-    assert_eq!(stage.runs().len(), 2, "what was answered is not answered again");
+    assert_eq!(env.runs().len(), 1, "nothing was started twice");
+    run(&mut client, ask(&env, "reviewer", "gate"));
+    assert_eq!(env.runs().len(), 2, "what was answered is not answered again");
 }
 
 #[test]
-fn who_asks_again_is_told_the_session_that_goes_on() {
-    let stage = place();
-    stage.configure("[serve]\nwait = \"1s\"\n");
-    let mut client = serve(&stage, SESSIONS);
-    let first = run(&mut client, ask(&stage, "reviewer", "gate"));
-    fs::write(stage.path("go"), "").unwrap();
-    let second = run(&mut client, ask(&stage, "reviewer", "gate"));
+fn a_repeated_call_gets_the_id_of_the_running_session() {
+    let env = env_with_agents();
+    env.configure("[serve]\nwait = \"1s\"\n");
+    let mut client = serve(&env, SESSIONS);
+    let first = run(&mut client, ask(&env, "reviewer", "gate"));
+    fs::write(env.path("go"), "").unwrap();
+    let second = run(&mut client, ask(&env, "reviewer", "gate"));
     assert_eq!(second["structuredContent"]["result"], json!("through"));
     assert_eq!(second["_meta"]["session_id"], first["_meta"]["session_id"]);
-    let mut third = ask(&stage, "reviewer", "what did you say?");
+    let mut third = ask(&env, "reviewer", "what did you say?");
     third["session_id"] = second["_meta"]["session_id"].clone();
-    let told = run(&mut client, third);
-    assert!(told["structuredContent"]["result"].as_str().unwrap().contains("through"), "{told}");
+    let answer = run(&mut client, third);
+    assert!(answer["structuredContent"]["result"].as_str().unwrap().contains("through"), "{answer}");
 }
 
 /// Differs from sub-agents-mcp: a cancelled call | the agent goes on | ends the agent and every process that it
 ///    started
 #[test]
 fn a_cancelled_call_ends_the_agent_and_all_it_started() {
-    let stage = place();
-    let mut client = serve(&stage, &[]);
+    let env = env_with_agents();
+    let mut client = serve(&env, &[]);
     let id =
-        client.send("tools/call", json!({"name": "run_agent", "arguments": ask(&stage, "reviewer", "hang")}));
-    let run = stage.newest_of(1);
-    stage.event(&run, "agent_started");
+        client.send("tools/call", json!({"name": "run_agent", "arguments": ask(&env, "reviewer", "hang")}));
+    let run = env.wait_for_run_count(1);
+    env.wait_for_event(&run, "agent_started");
     client.notify("notifications/cancelled", json!({"requestId": id, "reason": "the user pressed escape"}));
-    let ended = stage.ended(&run);
+    let ended = env.wait_for_end(&run);
     assert!(["cancelled", "partial"].contains(&ended["status"].as_str().unwrap()), "{ended}");
-    let tag = stage.tag(&run);
-    wait_for(PATIENCE, "the end of every process", || crate::stage::tagged(tag).is_empty().then_some(()));
+    let tag = env.tag(&run);
+    wait_for(PATIENCE, "the end of every process", || crate::test_env::tagged(tag).is_empty().then_some(()));
 }
 
 /// Differs from sub-agents-mcp: the end of the server | its agents go on alone | ends its agents after half a
 ///    minute
 #[test]
-fn a_server_that_leaves_takes_its_runs_along() {
-    let stage = place();
-    stage.configure("[serve]\ndisconnect_grace = \"100ms\"\n");
-    let mut client = serve(&stage, &[]);
-    client.send("tools/call", json!({"name": "run_agent", "arguments": ask(&stage, "reviewer", "hang")}));
-    let run = stage.newest_of(1);
-    stage.event(&run, "agent_started");
+fn runs_of_a_server_end_after_it_exits() {
+    let env = env_with_agents();
+    env.configure("[serve]\ndisconnect_grace = \"100ms\"\n");
+    let mut client = serve(&env, &[]);
+    client.send("tools/call", json!({"name": "run_agent", "arguments": ask(&env, "reviewer", "hang")}));
+    let run = env.wait_for_run_count(1);
+    env.wait_for_event(&run, "agent_started");
     client.close();
     assert_eq!(client.exit(Duration::from_secs(10)), Some(0));
-    stage.ended(&run);
-    let tag = stage.tag(&run);
-    wait_for(PATIENCE, "the end of every process", || crate::stage::tagged(tag).is_empty().then_some(()));
+    env.wait_for_end(&run);
+    let tag = env.tag(&run);
+    wait_for(PATIENCE, "the end of every process", || crate::test_env::tagged(tag).is_empty().then_some(()));
 }
 
 /// Differs from sub-agents-mcp: `EXECUTION_TIMEOUT_MS` that is not a number | 300000 counts | the server does not
@@ -522,30 +524,45 @@ fn a_server_that_leaves_takes_its_runs_along() {
 /// Differs from sub-agents-mcp: a relative `AGENTS_DIR` | a path from the directory of the server | the server does
 ///    not start; `volery import` writes the absolute path
 #[test]
-fn a_server_that_is_told_nonsense_does_not_start() {
-    let stage = place();
-    let says = |variables: &[(&str, &str)], wanted: &str| {
-        let output = command(&stage, variables).stdin(std::process::Stdio::null()).output().unwrap();
+fn a_server_with_invalid_settings_does_not_start() {
+    let env = env_with_agents();
+    let refusal_for = |variables: &[(&str, &str)]| {
+        let output = command(&env, variables).stdin(std::process::Stdio::null()).output().unwrap();
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{stderr}");
-        assert!(stderr.contains(wanted), "{stderr}");
+        env.masked(&stderr)
     };
-    says(&[("AGENTS_DIR", "")], "AGENTS_DIR is not set");
-    says(&[("AGENTS_DIR", "agents")], "not an absolute path");
     let known = "Must be one of: cursor, claude, gemini, codex, glm, kimi, grok, opencode";
-    says(&[("AGENT_TYPE", "parrot")], &format!("Invalid AGENT_TYPE: \"parrot\". {known}"));
-    says(&[("AGENT_TYPE", "gemini"), ("AGENT_EFFORT", "high")], "gemini takes no effort");
-    says(&[("AGENT_PERMISSION", "all")], "Invalid AGENT_PERMISSION: \"all\"");
-    says(&[("EXECUTION_TIMEOUT_MS", "soon")], "EXECUTION_TIMEOUT_MS is \"soon\"");
+    let refusal = refusal_for(&[("AGENT_TYPE", "parrot")]);
+    assert!(refusal.contains(&format!("Invalid AGENT_TYPE: \"parrot\". {known}")), "{refusal}");
+    let refusal = refusal_for(&[("AGENT_PERMISSION", "all")]);
+    assert!(refusal.contains("Invalid AGENT_PERMISSION: \"all\""), "{refusal}");
+    let refusals = [
+        refusal_for(&[("AGENTS_DIR", "")]),
+        refusal_for(&[("AGENTS_DIR", "agents")]),
+        refusal_for(&[("AGENT_TYPE", "gemini"), ("AGENT_EFFORT", "high")]),
+        refusal_for(&[("EXECUTION_TIMEOUT_MS", "soon")]),
+    ];
+    insta::assert_snapshot!(refusals.concat(), @r#"
+    error: AGENTS_DIR is not set
+    hint: set AGENTS_DIR to the absolute path of the folder with your agents' .md or .txt files
+    error: AGENTS_DIR is "agents", which is not an absolute path
+    error: AGENT_EFFORT is set, and gemini takes no effort
+    hint: unset AGENT_EFFORT, or choose another AGENT_TYPE
+    error: EXECUTION_TIMEOUT_MS is "soon", which is not a whole number above 0
+    "#);
 }
 
 #[test]
 fn two_dialects_with_the_same_tool_are_an_error_at_the_start() {
-    let stage = place();
-    let mut both = stage.command(["serve", "--dialect", "volery", "--dialect", "sub-agents-mcp"]);
-    both.env("AGENTS_DIR", stage.path("agents")).stdin(std::process::Stdio::null());
+    let env = env_with_agents();
+    let mut both = env.command(["serve", "--dialect", "volery", "--dialect", "sub-agents-mcp"]);
+    both.env("AGENTS_DIR", env.path("agents")).stdin(std::process::Stdio::null());
     let output = both.output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{stderr}");
-    assert!(stderr.contains("volery and sub-agents-mcp both have a tool run_agent"), "{stderr}");
+    insta::assert_snapshot!(env.masked(&stderr), @"
+    error: volery and sub-agents-mcp both have a tool run_agent
+    hint: serve them by two servers
+    ");
 }

@@ -7,13 +7,13 @@ use std::fs;
 use rustix::process::Signal;
 use serde_json::json;
 
-use super::play::{COMBINATIONS, Case, RUNNING, Victim, WITHOUT_WORKER, play};
-use crate::stage::{PATIENCE, Stage, crew, kill, tagged, wait_for};
+use super::play::{COMBINATIONS, KillCase, RUNNING, Victim, WITHOUT_WORKER, play};
+use crate::test_env::{PATIENCE, TestEnv, kill, run_processes, tagged, wait_for};
 
 fn play_all(point: &'static str, combinations: &[&'static [Victim]]) {
     for victims in combinations {
         for containment in ["auto", "plain"] {
-            play(Case { point, victims, containment });
+            play(KillCase { point, victims, containment });
         }
     }
 }
@@ -24,7 +24,7 @@ fn while_the_door_makes_the_record_durable() {
 }
 
 #[test]
-fn when_the_door_has_said_go() {
+fn when_the_door_has_sent_go() {
     play_all("door_said_go", &COMBINATIONS);
 }
 
@@ -65,19 +65,19 @@ fn when_the_outcome_was_written() {
 
 #[test]
 fn a_keeper_that_has_just_found_its_worker_dead_is_killed_too() {
-    let stage = Stage::new();
-    stage.fake("slow", &["say:before", "setsid-child:60000", "sleep:60000"], "containment: plain");
-    stage.hold("keeper_found_worker_dead");
-    let id = stage.start("slow", "x");
-    let spool = stage.run_dir(&id).join("stdout");
-    wait_for(PATIENCE, "the first words", || fs::read(&spool).ok().filter(|said| !said.is_empty()));
-    crew(&stage.run_dir(&id)).worker.unwrap().signal(Signal::KILL);
-    kill(stage.held("keeper_found_worker_dead"), Signal::KILL);
+    let env = TestEnv::new();
+    env.fake("slow", &["say:before", "setsid-child:60000", "sleep:60000"], "containment: plain");
+    env.hold("keeper_found_worker_dead");
+    let id = env.start("slow", "x");
+    let spool = env.run_dir(&id).join("stdout");
+    wait_for(PATIENCE, "the first words", || fs::read(&spool).ok().filter(|bytes| !bytes.is_empty()));
+    run_processes(&env.run_dir(&id)).worker.unwrap().signal(Signal::KILL);
+    kill(env.wait_until_held("keeper_found_worker_dead"), Signal::KILL);
     let shown = wait_for(PATIENCE, "a look to end the run", || {
-        Some(stage.json(["show", &id])).filter(|shown| shown["ended"] == json!(true))
+        Some(env.json(["show", &id])).filter(|shown| shown["ended"] == json!(true))
     });
     let cause = json!({"cause": "interrupted", "lost": "keeper_and_worker"});
     assert_eq!(shown["outcome"], json!({"outcome": "partial", "cause": cause}));
-    assert_eq!((&shown["result"], stage.times_ended(&id)), (&json!("before\n"), 1));
-    assert_eq!(tagged(stage.tag(&id)), Vec::<u32>::new());
+    assert_eq!((&shown["result"], env.times_ended(&id)), (&json!("before\n"), 1));
+    assert_eq!(tagged(env.tag(&id)), Vec::<u32>::new());
 }

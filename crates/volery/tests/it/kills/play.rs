@@ -3,18 +3,21 @@
 use std::collections::HashSet;
 use std::fs;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::stage::{Client, PATIENCE, Stage, control_groups, crew, kill, state_and_parent, tagged, wait_for};
+use crate::test_env::{
+    Client, LoadAdjustedClock, PATIENCE, TestEnv, control_groups, kill, run_processes, state_and_parent,
+    tagged, wait_for,
+};
 
 /// A keeper that lives has ended an abandoned run after this time.
 pub(super) const AT_ONCE: Duration = Duration::from_secs(1);
 /// The moment at which the agent and everything it started run, and its first words are in the journal.
 pub(super) const RUNNING: &str = "running";
-/// What the agent says when nobody disturbs it.
+/// The output of an agent that is not interrupted.
 const WHOLE: &str = "before\nafter\n";
 
 /// Descendants that are hard to get rid of.
@@ -52,21 +55,21 @@ pub(super) const WITHOUT_WORKER: [&[Victim]; 3] = [&[Server], &[Keeper], &[Serve
 
 /// Who is killed, when, and how the agent was contained.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Case {
+pub(super) struct KillCase {
     pub(super) point: &'static str,
     pub(super) victims: &'static [Victim],
     pub(super) containment: &'static str,
 }
 
 /// A run that has come to the point of its case.
-pub(super) struct Scene {
-    pub(super) stage: Stage,
+pub(super) struct PausedRun {
+    pub(super) env: TestEnv,
     pub(super) client: Client,
     pub(super) id: String,
-    case: Case,
+    case: KillCase,
 }
 
-impl Case {
+impl KillCase {
     fn kills(&self, victim: Victim) -> bool {
         self.victims.contains(&victim)
     }
@@ -87,118 +90,122 @@ impl Case {
     }
 }
 
-impl Scene {
+impl PausedRun {
     /// Plays a run up to the point.
-    pub(super) fn set(case: Case) -> Self {
-        let stage = Stage::new();
-        let formed = format!("touch:{}", stage.path("formed").display());
-        let go = format!("wait-file:{}", stage.path("go").display());
+    pub(super) fn set(case: KillCase) -> Self {
+        let env = TestEnv::new();
+        let formed = format!("touch:{}", env.path("formed").display());
+        let go = format!("wait-file:{}", env.path("go").display());
         let mut steps = vec!["say:before"];
         steps.extend(DESCENDANTS);
         steps.extend([formed.as_str(), go.as_str(), "say:after"]);
-        stage.fake("busy", &steps, &format!("containment: {}", case.containment));
+        env.fake("busy", &steps, &format!("containment: {}", case.containment));
         if case.point != RUNNING {
-            stage.hold(case.point);
+            env.hold(case.point);
         }
         if !case.agent_lives() {
-            fs::write(stage.path("go"), "").unwrap();
+            fs::write(env.path("go"), "").unwrap();
         }
-        let mut client = stage.serve().initialize("it");
-        let arguments = json!({"agent": "busy", "prompt": "x", "directory": stage.project()});
+        let mut client = env.serve().initialize("it");
+        let arguments = json!({"agent": "busy", "prompt": "x", "directory": env.project()});
         client.send("tools/call", json!({"name": "run_agent", "arguments": arguments}));
         if case.point != RUNNING {
-            stage.held(case.point);
+            env.wait_until_held(case.point);
         }
-        let id = stage.newest_of(1);
-        let scene = Self { stage, client, id, case };
+        let id = env.wait_for_run_count(1);
+        let paused = Self { env, client, id, case };
         if case.agent_lives() {
-            let formed = scene.stage.path("formed");
+            let formed = paused.env.path("formed");
             wait_for(PATIENCE, "the descendants to be formed", || formed.exists().then_some(()));
         }
         if case.point == RUNNING {
-            let spool = scene.directory().join("stdout");
-            wait_for(PATIENCE, "the first words", || fs::read(&spool).ok().filter(|said| !said.is_empty()));
+            let spool = paused.directory().join("stdout");
+            wait_for(PATIENCE, "the first words", || fs::read(&spool).ok().filter(|bytes| !bytes.is_empty()));
         }
-        scene
+        paused
     }
 
     fn directory(&self) -> PathBuf {
-        self.stage.run_dir(&self.id)
+        self.env.run_dir(&self.id)
     }
 
-    /// Kills the victims at once, and lets whoever is left go on.
+    /// Kills the victims at once, and releases the survivors.
     pub(super) fn strike(&mut self) {
         // What the server has started may still be on its way out of the server's tree.
         let settled = |pid| state_and_parent(pid).is_none_or(|(_, parent)| parent != self.client.pid());
-        let crew = wait_for(PATIENCE, "a keeper of its own", || {
-            let crew = crew(&self.directory());
+        let run_processes = wait_for(PATIENCE, "a keeper of its own", || {
+            let run_processes = run_processes(&self.directory());
             let needed = self.case.victims.iter().any(|victim| matches!(victim, Keeper));
-            let there = crew.keeper.as_ref().map_or(!needed, |keeper| settled(keeper.pid));
-            there.then_some(crew)
+            let there = run_processes.keeper.as_ref().map_or(!needed, |keeper| settled(keeper.pid));
+            there.then_some(run_processes)
         });
         for victim in self.case.victims {
             match victim {
                 Server => kill(self.client.pid(), Signal::KILL),
-                Keeper => assert!(crew.keeper.as_ref().unwrap().signal(Signal::KILL), "{:?}", self.case),
-                Worker => assert!(crew.worker.as_ref().unwrap().signal(Signal::KILL), "{:?}", self.case),
+                Keeper => {
+                    assert!(run_processes.keeper.as_ref().unwrap().signal(Signal::KILL), "{:?}", self.case)
+                }
+                Worker => {
+                    assert!(run_processes.worker.as_ref().unwrap().signal(Signal::KILL), "{:?}", self.case)
+                }
             }
         }
         if self.case.point != RUNNING {
-            self.stage.release(self.case.point);
+            self.env.release(self.case.point);
         }
-        fs::write(self.stage.path("go"), "").unwrap();
+        fs::write(self.env.path("go"), "").unwrap();
     }
 
     /// Whether the agent was put into a pid namespace, by the record.
     fn in_namespace(&self) -> bool {
-        let events = self.stage.events(&self.id);
+        let events = self.env.events(&self.id);
         events.iter().any(|event| event["containment"]["pid_namespace"] == json!(true))
     }
 
     fn left(&self) -> Vec<u32> {
-        tagged(self.stage.tag(&self.id))
+        tagged(self.env.tag(&self.id))
     }
 }
 
-/// Plays a case and checks everything that is promised for it, the second in which it must be true included.
-pub(super) fn play(case: Case) {
+/// Plays a case and checks everything that is promised for it, including the second within which it must be true.
+pub(super) fn play(case: KillCase) {
     let took = play_once(case);
     assert!(took <= AT_ONCE, "{case:?}: without a look it took {took:?}");
 }
 
 /// Returns how long it took until the run was as it must be without anybody looking.
-fn play_once(case: Case) -> Duration {
-    let mut scene = Scene::set(case);
-    scene.strike();
-    let since = Instant::now();
+fn play_once(case: KillCase) -> Duration {
+    let mut paused = PausedRun::set(case);
+    paused.strike();
+    let clock = LoadAdjustedClock::start(&paused.env.path("state"));
     let mut took = Duration::ZERO;
     if case.goes_on() {
-        scene.stage.outcome_by_itself(&scene.id, PATIENCE);
+        paused.env.outcome_by_itself(&paused.id, PATIENCE);
     } else if !case.kills(Keeper) {
-        scene.stage.outcome_by_itself(&scene.id, PATIENCE);
-        took = since.elapsed();
-        assert_eq!(scene.left(), Vec::<u32>::new(), "{case:?}");
-    } else if scene.in_namespace() {
-        wait_for(PATIENCE, "the namespace to end", || scene.left().is_empty().then_some(()));
-        took = since.elapsed();
+        paused.env.outcome_by_itself(&paused.id, PATIENCE);
+        took = clock.elapsed();
+        assert_eq!(paused.left(), Vec::<u32>::new(), "{case:?}");
+    } else if paused.in_namespace() {
+        wait_for(PATIENCE, "the namespace to end", || paused.left().is_empty().then_some(()));
+        took = clock.elapsed();
     }
     // The dying take a moment to let go of the lock, and the server that waits may be looking just now.
     let shown = wait_for(PATIENCE, "a look to end the run", || {
-        Some(scene.stage.json(["show", &scene.id])).filter(|shown| shown["ended"] == json!(true))
+        Some(paused.env.json(["show", &paused.id])).filter(|shown| shown["ended"] == json!(true))
     });
-    assert_eq!(scene.left(), Vec::<u32>::new(), "after a look: {case:?}");
-    let groups = control_groups(&HashSet::from([scene.stage.tag(&scene.id)]));
+    assert_eq!(paused.left(), Vec::<u32>::new(), "after a look: {case:?}");
+    let groups = control_groups(&HashSet::from([paused.env.tag(&paused.id)]));
     assert_eq!(groups, Vec::<PathBuf>::new(), "{case:?}");
     check_outcome(case, &shown);
-    assert_eq!(scene.stage.times_ended(&scene.id), 1, "{case:?}");
-    drop(scene.client);
-    let mut other = scene.stage.serve().initialize("another");
-    let fetched = other.call("get_run", json!({"run_id": scene.id}));
+    assert_eq!(paused.env.times_ended(&paused.id), 1, "{case:?}");
+    drop(paused.client);
+    let mut other = paused.env.serve().initialize("another");
+    let fetched = other.call("get_run", json!({"run_id": paused.id}));
     assert_eq!((&fetched["status"], &fetched["result"]), (&shown["status"], &shown["result"]), "{case:?}");
     took
 }
 
-fn check_outcome(case: Case, shown: &Value) {
+fn check_outcome(case: KillCase, shown: &Value) {
     let outcome = &shown["outcome"];
     if case.goes_on() {
         assert_eq!((&outcome["outcome"], &shown["result"]), (&json!("succeeded"), &json!(WHOLE)), "{case:?}");
@@ -209,17 +216,17 @@ fn check_outcome(case: Case, shown: &Value) {
         (true, true) => "keeper_and_worker",
         (true, false) => "worker",
     };
-    let said = shown["result"].as_str().unwrap_or_default();
-    assert!(WHOLE.starts_with(said), "{case:?}: {shown}");
-    if said.is_empty() {
+    let result = shown["result"].as_str().unwrap_or_default();
+    assert!(WHOLE.starts_with(result), "{case:?}: {shown}");
+    if result.is_empty() {
         assert_eq!(outcome, &json!({"outcome": "interrupted", "lost": lost}), "{case:?}");
     } else {
         let cause = json!({"cause": "interrupted", "lost": lost});
         assert_eq!(outcome, &json!({"outcome": "partial", "cause": cause}), "{case:?}");
     }
     match case.point {
-        RUNNING => assert_eq!(said, "before\n", "what was said is kept: {case:?}"),
-        "worker_swept" => assert_eq!(said, WHOLE, "what was said is kept: {case:?}"),
+        RUNNING => assert_eq!(result, "before\n", "what was said is kept: {case:?}"),
+        "worker_swept" => assert_eq!(result, WHOLE, "what was said is kept: {case:?}"),
         _ => {}
     }
 }

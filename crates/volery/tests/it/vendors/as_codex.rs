@@ -2,18 +2,18 @@
 
 use std::fs;
 
-use model_server::Reply;
+use fake_llm::ScriptedReply;
 use serde_json::{Value, json};
 
-use super::place::{PATIENCE, Place};
-use crate::stage::{Client, wait_for};
+use super::vendor_env::{PATIENCE, VendorEnv};
+use crate::test_env::{Client, wait_for};
 
-fn place(case: &str, script: Vec<Reply>) -> Option<Place> {
-    Place::make_for(&["codex"], case, script)
+fn vendor_env(case: &str, script: Vec<ScriptedReply>) -> Option<VendorEnv> {
+    VendorEnv::make_for(&["codex"], case, script)
 }
 
-fn serve(place: &Place, capabilities: Value) -> Client {
-    let mut client = Client::start(place.command(&["serve", "--dialect", "codex"]));
+fn serve(vendor_env: &VendorEnv, capabilities: Value) -> Client {
+    let mut client = Client::start(vendor_env.command(&["serve", "--dialect", "codex"]));
     let params = json!({
         "protocolVersion": "2025-06-18", "capabilities": capabilities,
         "clientInfo": {"name": "test", "version": "1"},
@@ -34,86 +34,89 @@ fn call(client: &mut Client, tool: &str, arguments: Value) -> Value {
 ///    what can be given
 /// Differs from codex-mcp-server: `config` | any setting of Codex | settings that grant nothing; others are refused by name
 #[test]
-fn the_tools_are_the_ones_that_were_reviewed_and_wrong_calls_are_told() {
-    let Some(place) = place("codex-tools", Vec::new()) else { return };
-    let mut client = serve(&place, json!({}));
+fn the_tools_are_the_ones_that_were_reviewed_and_wrong_calls_are_errors() {
+    let Some(vendor_env) = vendor_env("codex-tools", Vec::new()) else { return };
+    let mut client = serve(&vendor_env, json!({}));
     let tools = client.request("tools/list", json!({}));
     insta::assert_snapshot!("codex", serde_json::to_string_pretty(&tools["tools"]).unwrap());
-    let mut refused = |tool: &str, arguments: Value, wanted: &str| {
+    let mut refused = |tool: &str, arguments: Value| {
         let result = call(&mut client, tool, arguments);
         assert_eq!(result["isError"], json!(true), "{result}");
-        let text = result["content"][0]["text"].as_str().unwrap();
-        assert!(text.contains(wanted), "{text}");
+        format!("{}\n", result["content"][0]["text"].as_str().unwrap())
     };
-    refused("codex", json!({}), "prompt is required");
-    refused("codex", json!({"prompt": "x", "sandbox": "none"}), "sandbox is \"none\"; it can be read-only");
-    refused("codex", json!({"prompt": "x", "profile": "y"}), "profile is not honoured here");
-    refused("codex", json!({"prompt": "x", "config": "model_verbosity"}), "config must be an object");
-    refused("codex", json!({"prompt": "x", "config": {"model_verbosity": []}}), "must be a text, a number");
-    refused(
-        "codex",
-        json!({"prompt": "x", "config": {"mcp_servers": {}}}),
-        "config.mcp_servers cannot be set",
-    );
-    refused(
-        "codex",
-        json!({"prompt": "x", "include-plan-tool": true}),
-        "include-plan-tool is not honoured here",
-    );
-    refused("codex-reply", json!({"prompt": "x"}), "threadId is required");
-    refused("codex-reply", json!({"prompt": "x", "threadId": "nobody"}), "there is no session nobody");
-    assert_eq!(place.stage.runs(), Vec::<String>::new());
+    // These texts are those of Codex.
+    assert_eq!(refused("codex", json!({})), "prompt is required\n");
+    assert_eq!(refused("codex-reply", json!({"prompt": "x"})), "threadId is required\n");
+    let refusals = [
+        refused("codex", json!({"prompt": "x", "sandbox": "none"})),
+        refused("codex", json!({"prompt": "x", "profile": "y"})),
+        refused("codex", json!({"prompt": "x", "config": "model_verbosity"})),
+        refused("codex", json!({"prompt": "x", "config": {"model_verbosity": []}})),
+        refused("codex", json!({"prompt": "x", "config": {"mcp_servers": {}}})),
+        refused("codex", json!({"prompt": "x", "include-plan-tool": true})),
+        refused("codex-reply", json!({"prompt": "x", "threadId": "nobody"})),
+    ];
+    insta::assert_snapshot!(vendor_env.env.masked(&refusals.concat()), @r#"
+    sandbox is "none"; it can be read-only, workspace-write, danger-full-access
+    profile is not honoured here; leave it out
+    config must be an object
+    config.model_verbosity must be a text, a number or true or false
+    config.mcp_servers cannot be set by a call; of Codex' settings, these can: compact_prompt, hide_agent_reasoning, model_auto_compact_token_limit, model_context_window, model_reasoning_effort, model_reasoning_summary, model_verbosity, personality, show_raw_agent_reasoning, tool_output_token_limit. Put others into its own config.toml
+    include-plan-tool is not honoured here; leave it out
+    there is no session nobody
+    "#);
+    assert_eq!(vendor_env.env.runs(), Vec::<String>::new());
 }
 
 /// Differs from codex-mcp-server: `codex-reply` with a thread of another server | unknown: a server knows the threads that it began |
 ///    the conversation goes on
 #[test]
-fn a_conversation_goes_on_where_it_was_and_as_it_was() {
-    let script = vec![Reply::say("Noted."), Reply::say("It was heron.")];
-    let Some(place) = place("codex-reply", script) else { return };
-    place.stage.agent("other", "backend: codex");
-    let below = place.stage.project().join("below");
+fn a_reply_continues_in_the_same_directory_with_the_same_settings() {
+    let script = vec![ScriptedReply::say("Noted."), ScriptedReply::say("It was heron.")];
+    let Some(vendor_env) = vendor_env("codex-reply", script) else { return };
+    vendor_env.env.agent("other", "backend: codex");
+    let below = vendor_env.env.project().join("below");
     fs::create_dir(&below).unwrap();
-    let mut client = serve(&place, json!({}));
+    let mut client = serve(&vendor_env, json!({}));
     let arguments = json!({"prompt": "The word is heron.", "cwd": below, "developer-instructions": "Be brief.", "model": null});
     let first = call(&mut client, "codex", arguments);
     assert_eq!(first["isError"], json!(false), "{first}");
-    let said = &first["structuredContent"];
-    assert_eq!((&said["content"], &first["content"][0]["text"]), (&json!("Noted."), &json!("Noted.")));
-    let thread = said["threadId"].as_str().unwrap().to_owned();
+    let content = &first["structuredContent"];
+    assert_eq!((&content["content"], &first["content"][0]["text"]), (&json!("Noted."), &json!("Noted.")));
+    let thread = content["threadId"].as_str().unwrap().to_owned();
     drop(client);
     // Another server, by the name that the id had before.
-    let mut client = serve(&place, json!({}));
+    let mut client = serve(&vendor_env, json!({}));
     let second = call(&mut client, "codex-reply", json!({"conversationId": thread, "prompt": "Which word?"}));
     assert_eq!(
         second["structuredContent"],
         json!({"threadId": thread, "content": "It was heron."}),
         "{second}"
     );
-    let seen = place.offline.server().seen();
+    let seen = vendor_env.offline.server().requests();
     let last = seen.last().unwrap().body.to_string();
     assert!(last.contains("The word is heron.") && last.contains("Be brief."), "{last}");
-    let runs = place.stage.runs();
-    let specs: Vec<Value> = runs.iter().map(|run| place.stage.spec(run)).collect();
+    let runs = vendor_env.env.runs();
+    let specs: Vec<Value> = runs.iter().map(|run| vendor_env.env.spec(run)).collect();
     assert_eq!((&specs[1]["directory"], specs.len()), (&json!(below), 2));
     assert_eq!(specs[0]["setup"]["permission"]["level"], json!("read-only"), "nothing more is asked for");
 }
 
 #[test]
-fn what_needs_an_approval_is_put_to_the_clients_user() {
+fn an_approval_is_requested_from_the_clients_user() {
     // As Codex' own model asks to be let out of the sandbox.
     let write = |name: &str| {
         let beyond = json!({
             "cmd": format!("touch {name}"), "sandbox_permissions": "require_escalated",
             "justification": "May I write this file?",
         });
-        Reply::call("exec_command", beyond)
+        ScriptedReply::call("exec_command", beyond)
     };
-    let script = vec![write("approved.txt"), write("denied.txt"), Reply::say("Done.")];
-    let Some(place) = place("codex-approvals", script) else { return };
-    let mut client = serve(&place, json!({"elicitation": {}}));
+    let script = vec![write("approved.txt"), write("denied.txt"), ScriptedReply::say("Done.")];
+    let Some(vendor_env) = vendor_env("codex-approvals", script) else { return };
+    let mut client = serve(&vendor_env, json!({"elicitation": {}}));
     let arguments =
-        json!({"prompt": "Write.", "cwd": place.stage.project(), "approval-policy": "on-request"});
+        json!({"prompt": "Write.", "cwd": vendor_env.env.project(), "approval-policy": "on-request"});
     let id = client.send("tools/call", json!({"name": "codex", "arguments": arguments}));
     for action in ["accept", "decline"] {
         let question =
@@ -124,47 +127,47 @@ fn what_needs_an_approval_is_put_to_the_clients_user() {
     }
     let answer = client.answer(id, PATIENCE);
     assert_eq!(answer["result"]["structuredContent"]["content"], json!("Done."), "{answer}");
-    let there = |name: &str| place.stage.project().join(name).exists();
-    let events = place.volery(&["show", &place.stage.only_run(), "--events"]).stdout;
+    let there = |name: &str| vendor_env.env.project().join(name).exists();
+    let events = vendor_env.volery(&["show", &vendor_env.env.only_run(), "--events"]).stdout;
     assert_eq!((there("approved.txt"), there("denied.txt")), (true, false), "{events}");
 }
 
 /// Differs from codex-mcp-server: `sandbox` left out | `sandbox_mode` of `config.toml` counts | `read-only`
 #[test]
-fn with_nobody_to_ask_what_needs_an_approval_is_denied() {
+fn an_approval_is_denied_if_the_client_cannot_prompt() {
     let script = vec![
-        Reply::call("exec_command", json!({"cmd": "touch unasked.txt"})),
-        Reply::say("It was not allowed."),
+        ScriptedReply::call("exec_command", json!({"cmd": "touch unasked.txt"})),
+        ScriptedReply::say("It was not allowed."),
     ];
-    let Some(place) = place("codex-unasked", script) else { return };
-    let file = place.stage.path("home/.codex/config.toml");
+    let Some(vendor_env) = vendor_env("codex-unasked", script) else { return };
+    let file = vendor_env.env.path("home/.codex/config.toml");
     let text = fs::read_to_string(&file).unwrap();
     fs::write(&file, format!("sandbox_mode = \"workspace-write\"\n{text}")).unwrap();
-    let mut client = serve(&place, json!({}));
-    let arguments = json!({"prompt": "Write.", "cwd": place.stage.project()});
+    let mut client = serve(&vendor_env, json!({}));
+    let arguments = json!({"prompt": "Write.", "cwd": vendor_env.env.project()});
     let answer = call(&mut client, "codex", arguments);
     assert_eq!(answer["structuredContent"]["content"], json!("It was not allowed."), "{answer}");
-    assert!(!place.stage.project().join("unasked.txt").exists());
+    assert!(!vendor_env.env.project().join("unasked.txt").exists());
 }
 
 #[test]
-fn what_a_call_says_about_model_instructions_and_settings_reaches_codex() {
-    let Some(place) = place("codex-settings", vec![Reply::say("Noted.")]) else { return };
-    let mut client = serve(&place, json!({}));
+fn model_instructions_and_settings_of_a_call_reach_codex() {
+    let Some(vendor_env) = vendor_env("codex-settings", vec![ScriptedReply::say("Noted.")]) else { return };
+    let mut client = serve(&vendor_env, json!({}));
     let arguments = json!({
-        "prompt": "Go.", "cwd": place.stage.project(), "model": "gpt-5.5", "approval-policy": "never",
+        "prompt": "Go.", "cwd": vendor_env.env.project(), "model": "gpt-5.5", "approval-policy": "never",
         "sandbox": "workspace-write", "base-instructions": "You count herons.",
         "developer-instructions": "Count twice.", "compact-prompt": "Keep the \"numbers\".",
         "config": {"model_reasoning_effort": "high", "tool_output_token_limit": 5000, "hide_agent_reasoning": true},
     });
     let answer = call(&mut client, "codex", arguments);
     assert_eq!(answer["structuredContent"]["content"], json!("Noted."), "{answer}");
-    let seen = place.offline.server().seen();
+    let seen = vendor_env.offline.server().requests();
     let body = &seen.last().unwrap().body;
     assert_eq!((&body["model"], &body["reasoning"]["effort"]), (&json!("gpt-5.5"), &json!("high")), "{body}");
     let instructions = body["input"][0].to_string();
     assert!(instructions.contains("You count herons.\\n\\nCount twice."), "{instructions}");
-    let spec = place.stage.spec(&place.stage.only_run());
+    let spec = vendor_env.env.spec(&vendor_env.env.only_run());
     assert_eq!(spec["setup"]["permission"]["level"], json!("safe-edit"));
     let settings = [
         "--config=tool_output_token_limit=5000",
@@ -175,25 +178,25 @@ fn what_a_call_says_about_model_instructions_and_settings_reaches_codex() {
 }
 
 #[test]
-fn each_sandbox_allows_what_it_says() {
+fn each_sandbox_allows_what_its_name_promises() {
     for (sandbox, inside, outside) in
         [("read-only", false, false), ("workspace-write", true, false), ("danger-full-access", true, true)]
     {
-        let Some(place) = place("codex-sandbox", Vec::new()) else { return };
-        // Folders for temporary files are open to it, and the stage is in one of them.
+        let Some(vendor_env) = vendor_env("codex-sandbox", Vec::new()) else { return };
+        // The sandbox allows temporary folders, and the test environment is in one of them.
         let elsewhere = tempfile::Builder::new().prefix("volery-it-").tempdir_in("/var/tmp").unwrap();
-        let beside = elsewhere.path().join("beside.txt");
-        let command = format!("touch inside.txt; touch {}", beside.display());
-        place
+        let outside_file = elsewhere.path().join("beside.txt");
+        let command = format!("touch inside.txt; touch {}", outside_file.display());
+        vendor_env
             .offline
             .server()
-            .add([Reply::call("exec_command", json!({"cmd": command})), Reply::say("Done.")]);
+            .add([ScriptedReply::call("exec_command", json!({"cmd": command})), ScriptedReply::say("Done.")]);
         let arguments = json!({
-            "prompt": "Write.", "cwd": place.stage.project(), "sandbox": sandbox, "approval-policy": "never",
+            "prompt": "Write.", "cwd": vendor_env.env.project(), "sandbox": sandbox, "approval-policy": "never",
         });
-        let answer = call(&mut serve(&place, json!({})), "codex", arguments);
+        let answer = call(&mut serve(&vendor_env, json!({})), "codex", arguments);
         assert_eq!(answer["structuredContent"]["content"], json!("Done."), "{answer}");
-        let there = (place.stage.project().join("inside.txt").exists(), beside.exists());
+        let there = (vendor_env.env.project().join("inside.txt").exists(), outside_file.exists());
         assert_eq!(there, (inside, outside), "{sandbox}");
     }
 }
@@ -203,10 +206,13 @@ fn each_sandbox_allows_what_it_says() {
 /// Differs from codex-mcp-server: `codex/event` | every event of Codex | when Codex begins, what it is at, and how it ends
 #[test]
 fn the_same_call_again_waits_for_the_same_conversation() {
-    let Some(place) = place("codex-again", vec![Reply::say("At last.").after_ms(4_000)]) else { return };
-    place.stage.configure("[serve]\nwait = \"1s\"\n");
-    let mut client = serve(&place, json!({}));
-    let arguments = json!({"prompt": "Take your time.", "cwd": place.stage.project()});
+    let Some(vendor_env) = vendor_env("codex-again", vec![ScriptedReply::say("At last.").after_ms(4_000)])
+    else {
+        return;
+    };
+    vendor_env.env.configure("[serve]\nwait = \"1s\"\n");
+    let mut client = serve(&vendor_env, json!({}));
+    let arguments = json!({"prompt": "Take your time.", "cwd": vendor_env.env.project()});
     let id = client.send("tools/call", json!({"name": "codex", "arguments": arguments}));
     for kind in ["task_started", "background_event"] {
         let event = client.next_where(PATIENCE, |message| message["method"] == json!("codex/event"));
@@ -214,35 +220,37 @@ fn the_same_call_again_waits_for_the_same_conversation() {
         assert_eq!(event["params"]["_meta"]["requestId"], json!(id), "{event}");
     }
     let first = client.answer(id, PATIENCE)["result"].clone();
-    let told = first["structuredContent"]["content"].as_str().unwrap();
-    assert!(told.contains("still at work"), "{first}");
-    let said = wait_for(PATIENCE, "the answer", || {
+    let notice = first["structuredContent"]["content"].as_str().unwrap();
+    insta::assert_snapshot!(vendor_env.env.masked(notice), @"Codex is still at work, as run [run-id]. Call again with exactly the same arguments to wait for its answer; nothing is started a second time.");
+    let answer = wait_for(PATIENCE, "the answer", || {
         let again = call(&mut client, "codex", arguments.clone());
-        let said = again["structuredContent"]["content"].as_str().unwrap().to_owned();
-        (!said.contains("still at work")).then_some(said)
+        let answer = again["structuredContent"]["content"].as_str().unwrap().to_owned();
+        (answer != notice).then_some(answer)
     });
-    assert_eq!(said, "At last.");
+    assert_eq!(answer, "At last.");
     let complete =
         client.next_where(PATIENCE, |message| message["params"]["msg"]["type"] == json!("task_complete"));
     assert_eq!(complete["params"]["msg"]["last_agent_message"], json!("At last."));
-    place.stage.only_run();
+    vendor_env.env.only_run();
 }
 
 #[test]
 fn the_users_own_servers_reach_codex() {
-    let script =
-        vec![Reply::say("I count.").and_call_in("mcp__aviary", "count", json!({})), Reply::say("Done.")];
-    let Some(place) = place("codex-servers", script) else { return };
-    let (server, mark) = place.marking_server("count", "seven");
-    let file = place.stage.path("home/.codex/config.toml");
+    let script = vec![
+        ScriptedReply::say("I count.").and_call_in("mcp__aviary", "count", json!({})),
+        ScriptedReply::say("Done."),
+    ];
+    let Some(vendor_env) = vendor_env("codex-servers", script) else { return };
+    let (server, mark) = vendor_env.marking_server("count", "seven");
+    let file = vendor_env.env.path("home/.codex/config.toml");
     let text = fs::read_to_string(&file).unwrap();
     let server = format!(
         "[mcp_servers.aviary]\ncommand = \"{}\"\ndefault_tools_approval_mode = \"approve\"\n",
         server.display()
     );
     fs::write(&file, format!("{text}{server}")).unwrap();
-    let arguments = json!({"prompt": "Count.", "cwd": place.stage.project(), "approval-policy": "never"});
-    let answer = call(&mut serve(&place, json!({})), "codex", arguments);
+    let arguments = json!({"prompt": "Count.", "cwd": vendor_env.env.project(), "approval-policy": "never"});
+    let answer = call(&mut serve(&vendor_env, json!({})), "codex", arguments);
     assert_eq!(answer["structuredContent"]["content"], json!("Done."), "{answer}");
     assert!(mark.exists(), "its user's server was used: {answer}");
 }

@@ -1,4 +1,4 @@
-//! What every vendor's program must be able to do, or say why not.
+//! The cases of the table, each of which runs for every vendor's program.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -6,43 +6,43 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use model_server::Reply;
+use fake_llm::ScriptedReply;
 use serde_json::{Value, json};
 
-use super::place::{Cell, PATIENCE, Place, Vendor, left_out, tell};
-use super::stand_ins::stand_in;
-use crate::stage::wait_for;
+use super::fake_clis::find_fake_cli;
+use super::vendor_env::{Cell, PATIENCE, Vendor, VendorEnv, left_out, record_cell};
+use crate::test_env::wait_for;
 
-fn events<'a>(place: &Place, run: &'a Value) -> (Vec<Value>, &'a str) {
+fn events<'a>(vendor_env: &VendorEnv, run: &'a Value) -> (Vec<Value>, &'a str) {
     let id = run["run_id"].as_str().unwrap();
-    (place.stage.events(id), id)
+    (vendor_env.env.events(id), id)
 }
 
 /// One start shows three cells: the answer, the directory's instructions, and what was used.
 pub(super) fn say(vendor: &Vendor) {
-    let usage = model_server::Usage { input: 120, output: 30, cached: 40 };
-    let script = vec![Reply::say("Hello from the script.").using(usage)];
-    let Some(place) = Place::make(vendor, "say", script) else { return };
+    let usage = fake_llm::ScriptedUsage { input: 120, output: 30, cached: 40 };
+    let script = vec![ScriptedReply::say("Hello from the script.").using(usage)];
+    let Some(vendor_env) = VendorEnv::make(vendor, "say", script) else { return };
     // Some ask for a model whose price is published, others for one that only its user can know.
     let own = "[prices.scripted-model]\ninput = 1\noutput = 2\ncache_read = 0.5\n";
-    place.stage.configure(own);
-    write_instructions(vendor, &place);
-    place.agent(vendor, "timeout: 100s");
-    let run = place.run("Say hello.", &[]);
+    vendor_env.env.configure(own);
+    write_instructions(vendor, &vendor_env);
+    vendor_env.agent(vendor, "timeout: 100s");
+    let run = vendor_env.run("Say hello.", &[]);
     assert_eq!(run["status"], json!("succeeded"), "{run}");
     assert_eq!(run["result"].as_str().unwrap().trim(), "Hello from the script.", "{run}");
-    let asks = place.offline.server().asks();
+    let asks = vendor_env.offline.server().model_requests();
     assert_eq!(asks.len(), 1);
-    // Some programs add a word of their own behind it.
-    let asked = asks[0].messages.iter().any(|message| message.text.contains("Say hello."));
-    assert!(asked, "{:?}", asks[0].messages);
-    assert!(reads_instructions(&place), "{} is not read", vendor.instructions());
+    // Some programs append text of their own.
+    let prompt_arrived = asks[0].messages.iter().any(|message| message.text.contains("Say hello."));
+    assert!(prompt_arrived, "{:?}", asks[0].messages);
+    assert!(reads_instructions(&vendor_env), "{} is not read", vendor.facts().instructions);
     assert!(!run["warnings"].to_string().contains("context: none"), "{run}");
-    tell(vendor, "say", &Cell::Works);
-    tell(vendor, "cost", &cost(&run));
+    record_cell(vendor, "say", &Cell::Works);
+    record_cell(vendor, "cost", &cost(&run));
 }
 
-/// Returns what the table says about the tokens and the price that a run reports.
+/// Returns the cell of the table for the tokens and the price that a run reports.
 fn cost(run: &Value) -> Cell {
     let used = &run["usage"];
     match (used["input_tokens"].as_u64(), used["output_tokens"].as_u64()) {
@@ -63,29 +63,30 @@ fn cost(run: &Value) -> Cell {
 const INSTRUCTION: &str = "Herons are always counted twice.";
 
 /// Gives the directory instructions of its own, in the file that the program reads.
-fn write_instructions(vendor: &Vendor, place: &Place) {
-    fs::write(place.stage.project().join(vendor.instructions()), format!("{INSTRUCTION}\n")).unwrap();
+fn write_instructions(vendor: &Vendor, vendor_env: &VendorEnv) {
+    fs::write(vendor_env.env.project().join(vendor.facts().instructions), format!("{INSTRUCTION}\n"))
+        .unwrap();
 }
 
-fn reads_instructions(place: &Place) -> bool {
-    place.offline.server().seen().iter().any(|seen| seen.body.to_string().contains(INSTRUCTION))
+fn reads_instructions(vendor_env: &VendorEnv) -> bool {
+    vendor_env.offline.server().requests().iter().any(|seen| seen.body.to_string().contains(INSTRUCTION))
 }
 
 pub(super) fn tool(vendor: &Vendor) {
-    let Some(place) = Place::make(vendor, "tool", Vec::new()) else { return };
-    let made = place.stage.project().join("made.txt");
-    place.offline.server().add([vendor.writes(&made, "by hand"), Reply::say("Done.")]);
-    place.agent(vendor, "permission: yolo\ntimeout: 100s");
-    let run = place.run("Write a file.", &[]);
+    let Some(vendor_env) = VendorEnv::make(vendor, "tool", Vec::new()) else { return };
+    let made = vendor_env.env.project().join("made.txt");
+    vendor_env.offline.server().add([vendor.writes(&made, "by hand"), ScriptedReply::say("Done.")]);
+    vendor_env.agent(vendor, "permission: yolo\ntimeout: 100s");
+    let run = vendor_env.run("Write a file.", &[]);
     assert_eq!(run["status"], json!("succeeded"), "{run}");
     assert_eq!(fs::read_to_string(&made).unwrap_or_default().trim_end(), "by hand", "{run}");
-    let (events, _) = events(&place, &run);
+    let (events, _) = events(&vendor_env, &run);
     if vendor.name == "kiro" {
-        return tell(vendor, "tool", &Cell::Limited("it is not told which tools are used"));
+        return record_cell(vendor, "tool", &Cell::Limited("it is not told which tools are used"));
     }
     assert!(events.iter().any(|event| event["type"] == "tool_called"), "{events:?}");
     assert!(events.iter().any(|event| event["type"] == "tool_returned" && event["ok"] == true), "{events:?}");
-    tell(vendor, "tool", &Cell::Works);
+    record_cell(vendor, "tool", &Cell::Works);
 }
 
 fn is_replayed(run: &Value) -> bool {
@@ -94,34 +95,34 @@ fn is_replayed(run: &Value) -> bool {
 
 /// A session is continued and copied: the same four starts show both.
 pub(super) fn sessions(vendor: &Vendor) {
-    let mut script = ["I am one.", "I am a copy.", "I am two."].map(Reply::say).to_vec();
-    // Some programs ask for a summary beside it, sooner or later.
-    script.push(Reply::say("I am still a copy.").always());
-    let Some(place) = Place::make(vendor, "fork", script) else { return };
-    place.agent(vendor, "timeout: 100s");
-    let first = place.run("Remember the heron.", &[]);
+    let mut script = ["I am one.", "I am a copy.", "I am two."].map(ScriptedReply::say).to_vec();
+    // Some programs also request a summary, sooner or later.
+    script.push(ScriptedReply::say("I am still a copy.").always());
+    let Some(vendor_env) = VendorEnv::make(vendor, "fork", script) else { return };
+    vendor_env.agent(vendor, "timeout: 100s");
+    let first = vendor_env.run("Remember the heron.", &[]);
     assert_eq!(first["status"], json!("succeeded"), "{first}");
     let session = first["session"].as_str().unwrap_or_else(|| panic!("no session: {first}"));
-    let copy = place.run("In the copy: what was it?", &["--fork", session]);
+    let copy = vendor_env.run("In the copy: what was it?", &["--fork", session]);
     assert_eq!(copy["result"].as_str().unwrap_or_default().trim(), "I am a copy.", "{copy}");
     assert!(copy["session"].is_string() && copy["session"] != first["session"], "{copy}");
     check_usage_of_a_copy(&first, &copy);
-    assert!(last_request(&place).contains("Remember the heron."), "the first run is not there");
-    let second = place.run("What was it?", &["--session", session]);
+    assert!(last_request(&vendor_env).contains("Remember the heron."), "the first run is not there");
+    let second = vendor_env.run("What was it?", &["--session", session]);
     assert_eq!(second["result"].as_str().unwrap_or_default().trim(), "I am two.", "{second}");
-    assert!(!last_request(&place).contains("In the copy"), "the copy is in the original");
-    resume(vendor, &place, &second);
+    assert!(!last_request(&vendor_env).contains("In the copy"), "the copy is in the original");
+    resume(vendor, &vendor_env, &second);
     let replayed = is_replayed(&copy);
     assert_eq!(replayed, !vendor.copies_sessions(), "{copy}");
     // What a copy is a copy of has been counted before.
-    let on = place.run("And now?", &["--session", copy["session"].as_str().unwrap()]);
+    let on = vendor_env.run("And now?", &["--session", copy["session"].as_str().unwrap()]);
     assert_eq!(on["result"].as_str().unwrap_or_default().trim(), "I am still a copy.", "{on}");
     check_usage_of_a_copy(&first, &on);
-    tell(vendor, "fork", &if replayed { Cell::Limited("by replay") } else { Cell::Works });
+    record_cell(vendor, "fork", &if replayed { Cell::Limited("by replay") } else { Cell::Works });
 }
 
-fn last_request(place: &Place) -> String {
-    place.offline.server().seen().last().unwrap().body.to_string()
+fn last_request(vendor_env: &VendorEnv) -> String {
+    vendor_env.offline.server().requests().last().unwrap().body.to_string()
 }
 
 /// A copy has used only what it used itself, whatever its program counts.
@@ -136,62 +137,67 @@ fn check_usage_of_a_copy(first: &Value, copy: &Value) {
 }
 
 /// Checks a run that continued the session of the first one.
-fn resume(vendor: &Vendor, place: &Place, second: &Value) {
+fn resume(vendor: &Vendor, vendor_env: &VendorEnv, second: &Value) {
     if let Some(cell) = left_out(vendor.name, "resume") {
-        return tell(vendor, "resume", &cell);
+        return record_cell(vendor, "resume", &cell);
     }
     // Not always the last: some programs also have a name made for the session.
     let whole = |body: &str| {
         body.contains("Remember the heron.") && body.contains("I am one.") && !body.contains("In the copy")
     };
-    let seen = place.offline.server().seen();
+    let seen = vendor_env.offline.server().requests();
     assert!(seen.iter().any(|seen| whole(&seen.body.to_string())), "the first run is not there");
-    let unknown = place.volery(&["run", "worker", "x", "--session", "00000000-0000-4000-8000-000000000000"]);
+    let unknown =
+        vendor_env.volery(&["run", "worker", "x", "--session", "00000000-0000-4000-8000-000000000000"]);
     assert_eq!(unknown.code, 5, "{unknown:?}");
     let replayed = is_replayed(second);
     // Kiro has one conversation per directory, whoever talks.
     assert_eq!(replayed, vendor.name == "kiro", "{second}");
-    tell(vendor, "resume", &if replayed { Cell::Limited("by replay") } else { Cell::Works });
+    record_cell(vendor, "resume", &if replayed { Cell::Limited("by replay") } else { Cell::Works });
 }
 
 pub(super) fn deny(vendor: &Vendor) {
-    let Some(place) = Place::make(vendor, "deny", Vec::new()) else { return };
-    let made = place.stage.project().join("forbidden.txt");
+    let Some(vendor_env) = VendorEnv::make(vendor, "deny", Vec::new()) else { return };
+    let made = vendor_env.env.project().join("forbidden.txt");
     let touch = format!("touch '{}'", made.display());
-    place.offline.server().add([vendor.executes(&touch), Reply::say("It was not allowed.").always()]);
-    place.agent(vendor, "permission: read-only\ntimeout: 100s");
+    vendor_env
+        .offline
+        .server()
+        .add([vendor.executes(&touch), ScriptedReply::say("It was not allowed.").always()]);
+    vendor_env.agent(vendor, "permission: read-only\ntimeout: 100s");
     if let Some(reason) = vendor.cannot_be_held() {
-        let refused = place.volery(&["run", "worker", "Touch a file."]).exits(3);
+        let refused = vendor_env.volery(&["run", "worker", "Touch a file."]).exits(3);
         assert!(refused.stderr.contains("cannot enforce the level read-only"), "{refused:?}");
-        assert_eq!(place.stage.runs(), Vec::<String>::new());
-        return tell(vendor, "deny", &Cell::Cannot(reason));
+        assert_eq!(vendor_env.env.runs(), Vec::<String>::new());
+        return record_cell(vendor, "deny", &Cell::Cannot(reason));
     }
-    let run = place.run("Touch a file.", &[]);
+    let run = vendor_env.run("Touch a file.", &[]);
     assert!(!made.exists(), "{run}");
     assert!(run["ended"] == json!(true) && run["status"] != json!("timed_out"), "{run}");
     let warnings = run["warnings"].as_array().into_iter().flatten();
-    let told = warnings.filter_map(|warning| warning.as_str()).any(|warning| warning.starts_with("denied: "));
-    assert_eq!(told, vendor.tells_denials(), "{run}");
-    tell(vendor, "deny", &Cell::Works);
+    let reports_denial =
+        warnings.filter_map(|warning| warning.as_str()).any(|warning| warning.starts_with("denied: "));
+    assert_eq!(reports_denial, vendor.reports_denials(), "{run}");
+    record_cell(vendor, "deny", &Cell::Works);
 }
 
 pub(super) fn error(vendor: &Vendor) {
-    let script = vec![Reply::error(401, "the key is wrong").always()];
-    let Some(place) = Place::make(vendor, "error", script) else { return };
-    place.agent(vendor, "timeout: 100s");
-    let run = place.run("Say hello.", &[]);
+    let script = vec![ScriptedReply::error(401, "the key is wrong").always()];
+    let Some(vendor_env) = VendorEnv::make(vendor, "error", script) else { return };
+    vendor_env.agent(vendor, "timeout: 100s");
+    let run = vendor_env.run("Say hello.", &[]);
     assert_eq!((&run["status"], &run["outcome"]["kind"]), (&json!("failed"), &json!("model")), "{run}");
     let cell = match run["outcome"]["error"].as_str() {
         Some("denied") => Cell::Works,
         _ => Cell::Limited("the status is not told"),
     };
-    tell(vendor, "error", &cell);
+    record_cell(vendor, "error", &cell);
 }
 
 pub(super) fn time_out(vendor: &Vendor) {
-    let script = vec![Reply::stall("Half of this is said and the other half never comes.").always()];
-    let Some(place) = Place::make(vendor, "time-out", script) else { return };
-    let run = time_out_after_the_first_request(vendor, &place);
+    let script = vec![ScriptedReply::stall("Half of this is said and the other half never comes.").always()];
+    let Some(vendor_env) = VendorEnv::make(vendor, "time-out", script) else { return };
+    let run = time_out_after_the_first_request(vendor, &vendor_env);
     let cell = match run["status"].as_str() {
         Some("partial") => {
             assert_eq!(run["outcome"]["cause"]["limit"], json!("total"), "{run}");
@@ -201,23 +207,24 @@ pub(super) fn time_out(vendor: &Vendor) {
         Some("timed_out") => Cell::Limited("half a message is not told"),
         _ => panic!("{run}"),
     };
-    tell(vendor, "time-out", &cell);
+    record_cell(vendor, "time-out", &cell);
 }
 
 /// Runs the agent with a time-out that leaves the program some seconds after its first request to the model. A busy machine
 /// may need longer to get there than a quiet one, so a run that leaves less is repeated with twice the time-out. The time-out
 /// does not simply start long: some programs give up a stalled model by themselves after a minute.
-fn time_out_after_the_first_request(vendor: &Vendor, place: &Place) -> Value {
+fn time_out_after_the_first_request(vendor: &Vendor, vendor_env: &VendorEnv) -> Value {
     let enough = Duration::from_secs(3);
     let mut timeout = Duration::from_secs(if vendor.drives() == "opencode" { 12 } else { 8 });
     loop {
-        place.agent(vendor, &format!("timeout: {}s\ngrace: 2s", timeout.as_secs()));
-        let before = place.offline.server().seen().len();
+        vendor_env.agent(vendor, &format!("timeout: {}s\ngrace: 2s", timeout.as_secs()));
+        let before = vendor_env.offline.server().requests().len();
         let started = Instant::now();
-        let run = place.run("Say it.", &[]);
-        let seen = place.offline.server().seen();
-        let first = seen[before..].iter().find(|seen| matches!(seen.purpose, model_server::Purpose::Work(_)));
-        if first.is_some_and(|first| first.received + enough <= started + timeout) {
+        let run = vendor_env.run("Say it.", &[]);
+        let seen = vendor_env.offline.server().requests();
+        let first =
+            seen[before..].iter().find(|seen| matches!(seen.purpose, fake_llm::RequestPurpose::Work(_)));
+        if first.is_some_and(|first| first.received_at + enough <= started + timeout) {
             return run;
         }
         timeout *= 2;
@@ -226,129 +233,123 @@ fn time_out_after_the_first_request(vendor: &Vendor, place: &Place) -> Value {
 }
 
 pub(super) fn cancel(vendor: &Vendor) {
-    let Some(place) = Place::make(vendor, "cancel", vec![Reply::hang().always()]) else { return };
-    place.agent(vendor, "timeout: 100s\ngrace: 5s");
-    let mut command = place.command(&["run", "worker", "Wait.", "--background"]);
-    let id = crate::stage::said(command.stdin(Stdio::null()).output().unwrap()).ok().stdout.trim().to_owned();
-    assert!(place.offline.server().wait_until(PATIENCE, |seen| {
-        seen.iter().any(|seen| matches!(seen.purpose, model_server::Purpose::Work(_)))
+    let Some(vendor_env) = VendorEnv::make(vendor, "cancel", vec![ScriptedReply::hang().always()]) else {
+        return;
+    };
+    vendor_env.agent(vendor, "timeout: 100s\ngrace: 5s");
+    let mut command = vendor_env.command(&["run", "worker", "Wait.", "--background"]);
+    let id = crate::test_env::command_output(command.stdin(Stdio::null()).output().unwrap())
+        .ok()
+        .stdout
+        .trim()
+        .to_owned();
+    assert!(vendor_env.offline.server().wait_until(PATIENCE, |seen| {
+        seen.iter().any(|seen| matches!(seen.purpose, fake_llm::RequestPurpose::Work(_)))
     }));
-    assert_eq!(place.volery(&["cancel", &id]).code, 0);
+    assert_eq!(vendor_env.volery(&["cancel", &id]).code, 0);
     let run = wait_for(PATIENCE, "the end", || {
-        Some(place.volery(&["show", &id, "--json"]).json()).filter(|run| run["ended"] == json!(true))
+        Some(vendor_env.volery(&["show", &id, "--json"]).json()).filter(|run| run["ended"] == json!(true))
     });
     let status = run["status"].as_str().unwrap();
     assert!(matches!(status, "cancelled" | "partial"), "{run}");
-    place.check_nothing_left(&run);
-    tell(vendor, "cancel", &Cell::Works);
+    vendor_env.check_nothing_left(&run);
+    record_cell(vendor, "cancel", &Cell::Works);
 }
 
 pub(super) fn schema(vendor: &Vendor) {
     let value = json!({"birds": 3});
-    let reply = match vendor.name {
-        "claude" | "glm" => Reply::call("StructuredOutput", value.clone()),
-        "goose" => Reply::call("recipe__final_output", value.clone()),
-        _ => Reply::say_json(&value),
+    // Over ACP the tool is not offered.
+    let tool = vendor.facts().schema_tool.filter(|_| !vendor.name.starts_with("acp-"));
+    let reply = match tool {
+        Some(tool) => ScriptedReply::call(&tool, value.clone()),
+        None => ScriptedReply::say_json(&value),
     };
-    let Some(place) = Place::make(vendor, "schema", vec![reply, Reply::say_json(&value).always()]) else {
+    let Some(vendor_env) =
+        VendorEnv::make(vendor, "schema", vec![reply, ScriptedReply::say_json(&value).always()])
+    else {
         return;
     };
     let schema = "output_schema: {type: object, properties: {birds: {type: integer}}, required: [birds]}";
-    place.agent(vendor, &format!("{schema}\ntimeout: 100s"));
-    let run = place.run("Count them.", &[]);
-    let seen = place.offline.server().seen();
+    vendor_env.agent(vendor, &format!("{schema}\ntimeout: 100s"));
+    let run = vendor_env.run("Count them.", &[]);
+    let seen = vendor_env.offline.server().requests();
     assert!(
         seen.iter().any(|seen| seen.body.to_string().contains("birds")),
         "the shape was not asked for: {run}"
     );
     let warned = run["warnings"].to_string().contains("the form of the output is not honoured");
     if warned {
-        return tell(vendor, "schema", &Cell::Cannot("no way to ask for a shape"));
+        return record_cell(vendor, "schema", &Cell::Cannot("no way to ask for a shape"));
     }
     assert_eq!(run["status"], json!("succeeded"), "{run}");
     assert_eq!(run["structured"], value, "{run}");
-    tell(vendor, "schema", &Cell::Works);
+    record_cell(vendor, "schema", &Cell::Works);
 }
 
 pub(super) fn mcp(vendor: &Vendor) {
-    let mut script = vec![Reply::say("I see.").always()];
+    let mut script = vec![ScriptedReply::say("I see.").always()];
     if vendor.name == "acp-qwen" {
         // It shows the tools of servers only to a model that looks for them.
-        script.insert(0, Reply::call("tool_search", json!({"query": "delegate to an agent"})));
+        script.insert(0, ScriptedReply::call("tool_search", json!({"query": "delegate to an agent"})));
     }
-    let Some(mut place) = Place::make(vendor, "mcp", script) else { return };
+    let Some(mut vendor_env) = VendorEnv::make(vendor, "mcp", script) else { return };
     // The project's own server must not be there, the agent's own must.
-    let mark = users_server(&mut place, vendor);
+    let mark = users_server(&mut vendor_env, vendor);
     let program = env!("CARGO_BIN_EXE_volery");
-    let other = match stand_in(vendor.name) {
-        // A stand-in shows only what it could start.
+    let other = match find_fake_cli(vendor.name) {
+        // A fake CLI shows only what it could start.
         Some(_) => json!({"mcpServers": {"strange": {"command": program, "args": ["serve"]}}}),
         None => json!({"mcpServers": {"strange": {"command": "/nonexistent/strange-server", "args": []}}}),
     };
-    let file = place.stage.project().join(vendor.servers_file());
+    let file = vendor_env.env.project().join(vendor.facts().project_servers);
     fs::create_dir_all(file.parent().unwrap()).unwrap();
     fs::write(file, other.to_string()).unwrap();
     let servers = format!("mcp_servers:\n  aviary:\n    command: {program}\n    args: [serve]\n");
-    place.agent(vendor, &format!("timeout: 100s\npermission: yolo\n{servers}"));
-    assert_eq!(place.volery(&["trust", "--yes"]).code, 0);
-    let run = place.run("What tools are there?", &[]);
-    let seen = place.offline.server().seen();
-    let asked: Vec<String> = seen.iter().map(|seen| seen.body.to_string()).collect();
+    vendor_env.agent(vendor, &format!("timeout: 100s\npermission: yolo\n{servers}"));
+    assert_eq!(vendor_env.volery(&["trust", "--yes"]).code, 0);
+    let run = vendor_env.run("What tools are there?", &[]);
+    let seen = vendor_env.offline.server().requests();
+    let bodies: Vec<String> = seen.iter().map(|seen| seen.body.to_string()).collect();
     if vendor.name == "acp-kiro" {
         assert!(run["warnings"].to_string().contains("also starts the MCP servers of its own"), "{run}");
         assert!(
-            asked.iter().any(|body| body.contains("aviary")),
+            bodies.iter().any(|body| body.contains("aviary")),
             "the agent's own server is not there: {run}"
         );
-        return tell(vendor, "mcp", &Cell::Limited("those of its settings are started too, with a warning"));
+        return record_cell(
+            vendor,
+            "mcp",
+            &Cell::Limited("those of its settings are started too, with a warning"),
+        );
     }
-    assert!(!asked.iter().any(|body| body.contains("strange")), "the project's server is there");
+    assert!(!bodies.iter().any(|body| body.contains("strange")), "the project's server is there");
     assert!(!mark.exists(), "the user's or the project's server was started");
     if run["warnings"].to_string().contains("mcp_servers is not honoured") {
-        return tell(vendor, "mcp", &Cell::Cannot("its own servers cannot be given to it"));
+        return record_cell(vendor, "mcp", &Cell::Cannot("its own servers cannot be given to it"));
     }
     assert_eq!(run["status"], json!("succeeded"), "{run}");
-    assert!(asked.iter().any(|body| body.contains("aviary")), "the agent's own server is not there: {run}");
+    assert!(bodies.iter().any(|body| body.contains("aviary")), "the agent's own server is not there: {run}");
     // What cannot be promised is warned about.
     assert!(!run["warnings"].to_string().contains("MCP servers of its"), "{run}");
-    tell(vendor, "mcp", &Cell::Works);
+    record_cell(vendor, "mcp", &Cell::Works);
 }
 
 /// Gives the user a server of their own, and the project one, by the program's own settings; returns what they leave if
 /// they are started.
-fn users_server(place: &mut Place, vendor: &Vendor) -> PathBuf {
-    let mark = place.stage.path("users-server-was-started");
-    let script = place.stage.path("users-server");
+fn users_server(vendor_env: &mut VendorEnv, vendor: &Vendor) -> PathBuf {
+    let mark = vendor_env.env.path("users-server-was-started");
+    let script = vendor_env.env.path("users-server");
     fs::write(&script, format!("#!/bin/sh\ntouch '{}'\nexec cat > /dev/null\n", mark.display())).unwrap();
     fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
     let script = script.display().to_string();
-    let program = json!({"command": script, "args": []});
-    let of_copilot = json!({"command": script, "args": [], "type": "local", "tools": ["*"]});
-    let of_goose =
-        json!({"enabled": true, "type": "stdio", "name": "of-the-user", "cmd": script, "args": []});
-    let (users, projects, key, entry) = match vendor.drives() {
-        "claude" => (".claude.json", None, "mcpServers", program),
-        "gemini" => (".gemini/settings.json", Some(".gemini/settings.json"), "mcpServers", program),
-        "qwen" => (".qwen/settings.json", Some(".qwen/settings.json"), "mcpServers", program),
-        "kimi" => (".kimi-code/mcp.json", Some(".kimi-code/mcp.json"), "mcpServers", program),
-        "copilot" => (".copilot/mcp-config.json", Some(".github/mcp.json"), "mcpServers", of_copilot),
-        "opencode" => {
-            let entry = json!({"type": "local", "command": [script]});
-            (".config/opencode/opencode.json", Some("opencode.json"), "mcp", entry)
-        }
-        // JSON is YAML too.
-        "goose" => (".config/goose/config.yaml", None, "extensions", of_goose),
-        "codex" => (".codex/config.toml", Some(".codex/config.toml"), "mcp_servers", program),
-        "cursor" => (".cursor/mcp.json", None, "mcpServers", program),
-        "kiro" => (".kiro/settings/mcp.json", None, "mcpServers", program),
-        // None of their tools can be used, but it may start them.
-        "grok" => return mark,
-        other => panic!("nobody knows where {other} names its servers"),
-    };
-    let path = place.stage.path("home").join(users);
+    // None of Grok's tools for servers can be used, but it may start them.
+    let Some(facts) = vendor.facts().users_server else { return mark };
+    let entry = facts.entry(&script);
+    let (users, projects, key) = (&facts.file, facts.project_file.as_deref(), facts.key.as_str());
+    let path = vendor_env.env.path("home").join(users);
     add_server(&path, key, "of-the-user", &entry);
     if vendor.drives() == "copilot" {
-        let plugin = place.stage.path("home/.copilot/installed-plugins/_direct/plug");
+        let plugin = vendor_env.env.path("home/.copilot/installed-plugins/_direct/plug");
         add_server(&plugin.join(".mcp.json"), key, "of-a-plugin", &entry);
         fs::write(
             plugin.join("plugin.json"),
@@ -357,15 +358,15 @@ fn users_server(place: &mut Place, vendor: &Vendor) -> PathBuf {
         .unwrap();
         let listed = json!({"installedPlugins": [{"name": "plug", "marketplace": "", "version": "1.0.0", "enabled": true,
             "installed_at": "2026-11-01T00:00:00Z", "cache_path": plugin, "source": {"source": "local", "path": plugin}}]});
-        let list = place.stage.path("home/.copilot/config.json");
+        let list = vendor_env.env.path("home/.copilot/config.json");
         fs::write(&list, listed.to_string()).unwrap();
         for file in [plugin.join(".mcp.json"), plugin.join("plugin.json"), list] {
-            place.user_changed(&file);
+            vendor_env.user_changed(&file);
         }
     }
-    place.user_changed(&path);
+    vendor_env.user_changed(&path);
     if let Some(projects) = projects {
-        add_server(&place.stage.project().join(projects), key, "of-the-project", &entry);
+        add_server(&vendor_env.env.project().join(projects), key, "of-the-project", &entry);
     }
     mark
 }
@@ -409,64 +410,74 @@ pub(super) fn beyond_every_sandbox() -> tempfile::TempDir {
     closed.find_map(|path| tempfile::tempdir_in(path).ok()).expect("a folder outside of all temporary ones")
 }
 
-/// What nobody allowed and nobody answers is denied, and the run ends.
+/// An approval that nobody answers is denied, and the run ends.
 pub(super) fn ask(vendor: &Vendor) {
-    let Some(place) = Place::make(vendor, "ask", Vec::new()) else { return };
+    let Some(vendor_env) = VendorEnv::make(vendor, "ask", Vec::new()) else { return };
     let outside = beyond_every_sandbox();
     let made = outside.path().join("made.txt");
     let touch = format!("touch '{}'", made.display());
-    place.offline.server().add([vendor.executes_beyond(&touch), Reply::say("Nobody allowed it.").always()]);
-    place.agent(vendor, "timeout: 100s\nanswer_timeout: 2s");
-    let run = place.run("Touch a file elsewhere.", &[]);
+    vendor_env
+        .offline
+        .server()
+        .add([vendor.executes_beyond(&touch), ScriptedReply::say("Nobody allowed it.").always()]);
+    vendor_env.agent(vendor, "timeout: 100s\nanswer_timeout: 2s");
+    let run = vendor_env.run("Touch a file elsewhere.", &[]);
     assert!(!made.exists(), "{run}");
     if ["acp-codex", "acp-copilot", "acp-opencode", "acp-qwen"].contains(&vendor.name) {
         assert!(run["outcome"]["message"].as_str().unwrap_or_default().contains("gave up"), "{run}");
-        return tell(vendor, "ask", &Cell::Limited("its turn ends with a denial"));
+        return record_cell(vendor, "ask", &Cell::Limited("its turn ends with a denial"));
     }
     assert_eq!((&run["status"], &run["ended"]), (&json!("succeeded"), &json!(true)), "{run}");
-    let (events, _) = events(&place, &run);
-    let asked = events.iter().any(|event| event["type"] == "asked");
-    tell(vendor, "ask", &if asked { Cell::Works } else { Cell::Limited("it is denied without a question") });
+    let (events, _) = events(&vendor_env, &run);
+    let has_question = events.iter().any(|event| event["type"] == "asked");
+    record_cell(
+        vendor,
+        "ask",
+        &if has_question { Cell::Works } else { Cell::Limited("it is denied without a question") },
+    );
 }
 
 /// More than fits into one argument reaches the model whole, and the directory's instructions do not if the agent says so.
 pub(super) fn long_prompt(vendor: &Vendor) {
-    let Some(place) = Place::make(vendor, "long prompt", vec![Reply::say("Read.").always()]) else { return };
-    write_instructions(vendor, &place);
-    place.agent(vendor, "timeout: 100s\ncontext: none");
+    let Some(vendor_env) = VendorEnv::make(vendor, "long prompt", vec![ScriptedReply::say("Read.").always()])
+    else {
+        return;
+    };
+    write_instructions(vendor, &vendor_env);
+    vendor_env.agent(vendor, "timeout: 100s\ncontext: none");
     let prompt =
         format!("Begin with the heron.\n{}\nEnd with the wren.", "A line of feathers.\n".repeat(16_000));
-    let mut command = place.command(&["run", "worker", "-", "--json"]);
+    let mut command = vendor_env.command(&["run", "worker", "-", "--json"]);
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     std::io::Write::write_all(&mut child.stdin.take().unwrap(), prompt.as_bytes()).unwrap();
-    let run = crate::stage::said(child.wait_with_output().unwrap()).json();
+    let run = crate::test_env::command_output(child.wait_with_output().unwrap()).json();
     assert_eq!(run["status"], json!("succeeded"), "{run}");
-    place.check_nothing_left(&run);
-    let seen = place.offline.server().seen();
+    vendor_env.check_nothing_left(&run);
+    let seen = vendor_env.offline.server().requests();
     let whole = |body: &str| {
         body.contains("Begin with the heron.")
             && body.contains("End with the wren.")
             && body.len() > prompt.len()
     };
     assert!(seen.iter().any(|seen| whole(&seen.body.to_string())), "the prompt did not arrive whole: {run}");
-    tell(vendor, "long prompt", &Cell::Works);
+    record_cell(vendor, "long prompt", &Cell::Works);
     let warned = run["warnings"].to_string().contains("context: none is not honoured");
-    match (reads_instructions(&place), warned) {
-        (false, false) => tell(vendor, "context", &Cell::Works),
-        (true, true) => tell(vendor, "context", &Cell::Limited("context: none is warned about")),
+    match (reads_instructions(&vendor_env), warned) {
+        (false, false) => record_cell(vendor, "context", &Cell::Works),
+        (true, true) => record_cell(vendor, "context", &Cell::Limited("context: none is warned about")),
         (read, warned) => panic!("read: {read}, warned: {warned}"),
     }
 }
 
 pub(super) fn doctor(vendor: &Vendor) {
-    let Some(place) = Place::make(vendor, "doctor", Vec::new()) else { return };
-    let report = place.volery(&["doctor", "--live", "--json"]).json();
+    let Some(vendor_env) = VendorEnv::make(vendor, "doctor", Vec::new()) else { return };
+    let report = vendor_env.volery(&["doctor", "--live", "--json"]).json();
     let checks = report["checks"].as_array().unwrap();
     // A program with two backends is tried once.
     let Some(check) = checks.iter().find(|check| check["name"] == json!(vendor.name)) else {
-        return tell(vendor, "doctor", &Cell::Cannot("its program is tried by its other backend"));
+        return record_cell(vendor, "doctor", &Cell::Cannot("its program is tried by its other backend"));
     };
     assert!(check["found"].as_str().unwrap().contains("contract ok ("), "{check}");
-    tell(vendor, "doctor", &Cell::Works);
+    record_cell(vendor, "doctor", &Cell::Works);
 }

@@ -1,14 +1,14 @@
-//! An agent file of each format, as its own documentation has it and with what people really write into it, runs as it
-//! stands: found where its program looks for it, driven by the real program, with its instructions in the request.
+//! An agent file of each format, with the content that people really write, runs unchanged: Volery finds it where its
+//! program looks for it, the real program runs it, and its instructions are in the request.
 
 use std::fs;
 
-use model_server::Reply;
+use fake_llm::ScriptedReply;
 use serde_json::json;
 
-use super::place::Place;
+use super::vendor_env::VendorEnv;
 
-/// What every file tells its agent; each format has its own place for it.
+/// The instructions in every file; each format has its own key for them.
 const INSTRUCTIONS: &str = "You count herons and never cranes.";
 
 struct File {
@@ -18,27 +18,27 @@ struct File {
     env: &'static [(&'static str, &'static str)],
 }
 
-/// Puts the file into a project, runs its agent, and checks that the model was told what it says.
+/// Puts the file into a project, runs its agent, and checks that the instructions reached the model.
 fn runs_unchanged(file: &File) {
-    let script = vec![Reply::say("Three herons.").always()];
-    let Some(mut place) = Place::make_for(&[file.program], "formats", script) else { return };
+    let script = vec![ScriptedReply::say("Three herons.").always()];
+    let Some(mut vendor_env) = VendorEnv::make_for(&[file.program], "formats", script) else { return };
     for (name, value) in file.env {
-        place.set(name, value);
+        vendor_env.set(name, value);
     }
-    let path = place.stage.project().join(file.path);
+    let path = vendor_env.env.project().join(file.path);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(&path, file.text).unwrap();
-    let listed = place.volery(&["agents", "--json"]).ok().json();
+    let listed = vendor_env.volery(&["agents", "--json"]).ok().json();
     assert_eq!(listed["agents"][0]["name"], json!("worker"), "{listed}");
     let errors =
         listed["diagnostics"].as_array().into_iter().flatten().filter(|found| found["severity"] == "error");
     assert_eq!(errors.count(), 0, "{listed}");
-    let run = place.run("How many are there?", &[]);
+    let run = vendor_env.run("How many are there?", &[]);
     assert_eq!((&run["status"], &run["agent"]), (&json!("succeeded"), &json!("worker")), "{run}");
     assert_eq!(run["result"].as_str().unwrap_or_default().trim(), "Three herons.", "{run}");
-    let seen = place.offline.server().seen();
-    let told = seen.iter().any(|seen| seen.body.to_string().contains(INSTRUCTIONS));
-    assert!(told, "the instructions did not reach the model: {run}");
+    let seen = vendor_env.offline.server().requests();
+    let has_instructions = seen.iter().any(|seen| seen.body.to_string().contains(INSTRUCTIONS));
+    assert!(has_instructions, "the instructions did not reach the model: {run}");
 }
 
 macro_rules! formats {
@@ -87,21 +87,21 @@ formats! {
 
 #[test]
 fn the_servers_of_a_file_of_gemini_are_offered_to_its_agent() {
-    let script = vec![Reply::say("Three herons.").always()];
-    let Some(place) = Place::make_for(&["gemini"], "formats", script) else { return };
+    let script = vec![ScriptedReply::say("Three herons.").always()];
+    let Some(vendor_env) = VendorEnv::make_for(&["gemini"], "formats", script) else { return };
     let program = env!("CARGO_BIN_EXE_volery");
     let text = format!(
         "---\nname: worker\ndescription: Counts birds.\nkind: local\ntools:\n  - read_file\n  - mcp_*\n\
          mcpServers:\n  aviary:\n    command: {program}\n    args: [serve]\nmodel: gemini-2.5-flash\n\
          timeout_mins: 2\n---\n\n{INSTRUCTIONS}\n"
     );
-    let path = place.stage.project().join(".gemini/agents/worker.md");
+    let path = vendor_env.env.project().join(".gemini/agents/worker.md");
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(&path, text).unwrap();
-    assert_eq!(place.volery(&["trust", "--yes"]).code, 0);
-    let run = place.run("How many are there?", &[]);
+    assert_eq!(vendor_env.volery(&["trust", "--yes"]).code, 0);
+    let run = vendor_env.run("How many are there?", &[]);
     assert_eq!(run["status"], json!("succeeded"), "{run}");
-    let seen = place.offline.server().seen();
+    let seen = vendor_env.offline.server().requests();
     let offered = seen.iter().any(|seen| seen.body.to_string().contains("mcp_aviary_"));
     assert!(offered, "no tool of the server is offered: {run}");
 }

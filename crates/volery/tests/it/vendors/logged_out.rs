@@ -1,54 +1,61 @@
 //! Every vendor's program for a user who has just installed it: no settings, no login, no key, and no network. The run ends
-//! soon, and the explanation has the program's own words and says what to do.
+//! soon, and the explanation has the program's own message and advice.
 
-use model_server::Reply;
+use fake_llm::ScriptedReply;
 
-use super::place::{Place, Vendor};
+use super::test_facts::LoggedOut;
+use super::vendor_env::{Vendor, VendorEnv};
 
 /// Runs a program and checks how the run ends.
-fn check(backend: &'static str, error: &str, words: &str, advice: &str) {
-    let vendor = Vendor::named(backend);
-    let script = vec![Reply::say("It is done.").always()];
-    let Some(mut place) = Place::make(&vendor, "logged_out", script) else { return };
-    place.forget_user();
+fn check(backend: &'static str) {
+    let vendor = Vendor::new(backend);
+    let facts = vendor.facts();
+    let over_acp = facts.acp.logged_out.filter(|_| backend.starts_with("acp-"));
+    let LoggedOut { error, message, advice } = over_acp.unwrap_or(facts.logged_out);
+    let script = vec![ScriptedReply::say("It is done.").always()];
+    let Some(mut vendor_env) = VendorEnv::make(&vendor, "logged_out", script) else { return };
+    vendor_env.forget_user();
     // A run that waits for its time-out ends as timed out, and fails the test.
-    place.agent(&vendor, "timeout: 100s");
-    let run = place.run("Do it.", &[]);
+    vendor_env.agent(&vendor, "timeout: 100s");
+    let run = vendor_env.run("Do it.", &[]);
     let explanation = run["explanation"].as_str().unwrap_or_default();
-    assert_eq!((&run["status"], &run["outcome"]["error"]), (&"failed".into(), &error.into()), "{run}");
-    assert!(explanation.contains(words), "{explanation}");
-    assert!(explanation.contains(advice), "{explanation}");
+    assert_eq!(
+        (&run["status"], &run["outcome"]["error"]),
+        (&"failed".into(), &error.as_str().into()),
+        "{run}"
+    );
+    assert!(explanation.contains(&message), "{explanation}");
+    assert!(explanation.contains(&advice), "{explanation}");
 }
 
-/// One test for each program, so that they start side by side. The words are empty where the program's documentation does
-/// not have them.
+/// One test for each program, so that they run in parallel.
 macro_rules! logged_out {
-    ($($test:ident: $backend:literal, $error:literal, $words:literal, $advice:literal;)*) => {
+    ($($test:ident: $backend:literal,)*) => {
         $(#[test]
         fn $test() {
-            check($backend, $error, $words, $advice);
+            check($backend);
         })*
     };
 }
 
 logged_out! {
-    claude: "claude", "denied", "Not logged in", "set ANTHROPIC_API_KEY";
-    codex: "codex", "denied", "codex is not logged in", "run `codex login`";
-    gemini: "gemini", "denied", "Please set an Auth method", "set GEMINI_API_KEY";
-    copilot: "copilot", "denied", "No authentication information found", "run `copilot login`";
-    qwen: "qwen", "denied", "No auth type is selected", "set OPENAI_API_KEY";
-    opencode: "opencode", "unreachable", "found no connection", "run `opencode auth login`";
-    goose: "goose", "denied", "No provider configured. Run 'goose configure' first.", "set GOOSE_PROVIDER";
-    kimi: "kimi", "denied", "No model configured", "run `kimi` once and log in";
-    cursor: "cursor", "denied", "", "run `cursor-agent login`, or set CURSOR_API_KEY";
-    kiro: "kiro", "denied", "", "run `kiro-cli login`, or set KIRO_API_KEY";
-    grok: "grok", "denied", "", "set XAI_API_KEY";
-    acp_claude: "acp-claude", "denied", "wants its user to log in first", "set ANTHROPIC_API_KEY";
-    acp_codex: "acp-codex", "denied", "wants its user to log in first", "run `codex login`";
-    acp_gemini: "acp-gemini", "denied", "Gemini API key is missing", "set GEMINI_API_KEY";
-    acp_copilot: "acp-copilot", "denied", "wants its user to log in first", "run `copilot login`";
-    acp_qwen: "acp-qwen", "denied", "wants its user to log in first", "set OPENAI_API_KEY";
-    acp_opencode: "acp-opencode", "unreachable", "found no connection", "run `opencode auth login`";
-    acp_goose: "acp-goose", "denied", "Missing provider", "run `goose configure`";
-    acp_kimi: "acp-kimi", "denied", "wants its user to log in first", "run `kimi` once and log in";
+    claude: "claude",
+    codex: "codex",
+    gemini: "gemini",
+    copilot: "copilot",
+    qwen: "qwen",
+    opencode: "opencode",
+    goose: "goose",
+    kimi: "kimi",
+    cursor: "cursor",
+    kiro: "kiro",
+    grok: "grok",
+    acp_claude: "acp-claude",
+    acp_codex: "acp-codex",
+    acp_gemini: "acp-gemini",
+    acp_copilot: "acp-copilot",
+    acp_qwen: "acp-qwen",
+    acp_opencode: "acp-opencode",
+    acp_goose: "acp-goose",
+    acp_kimi: "acp-kimi",
 }

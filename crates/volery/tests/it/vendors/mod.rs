@@ -1,49 +1,49 @@
-//! The agents of other vendors, for real: each program in its pinned version, driven by its backend, in a place where
-//! only the scripted model can be reached. Every cell of the table backend × case is a test; what a vendor's program
-//! cannot do is a cell with the reason.
+//! Real programs of other vendors, each in its pinned version, run by its backend without a network except the scripted
+//! model. Every cell of the table backend × case is a test; if a program cannot do something, the cell has the reason.
 
-mod acp_wishes;
+mod acp_requirements;
+mod agent_listings;
 mod as_budgie;
 mod as_codex;
 mod as_jarvis;
 mod as_powerspawn;
 mod as_sub_agents;
 mod attempts;
+mod built_in_agents;
 mod cases;
-mod delegates;
-mod failures;
+mod client_env;
+mod client_setup;
+mod delegation;
+mod edits_within_work_tree;
+mod fake_cli_failures;
+mod fake_clis;
 mod formats;
 mod gemini_home;
 mod glm_keys;
-mod killed;
+mod killed_run;
 mod kiro_acp;
 mod kiro_agents;
-mod leftovers;
-mod listings;
 mod logged_out;
-mod loose_settings;
-mod own_words;
-mod place;
+mod permission_overrides;
+mod permission_rules;
 mod questions;
-mod rules_hold;
-mod seat;
-mod set_up;
-mod stand_ins;
 mod temperature;
+mod test_facts;
 mod untrusted_project;
-mod within_the_tree;
-mod without_a_file;
+mod vendor_env;
+mod vendor_file_grants;
+mod workspace_cleanup;
 
 macro_rules! vendors {
     ($($vendor:ident: $name:literal),+ $(,)?) => {
         $(mod $vendor {
             use super::cases;
-            use super::place::Vendor;
+            use super::vendor_env::Vendor;
 
-            const VENDOR: Vendor = Vendor::named($name);
+            const VENDOR: Vendor = Vendor::new($name);
 
             #[test]
-            fn says_reads_instructions_and_reports_usage() {
+            fn answers_reads_instructions_and_reports_usage() {
                 cases::say(&VENDOR);
             }
 
@@ -63,7 +63,7 @@ macro_rules! vendors {
             }
 
             #[test]
-            fn tells_an_error_of_its_model() {
+            fn reports_an_error_of_its_model() {
                 cases::error(&VENDOR);
             }
 
@@ -123,7 +123,7 @@ vendors!(
     acp_qwen: "acp-qwen",
     acp_opencode: "acp-opencode",
     glm: "glm",
-    // Stood in for: see `stand_ins`.
+    // Fake CLIs, see `fake_clis`.
     acp_kiro: "acp-kiro",
     cursor: "cursor",
     kiro: "kiro",

@@ -1,58 +1,58 @@
-//! The flags of budgie: what they do, and what is said where they cannot.
+//! The flags of budgie: their effects and their error messages.
 
 use std::fs;
 
 use serde_json::json;
 
-use super::place::{Place, answered, call};
+use super::budgie_env::{BudgieEnv, answered, call};
 
 #[test]
 fn the_tools_can_be_printed_in_the_ways_of_both_versions() {
-    let place = Place::new();
+    let budgie = BudgieEnv::new();
     for flag in ["--list-tools", "--debug", "-debug", "-list-tools=true"] {
-        let said = place.says(&[flag]).ok();
+        let output = budgie.serve_output(&[flag]).ok();
         let expected = "kiro-subagents.code-writer\n  Writes code\n\nkiro-subagents.test-agent\n  Validation and testing \
             specialist\n\nkiro-subagents.health-check\n";
-        assert!(said.stdout.starts_with(expected), "{said:?}");
+        assert!(output.stdout.starts_with(expected), "{output:?}");
     }
-    let prefixed = place.says(&["--tool-prefix", "my-agents.", "--debug"]).ok();
+    let prefixed = budgie.serve_output(&["--tool-prefix", "my-agents.", "--debug"]).ok();
     assert!(prefixed.stdout.starts_with("my-agents.code-writer\n"), "{prefixed:?}");
-    assert_eq!(place.says(&["--debug", "--json"]).ok().json()["tools"].as_array().unwrap().len(), 3);
+    assert_eq!(budgie.serve_output(&["--debug", "--json"]).ok().json()["tools"].as_array().unwrap().len(), 3);
 }
 
 #[test]
 fn programs_folders_and_templates_can_be_named() {
-    let place = Place::new();
-    let kiro = fs::read(place.stage.path("bin/kiro-cli")).unwrap();
-    fs::remove_file(place.stage.path("bin/kiro-cli")).unwrap();
-    let program = place.program("renamed", &String::from_utf8(kiro).unwrap());
-    let agents = place.stage.path("agents");
+    let budgie = BudgieEnv::new();
+    let kiro = fs::read(budgie.env.path("bin/kiro-cli")).unwrap();
+    fs::remove_file(budgie.env.path("bin/kiro-cli")).unwrap();
+    let program = budgie.program("renamed", &String::from_utf8(kiro).unwrap());
+    let agents = budgie.env.path("agents");
     fs::create_dir_all(&agents).unwrap();
     let agent = json!({
         "name": "own", "description": "sub-agent: elsewhere", "prompt": "You count twice.",
         "allowedTools": ["fs_read", "fs_write"],
     });
     fs::write(agents.join("own.json"), agent.to_string()).unwrap();
-    let prompts = place.stage.path("prompts");
+    let prompts = budgie.env.path("prompts");
     fs::create_dir_all(&prompts).unwrap();
     fs::write(prompts.join("own.md"), "---\nname: own\ndescription: From the prompts\n---\n").unwrap();
-    fs::write(place.stage.path("system.md"), "Be brief: {{WORKING_DIRECTORY}}").unwrap();
+    fs::write(budgie.env.path("system.md"), "Be brief: {{WORKING_DIRECTORY}}").unwrap();
     let flags = [
         ("-agents-dir", agents),
         ("-prompts-dir", prompts),
-        ("-system-prompt", place.stage.path("system.md")),
+        ("-system-prompt", budgie.env.path("system.md")),
         ("-kiro-binary", program),
     ];
     let flags: Vec<String> =
         flags.into_iter().flat_map(|(flag, path)| [flag.to_owned(), path.display().to_string()]).collect();
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-    let mut client = place.serve(&flags);
+    let mut client = budgie.serve(&flags);
     let tools = client.request("tools/list", json!({}));
     assert_eq!(tools["tools"][0]["description"], json!("From the prompts"));
-    let result = call(&mut client, "kiro-subagents.own", place.ask("x"));
+    let result = call(&mut client, "kiro-subagents.own", budgie.ask("x"));
     assert_ne!(result["isError"], json!(true), "{result}");
-    let noted = &place.calls()[0];
-    let directory = place.stage.project().display().to_string();
+    let noted = &budgie.calls()[0];
+    let directory = budgie.env.project().display().to_string();
     assert!(noted.contains(&format!("arg=In directory {directory}, x\n\nBe brief: {directory}")), "{noted}");
     assert!(noted.contains("You count twice."), "Kiro finds the agent, which it does not know: {noted}");
 }
@@ -61,8 +61,8 @@ fn programs_folders_and_templates_can_be_named() {
 ///    2.3 or later is led to a copy with its prompt and servers; else by name
 #[test]
 fn an_agent_of_another_folder_is_copied_only_for_a_version_that_finds_the_copy() {
-    let place = Place::new();
-    let agents = place.stage.path("agents");
+    let budgie = BudgieEnv::new();
+    let agents = budgie.env.path("agents");
     fs::create_dir_all(&agents).unwrap();
     let agent = json!({
         "name": "Far Off", "description": "sub-agent: elsewhere", "prompt": "You count twice.",
@@ -71,64 +71,84 @@ fn an_agent_of_another_folder_is_copied_only_for_a_version_that_finds_the_copy()
     fs::write(agents.join("far.json"), agent.to_string()).unwrap();
     for (version, copied) in [("2.3.0", true), ("1.20.0", false), ("nightly", false)] {
         let text = include_str!("kiro-cli.sh").replace("2.3.0", version);
-        place.program("kiro-cli", &text);
-        let mut client = place.serve(&["--agents-dir", agents.to_str().unwrap()]);
-        let result = call(&mut client, "kiro-subagents.far-off", place.ask("x"));
+        budgie.program("kiro-cli", &text);
+        let mut client = budgie.serve(&["--agents-dir", agents.to_str().unwrap()]);
+        let result = call(&mut client, "kiro-subagents.far-off", budgie.ask("x"));
         assert_ne!(result["isError"], json!(true), "{result}");
-        let noted = place.calls().pop().unwrap();
+        let noted = budgie.calls().pop().unwrap();
         assert_eq!(noted.contains("You count twice."), copied, "{version}: {noted}");
         assert_eq!(noted.contains("\narg=--agent\narg=Far Off\n"), !copied, "{version}: {noted}");
     }
 }
 
 #[test]
-fn a_program_of_kiro_that_is_not_there_is_told_by_name() {
-    let place = Place::new();
-    let mut client = place.serve(&["--kiro-binary", "/nowhere/kiro-cli"]);
-    let result = call(&mut client, "kiro-subagents.test-agent", place.ask("x"));
-    let text = super::place::refused(&result);
-    assert!(text.contains("/nowhere/kiro-cli"), "{text}");
+fn a_missing_kiro_program_is_named_in_the_error() {
+    let budgie = BudgieEnv::new();
+    let mut client = budgie.serve(&["--kiro-binary", "/nowhere/kiro-cli"]);
+    let result = call(&mut client, "kiro-subagents.test-agent", budgie.ask("x"));
+    let text = super::budgie_env::refused(&result);
+    insta::assert_snapshot!(budgie.env.masked(text), @"
+    agent test-agent needs /nowhere/kiro-cli, which is not on the PATH
+    hint: install /nowhere/kiro-cli, or give the agent another backend
+    ");
 }
 
 #[test]
-fn a_server_that_is_told_nonsense_does_not_start() {
-    let place = Place::new();
-    let says = |flags: &[&str], wanted: &str| {
-        let said = place.says(flags).exits(2);
-        assert!(said.stderr.contains(wanted), "{said:?}");
-        assert_eq!(said.stdout, "");
+fn a_server_with_invalid_settings_does_not_start() {
+    let budgie = BudgieEnv::new();
+    let refusal_for = |flags: &[&str]| {
+        let output = budgie.serve_output(flags).exits(2);
+        assert_eq!(output.stdout, "");
+        budgie.env.masked(&output.stderr)
     };
-    says(&["--agent-timeout", "5"], "--agent-timeout: \"5\" is not a duration");
-    says(&["--agent-timeout", "0s"], "leaves no time");
-    says(&["--tool-prefix", "my agents"], "--tool-prefix: \"my agents\" cannot begin the name of a tool");
-    says(&["--system-prompt", "/nowhere.md"], "--system-prompt: there is no file /nowhere.md");
-    says(&["--agents-dir", "/nowhere"], "there are no sub-agents in /nowhere");
-    place.agent(json!({"name": "health-check", "description": "sub-agent: x"}));
-    says(&[], "two agents would both be the tool kiro-subagents.health-check");
+    let refusals = [
+        refusal_for(&["--agent-timeout", "5"]),
+        refusal_for(&["--agent-timeout", "0s"]),
+        refusal_for(&["--tool-prefix", "my agents"]),
+        refusal_for(&["--system-prompt", "/nowhere.md"]),
+        refusal_for(&["--agents-dir", "/nowhere"]),
+    ];
+    insta::assert_snapshot!(refusals.concat(), @r#"
+    error: --agent-timeout: "5" is not a duration; write for example [span], 5m, [span] or [span]
+    error: --agent-timeout: [span] leaves no time
+    error: --tool-prefix: "my agents" cannot begin the name of a tool
+    hint: at most 64 letters, digits, '_', '.' or '-'
+    error: --system-prompt: there is no file /nowhere.md
+    error: there are no sub-agents in /nowhere
+    hint: an agent is a .json file with a name, and a description that begins with "sub-agent:"
+    "#);
+    budgie.agent(json!({"name": "health-check", "description": "sub-agent: x"}));
+    insta::assert_snapshot!(refusal_for(&[]), @r#"
+    [stage]/home/.kiro/agents/Code-Writer.json:1:9: warning: name: "Code Writer" is asked for as code-writer
+    error: two agents would both be the tool kiro-subagents.health-check
+    hint: rename one of them: upper and lower case and other characters than letters, digits, '_', '.' and '-' make no difference to a tool's name, and with --safe-names '.' and '_' are the same
+    "#);
 }
 
 #[test]
 fn flags_of_budgie_need_its_dialect() {
-    let place = Place::new();
-    for flags in [&["--agent-timeout", "5m"][..], &["-debug"][..], &["--dialect", "volery", "--sandbox"][..]]
-    {
-        let said = place.stage.volery(["serve"].iter().chain(flags)).exits(2);
-        assert!(
-            said.stderr.contains("of the dialect budgie") && said.stderr.contains("--dialect budgie"),
-            "{said:?}"
-        );
-    }
-    place.stage.configure("[serve]\ndialects = [\"budgie\"]\n");
-    let said = place.stage.volery(["serve", "--debug"]).ok();
-    assert!(said.stdout.contains("kiro-subagents.test-agent"), "{said:?}");
+    let budgie = BudgieEnv::new();
+    let refusals = [&["--agent-timeout", "5m"][..], &["-debug"], &["--dialect", "volery", "--sandbox"]]
+        .map(|flags| budgie.env.volery(["serve"].iter().chain(flags)).exits(2).stderr);
+    insta::assert_snapshot!(budgie.env.masked(&refusals.concat()), @"
+    error: these flags are of the dialect budgie, which is not served here
+    hint: add --dialect budgie, or leave them out: --agents-dir, --sessions-dir, --prompts-dir, --system-prompt, --context-summary-prompt, --kiro-binary, --tool-prefix, --agent-timeout, --sandbox-image, --safe-names, --no-retry, --list-tools, --debug, --verbose, --sandbox
+    error: these flags are of the dialect budgie, which is not served here
+    hint: add --dialect budgie, or leave them out: --agents-dir, --sessions-dir, --prompts-dir, --system-prompt, --context-summary-prompt, --kiro-binary, --tool-prefix, --agent-timeout, --sandbox-image, --safe-names, --no-retry, --list-tools, --debug, --verbose, --sandbox
+    error: these flags are of the dialect budgie, which is not served here
+    hint: add --dialect budgie, or leave them out: --agents-dir, --sessions-dir, --prompts-dir, --system-prompt, --context-summary-prompt, --kiro-binary, --tool-prefix, --agent-timeout, --sandbox-image, --safe-names, --no-retry, --list-tools, --debug, --verbose, --sandbox
+    ");
+    budgie.env.configure("[serve]\ndialects = [\"budgie\"]\n");
+    let output = budgie.env.volery(["serve", "--debug"]).ok();
+    assert!(output.stdout.contains("kiro-subagents.test-agent"), "{output:?}");
 }
 
 #[test]
-fn other_dialects_can_be_served_beside_it() {
-    let place = Place::new();
-    place.stage.rehearsal("native", "- say: hi", "");
-    let mut client = place.serve(&["--dialect", "volery"]);
-    answered(&mut client, place.ask("x"));
+fn other_dialects_can_be_served_with_it() {
+    let budgie = BudgieEnv::new();
+    budgie.env.rehearsal("native", "- say: hi", "");
+    let mut client = budgie.serve(&["--dialect", "volery"]);
+    answered(&mut client, budgie.ask("x"));
     let native = client.call("run_agent", json!({"agent": "native", "prompt": "x"}));
     assert_eq!(native["result"], json!("hi\n"));
 }

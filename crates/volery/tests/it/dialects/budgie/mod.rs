@@ -1,7 +1,7 @@
 //! `--dialect budgie`: what that system documents, and its defects, which are not there.
 
+mod budgie_env;
 mod flags;
-mod place;
 mod sandbox;
 mod sessions;
 mod tools;

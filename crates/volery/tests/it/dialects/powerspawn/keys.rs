@@ -1,13 +1,13 @@
-//! Keys: where they come from, who is told of them, and where they do not stand.
+//! API keys: their sources, the warnings about them, and the files that must not contain them.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use model_server::Reply;
+use fake_llm::ScriptedReply;
 use serde_json::{Value, json};
 
-use super::{KEY, Place, call, spawn};
-use crate::stage::{Client, git};
+use super::{KEY, PowerspawnEnv, call, newest_result, spawn};
+use crate::test_env::{Client, git};
 
 const SERVICES: [(&str, &[&str]); 3] = [
     ("spawn_grok", &["XAI_API_KEY", "X_API_KEY", "GROK_API_KEY"]),
@@ -16,8 +16,8 @@ const SERVICES: [(&str, &[&str]); 3] = [
 ];
 
 /// Returns the key that the last request showed.
-fn shown(place: &Place) -> String {
-    let seen = place.server.seen().pop().unwrap();
+fn shown(powerspawn: &PowerspawnEnv) -> String {
+    let seen = powerspawn.server.requests().pop().unwrap();
     let mut headers = seen.headers.into_iter();
     let (_, value) = headers.find(|(name, _)| name == "authorization" || name == "x-goog-api-key").unwrap();
     value.trim_start_matches("Bearer ").to_owned()
@@ -25,11 +25,11 @@ fn shown(place: &Place) -> String {
 
 #[test]
 fn every_name_of_a_key_counts_in_the_environment_and_in_the_file() {
-    let place = Place::new(vec![Reply::say("ok").always()]);
-    let file = place.stage.project().join("api_keys.json");
+    let powerspawn = PowerspawnEnv::new(vec![ScriptedReply::say("ok").always()]);
+    let file = powerspawn.env.project().join("api_keys.json");
     for (tool, names) in SERVICES {
         for name in names {
-            let mut command = place.command();
+            let mut command = powerspawn.command();
             SERVICES.iter().flat_map(|(_, names)| *names).for_each(|name| {
                 command.env_remove(name);
             });
@@ -38,22 +38,22 @@ fn every_name_of_a_key_counts_in_the_environment_and_in_the_file() {
             let ask = json!({"prompt": "x", "model": "m"});
             spawn(&mut client, tool, ask.clone());
             let waited = call(&mut client, "wait_for_agents", json!({}));
-            assert_eq!(waited["results"][0]["success"], json!(true), "{tool} {name}: {waited}");
-            assert_eq!(shown(&place), format!("env-{name}-0123456789"), "{tool}");
+            assert_eq!(newest_result(&waited)["success"], json!(true), "{tool} {name}: {waited}");
+            assert_eq!(shown(&powerspawn), format!("env-{name}-0123456789"), "{tool}");
             fs::write(&file, json!({*name: format!("file-{name}-0123456789")}).to_string()).unwrap();
             spawn(&mut client, tool, ask);
             call(&mut client, "wait_for_agents", json!({}));
-            assert_eq!(shown(&place), format!("file-{name}-0123456789"), "{tool}: the file wins");
+            assert_eq!(shown(&powerspawn), format!("file-{name}-0123456789"), "{tool}: the file wins");
             fs::remove_file(&file).unwrap();
         }
     }
 }
 
 #[test]
-fn a_file_with_keys_that_git_tracks_is_named_wherever_it_stands() {
-    let place = Place::new(vec![Reply::say("ok").always()]);
+fn a_key_file_that_git_tracks_is_warned_about_in_every_directory() {
+    let powerspawn = PowerspawnEnv::new(vec![ScriptedReply::say("ok").always()]);
     let warned = |project: &std::path::Path| {
-        let mut command = place.command();
+        let mut command = powerspawn.command();
         command.current_dir(project);
         let mut client = Client::start(command).initialize("t");
         let spawned = call(&mut client, "spawn_grok", json!({"prompt": "x", "model": "m"}));
@@ -65,7 +65,7 @@ fn a_file_with_keys_that_git_tracks_is_named_wherever_it_stands() {
         fs::write(file, json!({"XAI_API_KEY": "xai-from-the-file-itself"}).to_string()).unwrap();
         fs::set_permissions(file, PermissionsExt::from_mode(0o600)).unwrap();
     };
-    let top = place.stage.path("top");
+    let top = powerspawn.env.path("top");
     write(&top.join("powerspawn/api_keys.json"));
     git(&top, &["init", "-q"]);
     assert_eq!(warned(&top), "", "nobody tracks it yet");
@@ -81,28 +81,29 @@ fn a_file_with_keys_that_git_tracks_is_named_wherever_it_stands() {
 
 /// Differs from powerspawn: the value of a key in a task or an answer | stands in `IAC.md` | masked
 #[test]
-fn a_key_in_a_prompt_does_not_stand_in_the_file_that_everybody_reads() {
-    let place = Place::new(vec![Reply::say("ok").after_ms(300), Reply::say("ok").always()]);
-    let mut client = place.serve();
+fn a_key_in_a_prompt_is_masked_in_the_shared_file() {
+    let powerspawn =
+        PowerspawnEnv::new(vec![ScriptedReply::say("ok").after_ms(300), ScriptedReply::say("ok").always()]);
+    let mut client = powerspawn.serve();
     let prompt = format!("{KEY} is the key.\nUse {KEY}.");
     let id = spawn(&mut client, "spawn_grok", json!({"prompt": prompt}));
     let check = |iac: &str| {
         assert!(!iac.contains(KEY), "{iac}");
         assert!(iac.contains("### 🤖 [redacted] is the key. Use [redacted].\n"), "{iac}");
     };
-    check(&place.iac());
+    check(&powerspawn.iac());
     let going = call(&mut client, "result", json!({"agent_id": id}));
     assert!(!going.to_string().contains(KEY), "{going}");
     call(&mut client, "wait_for_agents", json!({}));
-    check(&place.iac());
+    check(&powerspawn.iac());
     // Whoever writes the file next need not have the key.
-    let mut command = place.command();
+    let mut command = powerspawn.command();
     command.env("X_API_KEY", "xai-another-key-of-somebody");
     let mut other = Client::start(command).initialize("t");
     spawn(&mut other, "spawn_grok", json!({"prompt": "x"}));
     call(&mut other, "wait_for_agents", json!({}));
-    check(&place.iac());
-    let spec = place.stage.spec(&place.run(&id));
+    check(&powerspawn.iac());
+    let spec = powerspawn.env.spec(&powerspawn.run(&id));
     assert_eq!(spec["prompt"], json!(prompt), "the record has what was asked");
-    assert_eq!(place.server.asks()[0].last_user_text(), prompt, "and so has the agent");
+    assert_eq!(powerspawn.server.model_requests()[0].last_user_text(), prompt, "and so has the agent");
 }

@@ -1,27 +1,27 @@
-//! What an answer advises where an agent was denied something: whoever follows it gets what it promises.
+//! Following the advice in an answer about a denial leads to the promised permission.
 
 use std::fs;
 
-use model_server::Reply;
+use fake_llm::ScriptedReply;
 
-use super::super::place::{Place, Vendor};
+use super::super::vendor_env::{Vendor, VendorEnv};
 use super::{DONE, ask, left_behind, serve};
 
 /// Has an agent try to execute a command, follows the advice of each answer, and returns how often that took until the command was
 /// executed.
 fn advices_until_allowed(program: &'static str, level: Option<&str>) -> Option<usize> {
     let name = format!("sub-agents-advice-{program}-{}", level.unwrap_or("default"));
-    let place = Place::make_for(&[program], &name, Vec::new())?;
-    let project = place.stage.project();
-    let vendor = Vendor::named(program);
-    let configuration = place.stage.path("config/config.toml");
+    let vendor_env = VendorEnv::make_for(&[program], &name, Vec::new())?;
+    let project = vendor_env.env.project();
+    let vendor = Vendor::new(program);
+    let configuration = vendor_env.env.path("config/config.toml");
     let before = fs::read_to_string(&configuration).unwrap_or_default();
     for followed in 0..4 {
-        place
+        vendor_env
             .offline
             .server()
-            .add(vec![vendor.executes("python3 -c 'open(\"made.txt\", \"w\")'"), Reply::say(DONE)]);
-        let answer = ask(&place, &mut serve(&place, program, level));
+            .add(vec![vendor.executes("python3 -c 'open(\"made.txt\", \"w\")'"), ScriptedReply::say(DONE)]);
+        let answer = ask(&vendor_env, &mut serve(&vendor_env, program, level));
         if left_behind(&project) == ["made.txt"] {
             return Some(followed);
         }
@@ -34,6 +34,22 @@ fn advices_until_allowed(program: &'static str, level: Option<&str>) -> Option<u
         fs::write(&configuration, format!("{before}\n{section}\n{key}\n")).unwrap();
     }
     panic!("{program} is denied it whatever is allowed");
+}
+
+#[test]
+fn a_rule_of_the_project_that_denies_is_named_and_no_advice_is_given() {
+    let script = vec![Vendor::new("claude").executes("echo hi > made.txt"), ScriptedReply::say(DONE)];
+    let Some(vendor_env) = VendorEnv::make_for(&["claude"], "sub-agents-project-denies", script) else {
+        return;
+    };
+    let rules = |list: &str| format!("{{\"permissions\": {{\"{list}\": [\"Bash(echo:*)\"]}}}}");
+    for (folder, list) in [(vendor_env.env.path("home"), "allow"), (vendor_env.env.project(), "deny")] {
+        fs::create_dir_all(folder.join(".claude")).unwrap();
+        fs::write(folder.join(".claude/settings.json"), rules(list)).unwrap();
+    }
+    let answer = ask(&vendor_env, &mut serve(&vendor_env, "claude", None));
+    insta::assert_snapshot!(vendor_env.env.masked(&answer["notes"].to_string()));
+    assert_eq!(left_behind(&vendor_env.env.project()), [""; 0]);
 }
 
 #[test]

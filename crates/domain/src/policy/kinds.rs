@@ -1,0 +1,106 @@
+//! Questions about a whole kind of tool, for vendors' programs that cannot be asked about a single use: they enable or
+//! disable tools, or read lists of rules.
+
+use super::layers::Policy;
+use super::levels::Extent;
+use super::uses::Use;
+use super::verdict::{Basis, Effect};
+use crate::permission::{Level, Permission, Rule, ToolKind};
+
+impl Permission {
+    /// Returns how much of a kind the level allows; an agent without a level has safe-edit where nobody can be asked.
+    pub fn level_extent(&self, kind: ToolKind<'_>) -> Extent {
+        self.level.unwrap_or(Level::SafeEdit).extent(kind)
+    }
+
+    /// Returns how much of a kind is left for a program that can only enable or disable a tool: a rule that restricts
+    /// some uses disables all of them.
+    pub fn tool_extent(&self, kind: ToolKind<'_>) -> Extent {
+        if self.restricts_kind(kind) {
+            return Extent::Nothing;
+        }
+        if self.grants_kind(kind) { Extent::Everything } else { self.level_extent(kind) }
+    }
+
+    /// Returns what the rules say about an environment variable; `None` if no rule is about it.
+    pub fn variable_rule(&self, name: &str) -> Option<Effect> {
+        let about_variables = |rules: &[Rule]| {
+            rules.iter().filter(|rule| rule.kind() == ToolKind::Env).cloned().collect::<Vec<_>>()
+        };
+        let rules = Self {
+            level: None,
+            allow: about_variables(&self.allow),
+            ask: about_variables(&self.ask),
+            deny: about_variables(&self.deny),
+        };
+        let verdict = Policy::from(&rules).decide(&Use::Env(name.to_owned()));
+        matches!(verdict.basis, Basis::Rule(_)).then_some(verdict.effect)
+    }
+
+    /// Returns the permission without the rules that Volery itself carries out, for a vendor's program.
+    #[must_use]
+    pub fn for_vendor(&self) -> Self {
+        let tools = |rules: &[Rule]| {
+            rules.iter().filter(|rule| rule.kind() != ToolKind::Env).cloned().collect::<Vec<_>>()
+        };
+        Self { level: self.level, allow: tools(&self.allow), ask: tools(&self.ask), deny: tools(&self.deny) }
+    }
+
+    /// Returns whether everything is allowed, and nothing is asked about or denied.
+    pub fn is_unrestricted(&self) -> bool {
+        self.level == Some(Level::Yolo) && self.ask.is_empty() && self.deny.is_empty()
+    }
+
+    /// Returns whether some edits are allowed, and others not.
+    pub fn bounds_edits(&self) -> bool {
+        match self.level_extent(ToolKind::Edit) {
+            Extent::Everything => false,
+            Extent::Directory => true,
+            Extent::Nothing => self.allow.iter().any(|rule| rule.is_about(ToolKind::Edit)),
+        }
+    }
+
+    /// Returns the rules that ask or deny, each with the name of its list.
+    pub fn restricting_rules(&self) -> impl Iterator<Item = (&'static str, &Rule)> {
+        let asks = self.ask.iter().map(|rule| ("ask", rule));
+        asks.chain(self.deny.iter().map(|rule| ("deny", rule)))
+    }
+
+    /// Returns whether a rule asks about or denies some uses of a kind.
+    pub fn restricts_kind(&self, kind: ToolKind<'_>) -> bool {
+        self.restricting_rules().any(|(_, rule)| rule.is_about(kind))
+    }
+
+    /// Returns whether a rule allows every use of a kind.
+    pub fn grants_kind(&self, kind: ToolKind<'_>) -> bool {
+        self.allow.iter().any(|rule| rule.pattern().is_none() && rule.is_about(kind))
+    }
+
+    /// Returns whether a rule allows or asks about some uses of a kind.
+    pub fn opens_kind(&self, kind: ToolKind<'_>) -> bool {
+        self.allow.iter().chain(&self.ask).any(|rule| rule.is_about(kind))
+    }
+
+    /// Returns whether a rule allows or asks about a tool of a server.
+    pub fn opens_server(&self, server: &str) -> bool {
+        self.allow.iter().chain(&self.ask).any(|rule| rule.names_server(server))
+    }
+
+    /// Returns whether a rule asks about or denies a tool of a server.
+    pub fn restricts_server(&self, server: &str) -> bool {
+        self.restricting_rules()
+            .any(|(_, rule)| rule.kind() == ToolKind::Everything || rule.names_server(server))
+    }
+}
+
+impl Rule {
+    /// Returns whether the rule is about a kind, or about everything.
+    pub fn is_about(&self, kind: ToolKind<'_>) -> bool {
+        self.kind() == kind || self.kind() == ToolKind::Everything
+    }
+
+    /// Returns whether the rule is about a server, or a tool of it.
+    pub fn names_server(&self, name: &str) -> bool {
+        matches!(self.kind(), ToolKind::Mcp { server, .. } if server == name)
+    }
+}

@@ -1,0 +1,126 @@
+//! A policy: a chain of layers, of which the strictest verdict wins. A child run's policy is its parent's layers and
+//! its own, so it never allows more.
+
+use super::Grant;
+use super::levels::Extent;
+use super::matching::{Directory, is_covered_by, is_in_directory, is_restricted_by};
+use super::uses::Use;
+use super::verdict::{Basis, Effect, Verdict};
+use crate::permission::{Level, Permission, Rule};
+
+/// Who set what no grant mentions.
+const DEFINITION: &str = "the agent's definition";
+
+/// A chain of layers, for an agent that works in one directory.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Policy {
+    layers: Vec<Layer>,
+    directory: Directory,
+}
+
+/// One permission of a policy.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Layer {
+    pub permission: Permission,
+    /// What configurations and callers contributed to the permission, the latest last.
+    pub grants: Vec<Grant>,
+    /// Who set the rest of it.
+    pub set_by: Option<String>,
+    /// The agent's program asks only about uses that neither the mode of the level nor its user's own rules allow: in
+    /// addition to those, only rules and yolo allow anything.
+    pub after_user_rules: bool,
+}
+
+impl From<&Permission> for Policy {
+    /// A policy of one layer, for questions that no directory is needed for.
+    fn from(permission: &Permission) -> Self {
+        let layer = Layer { permission: permission.clone(), ..Layer::default() };
+        Self { layers: vec![layer], directory: Directory::default() }
+    }
+}
+
+impl Policy {
+    /// A policy without a layer allows everything.
+    pub fn in_directory(directory: Directory) -> Self {
+        Self { layers: Vec::new(), directory }
+    }
+
+    /// Adds a layer, such as the own permission of a child run. It never allows what the other layers do not.
+    #[must_use]
+    pub fn with_layer(mut self, layer: Layer) -> Self {
+        self.layers.push(layer);
+        self
+    }
+
+    pub fn layers(&self) -> &[Layer] {
+        &self.layers
+    }
+
+    /// Decides about a use. Of equally strict layers, the last one is named.
+    pub fn decide(&self, of: &Use) -> Verdict {
+        let verdicts = self.layers.iter().map(|layer| layer.decide(of, &self.directory));
+        verdicts.max_by_key(|verdict| verdict.effect).unwrap_or(Verdict {
+            effect: Effect::Allow,
+            basis: Basis::NoRule,
+            set_by: None,
+        })
+    }
+}
+
+impl Layer {
+    /// The own permission of an agent, with the grants that it consists of.
+    pub fn for_agent(permission: Permission, grants: Vec<Grant>) -> Self {
+        Self { permission, grants, set_by: Some(DEFINITION.to_owned()), after_user_rules: false }
+    }
+
+    fn decide(&self, of: &Use, directory: &Directory) -> Verdict {
+        let (effect, basis) = self.effect_and_basis(of, directory);
+        let set_by = self.setter(effect, &basis);
+        Verdict { effect, basis, set_by }
+    }
+
+    fn effect_and_basis(&self, of: &Use, directory: &Directory) -> (Effect, Basis) {
+        let Permission { level, allow, ask, deny } = &self.permission;
+        let restricting = |rules: &[Rule]| -> Option<Basis> {
+            rules.iter().find(|rule| is_restricted_by(rule, of, directory)).cloned().map(Basis::Rule)
+        };
+        if let Some(basis) = restricting(deny) {
+            return (Effect::Deny, basis);
+        }
+        if let Some(basis) = restricting(ask) {
+            return (Effect::Ask, basis);
+        }
+        if let Some(rule) = allow.iter().find(|rule| is_covered_by(rule, of, directory)) {
+            return (Effect::Allow, Basis::Rule(rule.clone()));
+        }
+        let is_allowed = match level.unwrap_or(Level::SafeEdit).extent(of.kind()) {
+            Extent::Everything => true,
+            Extent::Directory => is_in_directory(of, directory),
+            Extent::Nothing => false,
+        };
+        match (level, is_allowed) {
+            (Some(Level::Yolo), _) => (Effect::Allow, Basis::Level(Level::Yolo)),
+            (Some(level), _) if self.after_user_rules => (Effect::Deny, Basis::UserRules(*level)),
+            (None, _) if self.after_user_rules => (Effect::Ask, Basis::NoRule),
+            (level, true) => (Effect::Allow, Basis::Level(level.unwrap_or(Level::SafeEdit))),
+            (Some(level), false) => (Effect::Deny, Basis::Level(*level)),
+            (None, false) => (Effect::Ask, Basis::NoRule),
+        }
+    }
+
+    /// Returns who set a rule or a level of this layer.
+    fn setter(&self, effect: Effect, basis: &Basis) -> Option<String> {
+        let sets = |permission: &Permission| match basis {
+            Basis::Rule(rule) => match effect {
+                Effect::Allow => permission.allow.contains(rule),
+                Effect::Ask => permission.ask.contains(rule),
+                Effect::Deny => permission.deny.contains(rule),
+            },
+            Basis::Level(level) => permission.level == Some(*level),
+            Basis::UserRules(_) | Basis::NoRule => false,
+        };
+        let granted = self.grants.iter().rev().find(|grant| sets(&grant.requested));
+        let own = || self.set_by.clone().filter(|_| sets(&self.permission));
+        granted.map(|grant| grant.by.clone()).or_else(own)
+    }
+}

@@ -1,0 +1,424 @@
+//! The answers of the engine: `--json`, the MCP tools and the tables are all rendered from these values.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use domain::agent::Agent;
+use domain::diagnostic::Diagnostic;
+use domain::id::RunId;
+use domain::inherit::Inherited;
+use domain::permission::{Level, Rule};
+use domain::policy::Grant;
+use domain::run::{Branch, Changes, Containment, Outcome, Usage, Verification};
+use domain::sanitize::{sanitize_in_place, sanitize_value};
+use serde::{Deserialize, Serialize};
+
+/// An agent in a list.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct AgentView {
+    pub name: String,
+    pub description: String,
+    pub backend: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub use_when: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub avoid_when: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub capabilities: Vec<String>,
+    /// What a caller passes in addition to the prompt.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inputs: Vec<domain::agent::AgentInput>,
+    pub file: String,
+    pub format: String,
+    pub layer: String,
+    /// No file defines it: it is an installed backend.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub built_in: bool,
+    /// A file of the project defines it and takes the name of a built-in agent.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub takes_built_in_name: bool,
+    pub answers_by: domain::setup::AnswerChannel,
+    /// No login of its program was found. It may be in a keyring, which is not read.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub login_unknown: bool,
+    /// Its program has no login.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub logged_out: bool,
+    /// Why it cannot run at present, with what to do about it: not trusted, unknown backend, …
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+/// The agents of one folder, by name.
+#[derive(Debug, Clone, Default)]
+pub struct FolderAgentList {
+    pub agents: Vec<FolderAgent>,
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// An agent from its file.
+#[derive(Debug, Clone)]
+pub struct FolderAgent {
+    pub agent: Agent,
+    /// The modification time of its file.
+    pub modified_at: Option<domain::Timestamp>,
+}
+
+/// One resolved agent, and how it would be started. Contains no values of secrets.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct AgentDetail {
+    #[serde(flatten)]
+    pub agent: AgentView,
+    /// The project in which it was looked up.
+    #[serde(default)]
+    pub project: String,
+    pub system_prompt: String,
+    /// All other settings of the definition, by key.
+    pub settings: BTreeMap<String, serde_json::Value>,
+    /// The sections of configurations that change its permission.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub grants: Vec<Grant>,
+    /// `None` if it could not be started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub invocation: Option<InvocationView>,
+    /// Requirements that the backend does not support.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+    /// Diagnostics about the agent's file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// How a run of an agent would be carried out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InvocationView {
+    Process {
+        argv: Vec<String>,
+        /// Names of variables in addition to the base list; `NAME=value` if the backend sets one that is not a
+        /// secret.
+        env: Vec<String>,
+        /// Names of files written below the run's work folder.
+        files: Vec<String>,
+        prompt_on_stdin: bool,
+    },
+    /// No process is started: the worker performs the steps.
+    Loop,
+}
+
+/// A new agent's file.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct NewAgentView {
+    pub name: String,
+    pub file: String,
+    /// The file of the agent that had the name before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "hides")]
+    pub shadowed_file: Option<String>,
+}
+
+/// The agents of a directory, and the diagnostics about their files.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct AgentList {
+    pub project: String,
+    pub agents: Vec<AgentView>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// A run that was accepted and is on disk.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct StartedRun {
+    pub run_id: RunId,
+    /// The idempotency key was known: this is the run of the earlier request.
+    pub reused: bool,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+/// A run with everything that is shown of it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RunView {
+    pub run_id: RunId,
+    pub short_id: String,
+    pub agent: String,
+    pub backend: String,
+    /// `accepted`, `running`, `waiting`, `stopping`, or the name of the outcome.
+    pub status: String,
+    pub ended: bool,
+    /// How it ended, with cause and kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<Outcome>,
+    /// The outcome or state in a sentence.
+    pub explanation: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<WaitingView>,
+    /// The answer, or the requested page of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<String>,
+    pub result_bytes: u64,
+    /// The offset of the rest of the result, if this is not all of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result_next_offset: Option<u64>,
+    /// While the run is running: the end of its text so far.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partial: Option<String>,
+    /// No output for two minutes.
+    #[serde(default)]
+    pub stalled: bool,
+    pub created_at: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<String>,
+    /// Of the agent, so far or in total.
+    pub duration_ms: u64,
+    pub usage: Usage,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub stderr_tail: String,
+    pub directory: String,
+    pub project: String,
+    pub caller: String,
+    /// The layers of its permission above the agent's file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub grants: Vec<Grant>,
+    /// The level and the allow rules of its permission, for advice.
+    #[serde(skip)]
+    pub level: Option<Level>,
+    #[serde(skip)]
+    pub allow: Vec<Rule>,
+    /// Its agent has a list of tools, and no others.
+    #[serde(skip)]
+    pub has_tool_list: bool,
+    /// Why no person can answer its questions, which are then denied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unattended: Option<String>,
+    /// The model that answered, as the agent reports it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The answer as a value, if JSON or a schema was requested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub structured: Option<serde_json::Value>,
+    /// The agent's JSON was invalid and was repaired.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub repaired: bool,
+    /// How often the agent was prompted with the task; 0 before the start.
+    #[serde(default)]
+    pub attempts: u64,
+    /// For a success: whether its acceptance commands confirm it, or only the agent claims it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verification: Option<Verification>,
+    /// The acceptance commands that were started.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub acceptance: Vec<AcceptanceView>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<RunId>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub children: Vec<ChildView>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+    /// What the agent inherits from its user, as in the system of its dialect.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub inherit: BTreeSet<Inherited>,
+    /// The files that changed during the run; absent outside of a git work tree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changes: Option<Changes>,
+    /// The branch with the work that was done in the run's own work tree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<Branch>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub containment: Option<Containment>,
+    /// Lines of the journal that could not be read.
+    #[serde(default)]
+    pub damaged_lines: u64,
+}
+
+impl RunView {
+    /// Removes invisible characters from the agent's texts.
+    pub fn clean(&mut self) {
+        let texts = [&mut self.explanation, &mut self.stderr_tail];
+        let optional = [&mut self.result, &mut self.partial].into_iter().flatten();
+        texts.into_iter().chain(optional).chain(&mut self.warnings).for_each(sanitize_in_place);
+        self.structured.iter_mut().for_each(sanitize_value);
+    }
+}
+
+/// An acceptance command.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AcceptanceView {
+    pub command: Vec<String>,
+    pub passed: bool,
+    /// Its result, phrased to follow the command.
+    pub explanation: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    pub duration_ms: u64,
+    /// The end of its output.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub output_tail: String,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ChildView {
+    pub run_id: RunId,
+    pub agent: String,
+    pub status: String,
+}
+
+/// What a waiting run waits for.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "for", rename_all = "snake_case")]
+pub enum WaitingView {
+    /// A free slot; 1 is the next.
+    Slot {
+        position: u64,
+    },
+    /// The end of another run of the session.
+    Session {
+        session: String,
+    },
+    Answer {
+        question: String,
+        text: String,
+        until: String,
+    },
+}
+
+/// A run in a list.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RunSummary {
+    pub run_id: RunId,
+    pub short_id: String,
+    pub agent: String,
+    pub status: String,
+    pub ended: bool,
+    pub created_at: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<String>,
+    pub duration_ms: u64,
+    /// The error, if there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_microusd: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<RunId>,
+    pub project: String,
+    pub caller: String,
+    /// The beginning of the prompt, on one line.
+    pub prompt: String,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RunList {
+    pub runs: Vec<RunSummary>,
+    /// The cursor for the next page, when there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<RunId>,
+}
+
+/// A run with a page of its events.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RunDetail {
+    #[serde(flatten)]
+    pub run: RunView,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<serde_json::Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_event: Option<u64>,
+}
+
+/// The result of a wait. `timed_out` means that some runs had not ended.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct WaitResult {
+    pub runs: Vec<RunView>,
+    pub timed_out: bool,
+}
+
+/// The result of a cancellation, per run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CancelResult {
+    pub runs: Vec<CancelledRun>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CancelledRun {
+    pub run_id: RunId,
+    /// `asked`, `already_asked` or `already_ended`.
+    pub effect: String,
+}
+
+/// The question that was answered.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct AnswerResult {
+    pub run_id: RunId,
+    pub question: String,
+}
+
+/// The results of an agent with one backend.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct AgentHealthSummary {
+    pub agent: String,
+    pub backend: String,
+    pub runs: u64,
+    pub succeeded: u64,
+    pub partial: u64,
+    pub failed: u64,
+    /// Those among the failed that timed out.
+    #[serde(default)]
+    pub timed_out: u64,
+    /// Between 0 and 1, of the runs that ended by themselves: cancelled runs do not count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub success_rate: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean_ms: Option<u64>,
+    pub max_ms: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_ended_at: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error_at: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_microusd: Option<u64>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct HealthReport {
+    pub running: u64,
+    pub waiting: u64,
+    pub slots: u64,
+    pub agents: Vec<AgentHealthSummary>,
+    /// How many agents are left out because their last runs are older than all of these.
+    #[serde(default)]
+    pub left_out: u64,
+}
+
+/// A progress update of a run that somebody waits for.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Progress {
+    pub run_id: RunId,
+    pub agent: String,
+    pub status: String,
+    pub elapsed_ms: u64,
+    /// The current activity: `started`, `wrote 12 KiB`, `waiting for a slot (3rd)`, `asks: …`
+    pub activity: String,
+    /// The end of its text so far.
+    pub text_tail: String,
+}
+
+/// A page of output. Invalid UTF-8 is replaced; the bytes themselves are in the run's directory.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct OutputPage {
+    pub text: String,
+    pub next_offset: u64,
+    /// The run has ended and this page reaches the end of the stream.
+    pub complete: bool,
+}

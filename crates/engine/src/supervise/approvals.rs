@@ -1,0 +1,156 @@
+//! Decides about the tool uses that an agent asks for: by the permission of its run, or by the answer of a person.
+
+use backends::contract::{PermissionDecision, PermissionRequest};
+use backends::mcp_config;
+use domain::inherit::Inherited;
+use domain::policy::{Effect, Verdict};
+use domain::run::{Event, SupervisionInput};
+use journal::StoreError;
+
+use super::escape_text::elide_middle;
+use super::permission_question;
+use super::questions::{OpenQuestion, QuestionSource};
+use super::resolved_path;
+use super::supervisor::{AgentHandle, RunSupervisor};
+
+/// The most of a free-text question that a person is shown.
+const QUESTION_BYTES_MAX: usize = 2 << 10;
+/// How many asks of one agent may wait for a person.
+const ASKS_MAX: usize = 32;
+
+impl RunSupervisor {
+    /// Decides about a tool use that the agent asks for, or asks a person.
+    pub(super) fn handle_permission_ask(&mut self, ask: PermissionRequest) -> Result<(), StoreError> {
+        let verdict = self.verdict_for(&ask.tool, &ask.input);
+        match verdict.effect {
+            Effect::Allow => self.send_decision(&ask, &PermissionDecision::Allow(ask.input.clone())),
+            Effect::Deny => self.deny_by(&ask, &verdict),
+            Effect::Ask if mcp_config::needs_no_approval(&self.spec, &ask.tool) => {
+                self.send_decision(&ask, &PermissionDecision::Allow(ask.input.clone()))
+            }
+            Effect::Ask => {
+                let AgentHandle::Process { pending_asks, .. } = &mut self.handle else { return Ok(()) };
+                if pending_asks.len() >= ASKS_MAX {
+                    let reason = format!("{ASKS_MAX} other questions of this run are not answered yet");
+                    return self.send_decision(&ask, &PermissionDecision::Deny(reason));
+                }
+                pending_asks.push_back(ask);
+                self.ask_next()
+            }
+        }
+    }
+
+    /// Returns what the run's policy decides about a tool use.
+    pub(super) fn verdict_for(&self, tool: &str, input: &serde_json::Value) -> Verdict {
+        let directory = resolved_path::resolved_directory(&self.spec.directory);
+        let of = resolved_path::resolved_use(tool, input, &self.spec.directory);
+        self.attempt_spec.policy(directory, self.user_rules_apply()).decide(&of)
+    }
+
+    /// Returns whether the agent's program asks only about uses that its user's own rules do not allow.
+    fn user_rules_apply(&self) -> bool {
+        let backend = &self.attempt_spec.backend;
+        let can = backends::registry::by_kind(&backend.kind).map(|kind| kind.capabilities(&backend.options));
+        self.spec.setup.inherits(Inherited::Settings)
+            && can.is_some_and(|can| can.inherits.contains(&Inherited::Settings))
+    }
+
+    /// Asks a person about the next pending request of the agent, if no question is open.
+    fn ask_next(&mut self) -> Result<(), StoreError> {
+        let AgentHandle::Process { pending_asks, question: None, .. } = &mut self.handle else {
+            return Ok(());
+        };
+        let Some(ask) = pending_asks.pop_front() else { return Ok(()) };
+        let text = match ask.question() {
+            Some(question) => elide_middle(&question, QUESTION_BYTES_MAX),
+            None => permission_question::question_text(&ask.tool, &ask.input),
+        };
+        self.open_question(QuestionSource::Agent(ask), text)
+    }
+
+    /// Records a question and stops the clocks of the run until it is answered.
+    pub(super) fn open_question(&mut self, source: QuestionSource, text: String) -> Result<(), StoreError> {
+        let number = self.log.state().questions.len();
+        let backend = &self.attempt_spec.backend;
+        let can = backends::registry::by_kind(&backend.kind).map(|kind| kind.capabilities(&backend.options));
+        let opened = OpenQuestion::new(&self.spec, source, number, can.and_then(|can| can.answer_ms_max));
+        let event = Event::QuestionRaised { question: opened.id.clone(), text, until: opened.until };
+        match &mut self.handle {
+            AgentHandle::Loop { question, .. } | AgentHandle::Process { question, .. } => {
+                *question = Some(opened)
+            }
+            AgentHandle::NotRunning => {}
+        }
+        self.append(event)?;
+        // The question must be there after a crash too.
+        self.log.sync()?;
+        self.machine.step(crate::clock::monotonic_ms(), SupervisionInput::WaitBegan);
+        // Subscribers are notified now, not with the agent's next output: the agent waits for the answer.
+        self.subscribers.set_activity("asked".to_owned());
+        self.next_inbox_check = 0;
+        Ok(())
+    }
+
+    /// Applies the answer to the open question, if there is one.
+    pub(super) async fn handle_answer(&mut self) -> Result<(), StoreError> {
+        let (AgentHandle::Loop { question: open, .. } | AgentHandle::Process { question: open, .. }) =
+            &mut self.handle
+        else {
+            return Ok(());
+        };
+        let Some(question) = open.clone() else { return Ok(()) };
+        let Some(answered) = question.answer(&self.dir) else { return Ok(()) };
+        *open = None;
+        let (allowed, text) = match &answered {
+            Event::QuestionAnswered { allowed, text, .. } => (*allowed, text.clone()),
+            _ => (false, String::new()),
+        };
+        self.append(answered)?;
+        self.subscribers.set_activity("was answered".to_owned());
+        self.step(SupervisionInput::WaitEnded).await?;
+        match question.source {
+            QuestionSource::Call(call) => {
+                self.append_text(&format!("{text}\n"))?;
+                self.complete_call(call, allowed, text).await
+            }
+            QuestionSource::Agent(ask) => {
+                let decision = match allowed {
+                    true if ask.question().is_some() => {
+                        PermissionDecision::AgentAnswer { input: ask.input.clone(), text }
+                    }
+                    true => PermissionDecision::Allow(ask.input.clone()),
+                    false => PermissionDecision::Deny(text),
+                };
+                self.send_decision(&ask, &decision)?;
+                self.ask_next()
+            }
+        }
+    }
+
+    fn send_decision(
+        &mut self,
+        ask: &PermissionRequest,
+        decision: &PermissionDecision,
+    ) -> Result<(), StoreError> {
+        if let PermissionDecision::Deny(reason) = decision {
+            self.record_denial(&ask.tool, &ask.input, reason)?;
+        }
+        self.pass_on_decision(ask, decision)
+    }
+
+    /// Denies a use. The record says who set the rule; the agent learns only the rule.
+    fn deny_by(&mut self, ask: &PermissionRequest, verdict: &Verdict) -> Result<(), StoreError> {
+        self.record_denial(&ask.tool, &ask.input, &verdict.explanation())?;
+        self.pass_on_decision(ask, &PermissionDecision::Deny(verdict.reason()))
+    }
+
+    fn pass_on_decision(
+        &mut self,
+        ask: &PermissionRequest,
+        decision: &PermissionDecision,
+    ) -> Result<(), StoreError> {
+        let AgentHandle::Process { output, .. } = &mut self.handle else { return Ok(()) };
+        let reports = output.decide(&ask.id, decision);
+        self.apply_reports(reports)
+    }
+}

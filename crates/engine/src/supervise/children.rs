@@ -1,0 +1,143 @@
+//! Starts child runs for the run's agent, answers its requests, and ends its children with the run.
+
+use domain::admission::ParentRun;
+use domain::run::{Event, OutcomeKind, RunSpec};
+use journal::StoreError;
+use tokio::sync::{mpsc, oneshot};
+
+use super::supervisor::{RunSupervisor, WorkerEvent};
+use super::{run_ending, socket_connections};
+use crate::admission::StartedChild;
+use crate::api::{EngineError, Progress, StartRequest, SubmitResult};
+use crate::clock;
+use crate::failpoint;
+use crate::ipc::wire::RunMessage;
+use crate::relayed_requests::{self, Relayed};
+
+impl RunSupervisor {
+    /// Starts a child run. It is recorded before it starts, so that this run cannot end without knowing it.
+    pub(super) fn start_child(
+        &mut self,
+        start: StartRequest,
+    ) -> Result<Result<StartedChild, EngineError>, StoreError> {
+        let mut spec = self.spec.clone();
+        // A fallback may have its own permission, and its children are limited to that one.
+        spec.setup.permission.clone_from(&self.attempt_spec.setup.permission);
+        let parent = ParentRun {
+            spec,
+            children: u32::try_from(self.log.state().children.len()).unwrap_or(u32::MAX),
+            tree_runs: 0,
+            remaining_ms: self.machine.remaining_ms(clock::monotonic_ms()),
+            ancestry: Vec::new(),
+        };
+        let (log, mut announced, mut unrecorded) = (&mut self.log, None, None);
+        let mut on_recorded = |child: &RunSpec| {
+            let event = Event::ChildStarted { run: child.id, agent: child.agent.clone() };
+            announced = Some(child.id);
+            match log.append(clock::now(), event) {
+                Ok(_) => {
+                    failpoint::reach("worker_recorded_child");
+                    Ok(())
+                }
+                Err(error) => {
+                    unrecorded = Some(error);
+                    Err(EngineError::internal("the run could not be recorded with its parent"))
+                }
+            }
+        };
+        let started = self.engine.start_child(start, parent, &mut on_recorded);
+        if let Some(error) = unrecorded {
+            return Err(error);
+        }
+        failpoint::reach("worker_started_child");
+        let started = match started {
+            Ok(started) => started,
+            Err(error) => {
+                if let Some(run) = announced {
+                    self.append(Event::ChildEnded { run, outcome: OutcomeKind::Failed })?;
+                }
+                return Ok(Err(error));
+            }
+        };
+        // A repeated request already has its run, perhaps from an earlier worker.
+        if !self.log.state().children.contains_key(&started.run_id) {
+            self.append(Event::ChildStarted { run: started.run_id, agent: started.agent.clone() })?;
+        }
+        Ok(Ok(started))
+    }
+
+    /// Answers a request of the run's own agent in its own task.
+    pub(super) fn handle_request(
+        &mut self,
+        request: serde_json::Value,
+        reply: oneshot::Sender<RunMessage>,
+        progress_tx: mpsc::Sender<Progress>,
+    ) -> Result<(), StoreError> {
+        let engine = std::sync::Arc::clone(&self.engine);
+        let events_tx = self.events_tx.clone();
+        let refuse = |error: EngineError| RunMessage::Refused { error };
+        let start = match relayed_requests::message_name(&request) {
+            SubmitResult::NAME => match relayed_requests::parse::<SubmitResult>(request) {
+                Ok(submitted) => return self.handle_submission(submitted.text, reply),
+                Err(error) => Err(error),
+            },
+            StartRequest::NAME => relayed_requests::parse::<StartRequest>(request),
+            _ => {
+                tokio::task::spawn_local(async move {
+                    let answer = socket_connections::answer_request(engine, request, progress_tx).await;
+                    // The client may be gone.
+                    let _ = reply.send(answer);
+                });
+                return Ok(());
+            }
+        };
+        let start = match start {
+            Ok(start) => start,
+            Err(error) => {
+                // The client may be gone.
+                let _ = reply.send(refuse(error));
+                return Ok(());
+            }
+        };
+        // The client may be gone; the child continues without it.
+        match self.start_child(start)? {
+            Err(error) => {
+                let _ = reply.send(refuse(error));
+            }
+            Ok(StartedChild { run_id: run, started, .. }) => {
+                let value = serde_json::to_value(&started).expect("a plain value");
+                let _ = reply.send(RunMessage::Answer { value });
+                tokio::task::spawn_local(async move {
+                    let (outcome, _) = engine.wait_for_result(run).await;
+                    let _ = events_tx.send(WorkerEvent::ChildEnded { run, outcome }).await;
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Cancels the child runs that are still open, and waits for their grace period: children do not outlive their
+    /// parent.
+    pub(super) async fn end_children(&mut self) {
+        let open: Vec<_> = self
+            .log
+            .state()
+            .children
+            .iter()
+            .filter(|(_, child)| child.outcome.is_none())
+            .map(|(run, _)| *run)
+            .collect();
+        if open.is_empty() {
+            return;
+        }
+        run_ending::cancel_children(&self.dir, &self.spec, self.log.state());
+        let wait = std::time::Duration::from_millis(self.spec.limits.grace_ms + 1_000);
+        for run in open {
+            let ended = tokio::time::timeout(wait, self.engine.wait_for_result(run)).await;
+            if let Ok((outcome, _)) = ended {
+                // The parent's own outcome matters more than this line about its child.
+                let _ = self.append(Event::ChildEnded { run, outcome });
+            }
+        }
+    }
+}

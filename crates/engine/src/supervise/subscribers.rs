@@ -1,0 +1,104 @@
+//! The subscribers of a run: the door that started it, and clients that watch it.
+
+use domain::run::{Phase, RunSpec, RunState};
+
+use crate::api::{Progress, RunView};
+use crate::clock;
+use crate::ipc::wire::{self, MessageSender, RunMessage};
+
+/// The shortest time between two progress messages.
+const NOTIFY_EVERY_MS: u64 = 200;
+/// The most subscribers; more are refused.
+const PEERS_MAX: usize = 64;
+/// The longest message with a view; a socket's buffer holds more.
+const VIEW_BYTES_MAX: usize = 64 << 10;
+/// How much of the end of the agent's text is sent.
+const TAIL_BYTES: usize = 600;
+
+pub(super) struct Subscribers {
+    peers: Vec<MessageSender>,
+    tail: Vec<u8>,
+    activity: String,
+    started_ms: u64,
+    notified_ms: u64,
+    pending: bool,
+}
+
+impl Subscribers {
+    pub(super) fn new(channel: MessageSender) -> Self {
+        Self {
+            peers: vec![channel],
+            tail: Vec::new(),
+            activity: "started".to_owned(),
+            started_ms: clock::monotonic_ms(),
+            notified_ms: 0,
+            pending: true,
+        }
+    }
+
+    pub(super) fn add(&mut self, peer: MessageSender) {
+        if self.peers.len() < PEERS_MAX {
+            self.peers.push(peer);
+            self.pending = true;
+            self.notified_ms = 0;
+        }
+    }
+
+    /// Adds to the tail of the agent's text.
+    pub(super) fn push_text(&mut self, bytes: &[u8]) {
+        let recent = &bytes[bytes.len().saturating_sub(TAIL_BYTES)..];
+        self.tail.extend_from_slice(recent);
+        let excess = self.tail.len().saturating_sub(TAIL_BYTES);
+        self.tail.drain(..excess);
+        self.pending = true;
+    }
+
+    pub(super) fn set_activity(&mut self, activity: String) {
+        self.activity = activity;
+        self.pending = true;
+    }
+
+    /// Returns when the next progress message is due.
+    pub(super) fn next_update_ms(&self) -> Option<u64> {
+        self.pending.then_some(self.notified_ms + NOTIFY_EVERY_MS)
+    }
+
+    pub(super) fn notify_if_due(&mut self, spec: &RunSpec, state: &RunState) {
+        let now = clock::monotonic_ms();
+        if !self.pending || now < self.notified_ms + NOTIFY_EVERY_MS || self.peers.is_empty() {
+            return;
+        }
+        self.pending = false;
+        self.notified_ms = now;
+        let (status, activity) = match &state.phase {
+            Phase::Waiting(reason) => ("waiting", reason.activity()),
+            Phase::Stopping => ("stopping", "stopping".to_owned()),
+            Phase::Accepted | Phase::Running | Phase::Ended(_) => ("running", self.activity.clone()),
+        };
+        let progress = Progress {
+            run_id: spec.id,
+            agent: spec.agent.to_string(),
+            status: status.to_owned(),
+            elapsed_ms: now - self.started_ms,
+            activity,
+            text_tail: String::from_utf8_lossy(&self.tail).into_owned(),
+        };
+        let message = RunMessage::Progress { progress };
+        self.peers.retain_mut(|peer| peer.try_send(&message).is_ok());
+    }
+
+    /// Notifies all subscribers that the outcome is on disk, and sends the run's view to the door that started it.
+    /// Does not wait for a peer that does not read.
+    pub(super) async fn notify_ended(&mut self, view: Option<RunView>) {
+        let plain = wire::encode_line(&RunMessage::Ended { view: None });
+        let with_view = view.map(|view| wire::encode_line(&RunMessage::Ended { view: Some(Box::new(view)) }));
+        // A longer line could fill the peer's buffer; the door then reads the run from the disk.
+        let mut with_view = with_view.filter(|line| line.len() <= VIEW_BYTES_MAX);
+        for peer in &mut self.peers {
+            // The first peer is the run's channel, while its door is there.
+            let line = with_view.take();
+            let sent = peer.send_line(line.as_deref().unwrap_or(&plain));
+            let _ = tokio::time::timeout(std::time::Duration::from_millis(100), sent).await;
+        }
+    }
+}

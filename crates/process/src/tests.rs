@@ -1,0 +1,9 @@
+//! Tests of the process module through its public interface. The example program `keeper` runs whole process trees,
+//! since adopting orphans and forking a worker affect a whole process.
+
+mod cgroups;
+mod containment;
+mod limits;
+mod proc_walk;
+mod scenario;
+mod spawning;

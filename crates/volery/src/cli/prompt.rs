@@ -1,0 +1,48 @@
+//! Reads text from an argument or from standard input.
+
+use std::io::{IsTerminal, Read, stdin};
+
+use domain::size::display_bytes;
+
+use super::error::CommandError;
+use super::output::Out;
+use engine::EngineError;
+
+/// The most text that is read from standard input.
+const INPUT_MAX: u64 = 1 << 20;
+
+/// Returns the argument; `-`, or no argument if text is piped in, reads standard input.
+///
+/// With a prompt as argument, standard input is not read: in scripts it is often open and never ends.
+pub(crate) fn read(typed: Option<String>, what: &str, out: &mut Out) -> Result<String, CommandError> {
+    let terminal = stdin().is_terminal();
+    match typed {
+        Some(text) if text != "-" => return Ok(text),
+        Some(_) if terminal => out.note(&format!("reading the {what} from the terminal; end with Ctrl-D")),
+        None if terminal => {
+            let hint = format!(
+                "write it after the agent's name, or pipe it in: echo '…' | volery …, with - for the {what}"
+            );
+            return Err(EngineError::usage(format!("there is no {what}")).hint(hint).into());
+        }
+        Some(_) | None => {}
+    }
+    read_all(stdin().lock(), what)
+}
+
+/// Reads all there is, up to the limit.
+pub(crate) fn read_all(source: impl Read, what: &str) -> Result<String, CommandError> {
+    let mut bytes = Vec::new();
+    source.take(INPUT_MAX + 1).read_to_end(&mut bytes).map_err(|error| {
+        EngineError::usage(format!("could not read the {what} from standard input: {error}"))
+    })?;
+    if bytes.len() as u64 > INPUT_MAX {
+        let limit = display_bytes(INPUT_MAX);
+        let error = EngineError::limit(format!("the {what} on standard input is longer than {limit}"));
+        return Err(error.hint("put the text into a file and name the file in the prompt").into());
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        EngineError::usage(format!("the {what} on standard input is not valid UTF-8 at byte {at}")).into()
+    })
+}

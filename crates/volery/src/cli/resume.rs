@@ -1,0 +1,42 @@
+//! `volery resume`: continues an interrupted run.
+
+use super::context::Context;
+use super::error::CommandError;
+use super::exit::Exit;
+use super::last_run;
+use super::output::Out;
+use super::run;
+use engine::Attachment;
+use engine::unattended::{self, PromptSource};
+
+/// Continue an interrupted run
+///
+/// For a run whose processes were killed, for example by a reboot. A new run of
+/// the same agent in the same directory continues the conversation, with a note
+/// about the interruption. If the agent had not started, the run starts over. If
+/// it had started but reported no session id, the run cannot be resumed safely
+/// and the command fails.
+///
+/// Examples:
+///   volery resume
+///   volery resume 3f9a
+///   volery resume 3f9a --background
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Args {
+    /// The id of the run, or at least its last four digits [default: your last run here]
+    pub(crate) run: Option<String>,
+
+    /// Print the new run's id and return at once
+    #[arg(long, short)]
+    pub(crate) background: bool,
+}
+
+pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<Exit, CommandError> {
+    let app = context.open()?;
+    let run = last_run::run_or_last(&app, args.run, out).await?;
+    let mut start = app.ask(engine::PrepareResume { run }).await?;
+    start.attachment = if args.background { Attachment::Detached } else { Attachment::Attached };
+    start.unattended = unattended::unattended_command(false, PromptSource::Arguments);
+    run::carry_out(start, context, out).await
+}

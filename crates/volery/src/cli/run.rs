@@ -1,0 +1,344 @@
+//! `volery run`: starts one run and prints its answer.
+
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use domain::budget::RequestedLimits;
+use domain::duration::parse_ms;
+use domain::id::RunId;
+use domain::inputs::Inputs;
+use domain::nearest::nearest;
+use domain::permission::{Level, Permission, Rule, ToolKind};
+use domain::run::OnDisconnect;
+
+use super::context::Context;
+use super::error::CommandError;
+use super::exit::Exit;
+use super::output::{Out, OutputFormat};
+use super::signals::{SignalResponse, Signals};
+use super::trust;
+use super::watch::{OwnRun, WatchOutcome, watch};
+use super::{prompt, run_result};
+use crate::report::{denials, summary};
+use engine::unattended::{self, PromptSource};
+use engine::{
+    Attachment, EngineError, EngineHandle, ErrorKind, StartRequest, StartedRun, WaitRequest, WaitUntil,
+};
+
+/// The time between the end of this command and the cancel of its run.
+const DISCONNECT_GRACE_MS: u64 = 30_000;
+/// The tools that most rules are about, for suggestions.
+const TOOLS: [&str; 10] =
+    ["Agent", "Bash", "Edit", "Glob", "Grep", "Read", "Task", "WebFetch", "WebSearch", "Write"];
+
+/// Run an agent and wait for its answer
+///
+/// The answer goes to standard output, progress and warnings go to standard
+/// error. On a terminal you see what the agent does and can answer its
+/// questions; `volery approve` answers them from another terminal. The first
+/// Ctrl-C asks the run to stop and waits until it has ended, the second kills
+/// it. If the terminal closes, the run continues: find it with `volery ps`.
+///
+/// Examples:
+///   volery run reviewer "review the last commit"
+///   git diff | volery run reviewer
+///   volery run fixer - --dir ../api --timeout 20m < task.md
+///   id=$(volery run fixer "fix the build" --background); volery wait $id
+///   volery run reporter "nightly" --idempotency-key "nightly-$(date +%F)"
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Args {
+    /// The agent to run; `volery agents` lists them
+    pub(crate) agent: String,
+
+    /// The task; `-`, or a pipe without this argument, reads standard input (up to 1 MiB)
+    pub(crate) prompt: Option<String>,
+
+    /// The directory that the agent works in [default: the project of the working directory]
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    pub(crate) dir: Option<PathBuf>,
+
+    /// Print the run's id and return at once
+    #[arg(long, short)]
+    pub(crate) background: bool,
+
+    /// End the run after this time, such as 90s, 5m or 1h30m
+    #[arg(long, value_name = "TIME", value_parser = parse_ms)]
+    pub(crate) timeout: Option<u64>,
+
+    /// End the run after this time without output
+    #[arg(long, value_name = "TIME", value_parser = parse_ms)]
+    pub(crate) idle_timeout: Option<u64>,
+
+    /// Continue this conversation: the session id printed by `volery show`
+    #[arg(long, value_name = "SESSION")]
+    pub(crate) session: Option<String>,
+
+    /// Start from a copy of this conversation; the original stays unchanged
+    #[arg(long, value_name = "SESSION", conflicts_with = "session")]
+    pub(crate) fork: Option<String>,
+
+    /// Use this model instead of the agent's own
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) model: Option<String>,
+
+    /// Validate the answer against the JSON schema in this file instead of the agent's own
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub(crate) schema: Option<PathBuf>,
+
+    /// Background information, placed before the prompt
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) context: Option<String>,
+
+    /// A value for one of the agent's inputs; `volery agents show AGENT` lists them
+    #[arg(long = "input", value_name = "NAME=VALUE", value_parser = parse_input)]
+    pub(crate) inputs: Vec<(String, String)>,
+
+    /// Your own name for this request: a second request with the same key returns the same run
+    #[arg(long, value_name = "KEY")]
+    pub(crate) idempotency_key: Option<String>,
+
+    /// What happens to the run if this command receives SIGTERM
+    #[arg(long, value_name = "WHAT")]
+    pub(crate) on_disconnect: Option<OnDisconnectChoice>,
+
+    /// Replace the agent's permission level; rules can still allow or deny single actions
+    #[arg(long, value_name = "LEVEL")]
+    pub(crate) permission: Option<LevelChoice>,
+
+    /// Allow the actions that match this rule, for example 'Bash(git log:*)'; can be repeated
+    #[arg(long, value_name = "RULE")]
+    pub(crate) allow: Vec<Rule>,
+
+    /// Ask before the agent does anything that matches this rule; can be repeated
+    #[arg(long, value_name = "RULE")]
+    pub(crate) ask: Vec<Rule>,
+
+    /// Deny the actions that match this rule, even if another rule allows them; can be repeated
+    #[arg(long, value_name = "RULE")]
+    pub(crate) deny: Vec<Rule>,
+
+    /// Deny all questions of the agent at once. Implied without a terminal, or if CI is set
+    #[arg(long)]
+    pub(crate) unattended: bool,
+}
+
+/// What was typed for `--on-disconnect`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnDisconnectChoice {
+    /// Cancel it after 30 s
+    Cancel,
+    /// Let it continue
+    Continue,
+}
+
+/// What was typed for `--permission`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LevelChoice {
+    /// Read files, change nothing
+    ReadOnly,
+    /// Also edit files in the directory
+    SafeEdit,
+    /// Do everything without asking
+    Yolo,
+}
+
+impl From<LevelChoice> for Level {
+    fn from(choice: LevelChoice) -> Self {
+        match choice {
+            LevelChoice::ReadOnly => Self::ReadOnly,
+            LevelChoice::SafeEdit => Self::SafeEdit,
+            LevelChoice::Yolo => Self::Yolo,
+        }
+    }
+}
+
+pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<Exit, CommandError> {
+    let start = into_start(args, context, out)?;
+    carry_out(start, context, out).await
+}
+
+/// Starts a run, and follows it unless it runs in the background.
+pub(super) async fn carry_out(
+    start: StartRequest,
+    context: &Context,
+    out: &mut Out,
+) -> Result<Exit, CommandError> {
+    let attachment = start.attachment;
+    // Before the run exists, so that no Ctrl-C is lost between its start and the wait.
+    let mut signals = match attachment {
+        Attachment::Attached => Signals::listen()?,
+        Attachment::Detached => Signals::default_actions(),
+    };
+    let app = context.open()?;
+    let started = match app.ask(start.clone()).await {
+        // The project is not trusted: a user at a terminal can trust it now.
+        Err(error) if error.kind == ErrorKind::Denied => {
+            match trust::offer_trust(&app, start.directory.clone(), out).await? {
+                true => app.ask(start).await?,
+                false => return Err(error.into()),
+            }
+        }
+        started => started?,
+    };
+    for warning in &started.warnings {
+        out.warning(warning);
+    }
+    match attachment {
+        Attachment::Detached => announce(&started, out),
+        Attachment::Attached => {
+            let own = OwnRun { run: started.run_id, user_name: context.user_name() };
+            follow(&app, &started, own, &mut signals, out).await
+        }
+    }
+}
+
+/// Warns about rules for unknown tools. They still apply, because an agent may have tools of its own.
+fn warn_about_unknown_tools(args: &Args, out: &mut Out) {
+    for (option, rules) in [("--allow", &args.allow), ("--ask", &args.ask), ("--deny", &args.deny)] {
+        for rule in rules {
+            let ToolKind::Other(tool) = rule.kind() else { continue };
+            let suggestion = match nearest(tool, TOOLS) {
+                Some(near) => format!("did you mean {near}?"),
+                None => "it counts only for an agent that has a tool of this name".to_owned(),
+            };
+            out.warning(&format!("{option} {rule}: {tool} is not a known tool; {suggestion}"));
+        }
+    }
+}
+
+fn into_start(args: Args, context: &Context, out: &mut Out) -> Result<StartRequest, CommandError> {
+    warn_about_unknown_tools(&args, out);
+    let from = match args.prompt.as_deref() {
+        None | Some("-") => PromptSource::StandardInput,
+        Some(_) => PromptSource::Arguments,
+    };
+    let prompt = prompt::read(args.prompt, "prompt", out)?;
+    let limits = RequestedLimits {
+        timeout_ms: args.timeout,
+        idle_timeout_ms: args.idle_timeout,
+        ..RequestedLimits::default()
+    };
+    let on_disconnect = args.on_disconnect.map(|choice| match choice {
+        OnDisconnectChoice::Cancel => OnDisconnect::Cancel { grace_ms: DISCONNECT_GRACE_MS },
+        OnDisconnectChoice::Continue => OnDisconnect::Continue,
+    });
+    Ok(StartRequest {
+        agent: args.agent,
+        prompt,
+        directory: context.absolute(args.dir.as_ref())?,
+        context: args.context,
+        inputs: collect_inputs(args.inputs)?,
+        fork: args.fork.is_some(),
+        session: args.session.or(args.fork),
+        model: args.model,
+        output_schema: args.schema.map(|file| read_schema(&file)).transpose()?,
+        limits,
+        permission: Permission {
+            level: args.permission.map(Level::from),
+            allow: args.allow,
+            ask: args.ask,
+            deny: args.deny,
+        },
+        idempotency_key: args.idempotency_key,
+        on_disconnect,
+        attachment: if args.background { Attachment::Detached } else { Attachment::Attached },
+        unattended: unattended::unattended_command(args.unattended, from),
+        ..StartRequest::default()
+    })
+}
+
+fn read_schema(file: &Path) -> Result<serde_json::Value, CommandError> {
+    let wrong = |reason: String| EngineError::usage(format!("the schema {}: {reason}", file.display()));
+    let text = std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
+    Ok(serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?)
+}
+
+fn parse_input(typed: &str) -> Result<(String, String), String> {
+    let (name, value) = typed.split_once('=').ok_or("write it as NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+fn collect_inputs(typed: Vec<(String, String)>) -> Result<Inputs, CommandError> {
+    let mut inputs = Inputs::new();
+    for (name, value) in typed {
+        if inputs.insert(name.clone(), value.into()).is_some() {
+            let message = format!("the input {name} is given twice");
+            return Err(EngineError::usage(message).into());
+        }
+    }
+    Ok(inputs)
+}
+
+fn announce(started: &StartedRun, out: &mut Out) -> Result<Exit, CommandError> {
+    match out.format() {
+        OutputFormat::Json => out.json(started)?,
+        OutputFormat::Text => out.line(&started.run_id.to_string())?,
+    }
+    let short = started.run_id.short();
+    if started.reused {
+        out.hint("the idempotency key was known: this is the run of the earlier request");
+    }
+    out.hint(&format!("volery wait {short} fetches the answer, volery logs -f {short} follows the output"));
+    Ok(Exit::Done)
+}
+
+async fn follow(
+    app: &EngineHandle,
+    started: &StartedRun,
+    own: OwnRun,
+    signals: &mut Signals,
+    out: &mut Out,
+) -> Result<Exit, CommandError> {
+    let run = started.run_id;
+    if started.reused {
+        out.note(&format!("the idempotency key was known: this is the earlier run {}", run.short()));
+    }
+    let request = WaitRequest { runs: vec![run.to_string()], until: WaitUntil::All, timeout_ms: None };
+    match watch(app, request, Some(own), signals, out).await? {
+        WatchOutcome::Left(response) => Ok(leave(app, run, response, out)),
+        WatchOutcome::Waited { interrupted, .. } => {
+            let exit = show_end(app, run, out).await?;
+            app.sweep_if_due();
+            // After Ctrl-C the exit code says so, even if the run still delivered a result.
+            Ok(if interrupted && exit != Exit::Done { Exit::Interrupted } else { exit })
+        }
+    }
+}
+
+async fn show_end(app: &EngineHandle, run: RunId, out: &mut Out) -> Result<Exit, CommandError> {
+    let run = run.to_string();
+    let detail = match out.format() {
+        OutputFormat::Json => {
+            let detail = run_result::fetch_whole(app, &run).await?;
+            out.json(&detail)?;
+            out.flush()?;
+            detail
+        }
+        OutputFormat::Text => run_result::print(app, &run, out).await?,
+    };
+    let view = &detail.run;
+    out.note(&summary(view));
+    denials(view).iter().for_each(|denial| out.warning(denial));
+    let exit = Exit::from_run(view);
+    if exit != Exit::Done {
+        out.hint(&format!("volery show {} tells all that is known about it", view.short_id));
+    }
+    Ok(exit)
+}
+
+fn leave(app: &EngineHandle, run: RunId, response: SignalResponse, out: &mut Out) -> Exit {
+    if response == SignalResponse::Detach {
+        app.detach(run);
+    }
+    app.disconnect();
+    let fate = match response {
+        SignalResponse::Detach => "goes on",
+        SignalResponse::Leave => "is left to its on_disconnect",
+        SignalResponse::Cancel | SignalResponse::CancelNow | SignalResponse::GiveUp => "is being killed",
+    };
+    let short = run.short();
+    out.note(&format!("left; the run {short} {fate}"));
+    out.hint(&format!("volery wait {short} fetches its answer"));
+    Exit::Interrupted
+}

@@ -1,0 +1,343 @@
+//! Renders a run for a model: its status, its result, and what to do next. Bounded.
+
+use domain::run::{Failure, Outcome, OutcomeKind};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::super::client_profiles::ClientProfile;
+use super::changed_files::{BranchReport, ChangedFiles, RESULT_FILES_MAX};
+use engine::{AcceptanceView, RunView, WaitingView};
+
+/// How much of the output of an active run is shown.
+const PARTIAL_BYTES: usize = 4 << 10;
+const STDERR_BYTES: usize = 2 << 10;
+const WARNINGS_MAX: usize = 10;
+
+/// A run.
+#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
+pub(in super::super) struct RunReport {
+    /// The handle of the run, for every later call. Kept for 7 days after the end.
+    pub(super) run_id: String,
+    pub(super) agent: String,
+    /// While it goes on: accepted, running, waiting or stopping. At the end: succeeded, partial, failed, timed_out,
+    /// cancelled, over_budget, refused or interrupted.
+    pub(super) status: String,
+    pub(super) ended: bool,
+    /// What became of it, in a sentence.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) explanation: String,
+    /// The agent's answer, or the beginning of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) result: Option<String>,
+    /// The length of the whole answer, when `result` is not all of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) result_bytes: Option<u64>,
+    /// Where the rest of the answer begins: give it to get_run as result_offset.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) result_next_offset: Option<u64>,
+    /// While the run goes on: the end of what it has said so far.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) partial_text: Option<String>,
+    /// What to do next, where something is to be done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) next: Option<String>,
+    /// The question that the run waits for an answer to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) question: Option<QuestionReport>,
+    /// The place in the queue for a slot; 1 is the next.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) queue_position: Option<u64>,
+    /// No output for two minutes.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) stalled: bool,
+    pub(super) duration_ms: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) input_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) output_tokens: Option<u64>,
+    /// Absent when unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) cost_usd: Option<f64>,
+    /// `reported` by the agent, or `computed` from its tokens and a price list.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) cost_basis: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) session_id: Option<String>,
+    /// The answer as a value that was checked, where its shape was asked for. A value that is no object stands in the
+    /// member "value".
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) structured: Option<Map<String, Value>>,
+    /// The value was not quite JSON as the agent wrote it, and its spelling was mended.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) repaired: bool,
+    /// How often the agent was started, when that was more than once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) attempts: Option<u64>,
+    /// What is wrong with an answer that does not have the shape that was asked for. The answer is in `result`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) errors: Vec<String>,
+    /// Of a success: "verified" if the agent's acceptance commands all succeeded afterwards, "claimed" if only the agent
+    /// says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) verification: Option<String>,
+    /// The acceptance commands that were run to confirm the agent's success.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) acceptance: Vec<AcceptanceReport>,
+    /// Absent if the run's directory is in no git work tree.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) changed_files: Option<ChangedFiles>,
+    /// Where the work is, if the agent works in a work tree of its own and changed something.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) branch: Option<BranchReport>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) exit_code: Option<i32>,
+    /// The end of what the agent wrote to stderr, when the run did not succeed.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) stderr_tail: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) warnings: Vec<String>,
+    /// The idempotency key was known: this is the run of an earlier request.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) reused: bool,
+}
+
+/// A question of a waiting run.
+#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
+pub(in super::super) struct QuestionReport {
+    pub(super) question_id: String,
+    pub(super) text: String,
+    /// When it counts as denied.
+    pub(super) until: String,
+}
+
+/// An acceptance command.
+#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
+pub(in super::super) struct AcceptanceReport {
+    command: Vec<String>,
+    passed: bool,
+    /// What became of the command.
+    explanation: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exit_code: Option<i32>,
+    /// The end of what it wrote, if it did not succeed.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    output_tail: String,
+}
+
+impl From<&AcceptanceView> for AcceptanceReport {
+    fn from(command: &AcceptanceView) -> Self {
+        let output = if command.passed { "" } else { fit_tail(&command.output_tail, STDERR_BYTES) };
+        Self {
+            command: command.command.clone(),
+            passed: command.passed,
+            explanation: command.explanation.clone(),
+            exit_code: command.exit_code,
+            output_tail: output.to_owned(),
+        }
+    }
+}
+
+/// Wraps a value into the object that clients expect; `None` if it is too long for the client.
+fn as_object(value: Value, bytes_max: usize) -> Option<Map<String, Value>> {
+    if value.to_string().len() > bytes_max {
+        return None;
+    }
+    Some(match value {
+        Value::Object(members) => members,
+        other => Map::from_iter([("value".to_owned(), other)]),
+    })
+}
+
+/// Returns whether a status means that the run failed.
+pub(in super::super) fn is_failure(status: &str) -> bool {
+    let kind = OutcomeKind::ALL.into_iter().find(|kind| kind.as_str() == status);
+    match kind {
+        None | Some(OutcomeKind::Succeeded | OutcomeKind::Partial) => false,
+        Some(
+            OutcomeKind::Failed
+            | OutcomeKind::TimedOut
+            | OutcomeKind::Cancelled
+            | OutcomeKind::OverBudget
+            | OutcomeKind::Refused
+            | OutcomeKind::Interrupted,
+        ) => true,
+    }
+}
+
+/// Limits the number of warnings; denials come before the rest.
+fn limit_warnings(mut warnings: Vec<String>) -> Vec<String> {
+    if warnings.len() > WARNINGS_MAX {
+        warnings.sort_by_key(|warning| !warning.starts_with("denied: "));
+        let more = warnings.len() - WARNINGS_MAX + 1;
+        warnings.truncate(WARNINGS_MAX - 1);
+        warnings.push(format!("{more} more warnings: `volery show RUN` has them"));
+    }
+    warnings
+}
+
+impl RunReport {
+    /// Renders a run for a client, with as much of its result as the client's model sees.
+    pub(in super::super) fn for_client(run: RunView, client: &ClientProfile) -> Self {
+        Self::with_result_bytes(run, 0, client.result_bytes)
+    }
+
+    /// Renders a run whose result begins at `offset`.
+    pub(super) fn with_result_bytes(run: RunView, offset: u64, bytes_max: usize) -> Self {
+        let errors = match run.outcome {
+            Some(Outcome::Failed { failure: Failure::Schema { errors, .. } }) => errors,
+            _ => Vec::new(),
+        };
+        let too_long =
+            run.structured.as_ref().filter(|value| value.to_string().len() > bytes_max).map(|value| {
+                let bytes = value.to_string().len();
+                format!("the value is left out here: it has {bytes} bytes; `volery show RUN --json` has it")
+            });
+        let warnings =
+            limit_warnings(run.warnings.into_iter().chain(damage_warning(run.damaged_lines)).collect());
+        let mut report = Self {
+            run_id: run.run_id.to_string(),
+            agent: run.agent,
+            ended: run.ended,
+            explanation: run.explanation,
+            stalled: run.stalled,
+            duration_ms: run.duration_ms,
+            session_id: run.session,
+            structured: run.structured.and_then(|value| as_object(value, bytes_max)),
+            repaired: run.repaired,
+            attempts: Some(run.attempts).filter(|attempts| *attempts > 1),
+            errors,
+            verification: run.verification.map(|verification| verification.as_str().to_owned()),
+            acceptance: run.acceptance.iter().map(AcceptanceReport::from).collect(),
+            exit_code: run.exit_code.filter(|code| *code != 0),
+            changed_files: run
+                .changes
+                .as_ref()
+                .map(|changes| ChangedFiles::from_changes(changes, RESULT_FILES_MAX)),
+            branch: run.branch.as_ref().map(BranchReport::from),
+            warnings: too_long.into_iter().chain(warnings).collect(),
+            ..Self::default()
+        };
+        let usage = run.usage;
+        if usage.input_tokens > 0 || usage.output_tokens > 0 {
+            report.input_tokens = Some(usage.input_tokens);
+            report.output_tokens = Some(usage.output_tokens);
+        }
+        report.cost_usd = usage.cost.map(|cost| cost.microusd as f64 / 1e6);
+        report.cost_basis = usage.cost.map(|cost| cost.basis.as_str());
+        match run.waiting {
+            Some(WaitingView::Slot { position }) => report.queue_position = Some(position),
+            Some(WaitingView::Answer { question, text, until }) => {
+                report.question = Some(QuestionReport { question_id: question, text, until });
+            }
+            Some(WaitingView::Session { .. }) | None => {}
+        }
+        if let Some(result) = run.result {
+            let shown = fit(&result, bytes_max);
+            let end = offset + shown.len() as u64;
+            if shown.len() < result.len() || run.result_next_offset.is_some() {
+                report.result_next_offset = Some(end);
+            }
+            if report.result_next_offset.is_some() || offset > 0 {
+                report.result_bytes = Some(run.result_bytes);
+            }
+            report.result = Some(shown.to_owned());
+        }
+        if !run.ended {
+            let partial = run.partial.unwrap_or_default();
+            let partial = fit_tail(&partial, PARTIAL_BYTES.min(bytes_max));
+            report.partial_text = (!partial.is_empty()).then(|| partial.to_owned());
+        }
+        if run.ended && run.status != OutcomeKind::Succeeded.as_str() {
+            report.stderr_tail = fit_tail(&run.stderr_tail, STDERR_BYTES).to_owned();
+        }
+        report.status = run.status;
+        report.next = report.advice(run.parent.is_some());
+        report
+    }
+
+    /// Returns the run's id if its result is shown only in part.
+    pub(super) fn cut_short(&self) -> Option<String> {
+        self.result_next_offset.map(|_| self.run_id.clone())
+    }
+
+    /// Renders a run that was just started.
+    pub(super) fn started(run_id: String, agent: String, warnings: Vec<String>) -> Self {
+        let mut report = Self { run_id, agent, status: "running".into(), warnings, ..Self::default() };
+        report.next = report.advice(false);
+        report
+    }
+
+    /// Sets the advice for a server that stops before the run has ended.
+    pub(super) fn leaving(mut self) -> Self {
+        self.next = Some(format!(
+            "This server is leaving. What becomes of the run is what on_disconnect says: it is cancelled after a \
+             grace, or it goes on. Another server's get_run with run_id {:?} tells.",
+            self.run_id
+        ));
+        self
+    }
+
+    /// Returns what the caller can do next. The caller of a child run may be a run itself, which cannot answer questions.
+    fn advice(&self, is_child: bool) -> Option<String> {
+        let Self { run_id, .. } = self;
+        if self.question.is_some() && is_child {
+            return Some(format!(
+                "The run waits for an answer of a person, who gives it with volery approve, deny or answer {run_id}. Call \
+                 wait_runs with run_ids [{run_id:?}] for the result; without an answer in time it is told no, and goes on."
+            ));
+        }
+        if let Some(question) = &self.question {
+            return Some(format!(
+                "The run waits for an answer. Decide, or ask your user, then call answer_run with run_id {run_id:?} \
+                 and question_id {:?}, and wait_runs for the result.",
+                question.question_id
+            ));
+        }
+        if !self.ended {
+            return Some(format!(
+                "Still going; nothing is lost if you do other work first. Then call wait_runs with \
+                 run_ids [{run_id:?}] for the result, get_run to look at it, or cancel_run to stop it."
+            ));
+        }
+        self.result_next_offset.map(|offset| {
+            format!("This is not all of the result. Call get_run with run_id {run_id:?} and result_offset {offset} for more.")
+        })
+    }
+}
+
+fn damage_warning(lines: u64) -> Option<String> {
+    (lines > 0).then(|| crate::report::damage_warning(lines))
+}
+
+/// Returns the longest prefix of a text that takes at most `max` bytes as a JSON string.
+pub(in super::super) fn fit(text: &str, max: usize) -> &str {
+    let mut used = 0;
+    for (index, c) in text.char_indices() {
+        used += escaped_len(c);
+        if used > max {
+            return &text[..index];
+        }
+    }
+    text
+}
+
+/// Returns the longest suffix of a text that takes at most `max` bytes as a JSON string.
+pub(in super::super) fn fit_tail(text: &str, max: usize) -> &str {
+    let mut used = 0;
+    for (index, c) in text.char_indices().rev() {
+        used += escaped_len(c);
+        if used > max {
+            return &text[index + c.len_utf8()..];
+        }
+    }
+    text
+}
+
+fn escaped_len(c: char) -> usize {
+    match c {
+        '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
+        c if c.is_ascii_control() => 6,
+        c => c.len_utf8(),
+    }
+}
