@@ -30,7 +30,7 @@ fn all_findings(tree: &SourceTree, root: &str) -> Vec<String> {
         repository_files::machine_paths(tree, root),
         repository_files::registries(tree),
         differences::check(tree),
-        vocabulary::dialect(tree),
+        vocabulary::private_names(tree),
         vocabulary::repeated_types(tree),
     ]
     .concat()
@@ -196,19 +196,31 @@ fn some_words_cannot_be_merged() {
 }
 
 #[test]
-fn identifiers_use_ordinary_words() {
+fn declared_names_use_ordinary_words() {
+    let files = [
+        (
+            "crates/a/src/a.rs",
+            "pub(crate) struct SaidLimits<'a> {\n    pub(super) asked: u8,\n    limit: Told,\n}\nfn told_twice(said: u8) {\n    \
+             let kept = asked;\n}\nconst KEPT_MAX: u8 = 1; // told\nmod told;\n",
+        ),
+        ("crates/b/src/beside.rs", "fn untold(keeper: &str) { \"said\" }\n"),
+        ("crates/b/src/desk/mod.rs", "fn doorway() {}\n"),
+    ];
     check_finds(
-        vocabulary::dialect,
+        |tree| vocabulary::compare_private_names(tree, 5),
+        &files,
         &[
-            ("crates/a/src/a.rs", "fn told_twice(output: u8) { let SAID_MAX = AskedLimits; } // told\n"),
-            ("crates/b/src/b.rs", "fn untold(keeper: &str) { \"said\" }"),
-        ],
-        &[
-            "crates: 27272 of 100,000 identifiers contain told, said, kept, asked, at most 5 may; most are in \
-           crates/a/src/a.rs (3)",
+            "crates: 6 declared names contain a word of PRIVATE_WORDS in crates/tidy/src/vocabulary.rs, at most 5 may; \
+             most are in crates/a/src/a.rs (SaidLimits, asked, told_twice, KEPT_MAX), crates/b/src/desk/mod.rs (desk), \
+             crates/b/src/beside.rs (beside)",
         ],
     );
-    check_finds(vocabulary::dialect, &[("crates/b/src/b.rs", "fn untold(keeper: &str) {}")], &[]);
+    check_finds(|tree| vocabulary::compare_private_names(tree, 6), &files, &[]);
+    check_finds(
+        |tree| vocabulary::compare_private_names(tree, 7),
+        &files,
+        &["crates/tidy/src/vocabulary.rs: lower PRIVATE_NAMES from 7 to 6"],
+    );
 }
 
 #[test]
