@@ -293,7 +293,9 @@ fn limit_untrusted(
         return settled;
     }
     agent.env.clear();
-    agent.setup.extra_directories.clear();
+    let mut directories = std::mem::take(&mut agent.setup.extra_directories);
+    directories.retain(|directory| registry::is_own_folder(agent, directory));
+    agent.setup.extra_directories = directories;
     settled.narrow(GrantSource::Untrusted, format!("{file}, which is not trusted"), &Permission::default());
     let settings: Vec<&str> = grants.iter().map(|grant| grant.setting.as_str()).collect();
     settled.warnings.push(format!(

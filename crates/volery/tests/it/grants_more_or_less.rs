@@ -524,12 +524,14 @@ fn a_projects_file_with_the_name_of_a_built_in_agent_needs_trust_for_more() {
     project  [stage]/project
     state    not trusted
 
-    its files would execute:
-      agent claude, name of a built-in agent in .volery/agents/claude.md
-        line 4: permission yolo; deny "WebFetch"; env AWS_KEY
-          why: whoever runs the built-in agent gets this one, which may do more
+    its files would allow:
+      agent claude in .volery/agents/claude.md
+        line 4: permission yolo; deny "WebFetch"
+          why: it would allow agent claude more than safe-edit
+        line 5: env AWS_KEY
+          why: agent claude would receive these variables of your environment
 
-    in all: 1 program
+    in all: 2 grants
     "#);
     let spec = spec_of(&env, "claude", &[]);
     let origin = format!("{}:4", env.project().join(".volery/agents/claude.md").display());
@@ -554,16 +556,45 @@ fn a_projects_agent_file_grants_nothing_beyond_the_defaults_before_the_project_i
     assert_eq!(permission(&spec), json!({"deny": ["WebFetch"]}), "{spec}");
     assert!(!spec["env"].to_string().contains("AWS_KEY"), "{spec}");
     assert_eq!(spec["setup"]["extra_directories"], json!(null), "{spec}");
-    let warning = |spec: &Value| env.masked_texts(&json!([spec["warnings"].as_array().unwrap().last()]));
-    insta::assert_snapshot!(warning(&spec), @"");
+    let warning = |spec: &Value| {
+        let warnings = spec["warnings"].as_array().unwrap().iter();
+        let about_grants = warnings.filter(|warning| warning.as_str().unwrap().contains("does not count"));
+        env.masked_texts(&json!(about_grants.collect::<Vec<_>>()))
+    };
+    insta::assert_snapshot!(warning(&spec), @r#"the project's file [stage]/project/.volery/agents/helper.md grants more than the defaults; until you trust the project (volery trust [stage]/project), this does not count: permission allow "Bash"; deny "WebFetch"; env AWS_KEY; extra_directories /etc"#);
     let spec = spec_of(&env, "bold", &[]);
     assert_eq!(spec["setup"]["permission"], json!(null), "{spec}");
-    insta::assert_snapshot!(warning(&spec), @"");
+    insta::assert_snapshot!(warning(&spec), @"the project's file [stage]/project/.claude/agents/bold.md grants more than the defaults; until you trust the project (volery trust [stage]/project), this does not count: permission yolo");
     // What the user's own configuration or a person at the shell grants counts.
     let spec = spec_of(&env, "bold", &["--permission", "yolo"]);
     assert_eq!(spec["setup"]["permission"], json!({"level": "yolo"}), "{spec}");
     let shown = volery(&env, &["trust", "--yes"]).ok();
-    insta::assert_snapshot!(env.masked(&shown.stderr), @"");
+    insta::assert_snapshot!(env.masked(&shown.stderr), @r#"
+    project  [stage]/project
+    state    not trusted
+
+    its files would execute:
+      claude, agent in .claude/agents/bold.md
+        line 4: permissionMode: bypassPermissions
+          why: it allows tools without a question
+      copilot, permissionMode in .claude/agents/bold.md
+        line 4: permissionMode: bypassPermissions
+          why: it allows tools without a question
+
+    its files would allow:
+      agent bold in .claude/agents/bold.md
+        line 4: permission yolo
+          why: it would allow agent bold more than safe-edit
+      agent helper in .volery/agents/helper.md
+        line 4: permission allow "Bash"; deny "WebFetch"
+          why: it would allow agent helper more than safe-edit
+        line 5: env AWS_KEY
+          why: agent helper would receive these variables of your environment
+        line 6: extra_directories /etc
+          why: agent helper could use these directories
+
+    in all: 6 grants
+    "#);
     assert_eq!(spec_of(&env, "bold", &[])["setup"]["permission"], json!({"level": "yolo"}));
     let spec = spec_of(&env, "helper", &[]);
     assert_eq!(permission(&spec), json!({"allow": ["Bash"], "deny": ["WebFetch"]}), "{spec}");

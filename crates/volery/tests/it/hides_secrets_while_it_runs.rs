@@ -14,6 +14,7 @@ fn a_watcher_sees_masks_instead_of_secrets() {
     let env = TestEnv::new();
     let go = env.path("go");
     env.fake("teller", &["env", &format!("wait-file:{}", go.display())], "env: [TELLER_TOKEN]");
+    let _trusted = env.volery(["trust", "--yes"]).ok();
     let mut command = env.command(["run", "teller", "tell", "--background"]);
     let id = command_output(command.env("TELLER_TOKEN", "rather-secret").output().unwrap()).ok().stdout;
     let id = id.trim();

@@ -8,6 +8,7 @@ fn a_rule_passes_a_variable_on_or_withholds_it() {
     let head = "env: [GIVEN, WITHHELD]\npermission:\n  allow: [Env(PUBLIC_*)]\n  ask: [Env(PUBLIC_ASKED)]\n  \
                 deny: [Env(WITHHELD), Env(LC_ALL)]";
     env.fake("teller", &["env"], head);
+    let _trusted = env.volery(["trust", "--yes"]).ok();
     let mut command = env.command(["run", "teller", "tell"]);
     for name in ["GIVEN", "WITHHELD", "PUBLIC_URL", "PUBLIC_ASKED", "OTHER", "LC_ALL"] {
         command.env(name, format!("value-of-{name}"));

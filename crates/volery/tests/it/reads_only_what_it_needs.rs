@@ -134,5 +134,8 @@ fn a_definition_is_read_again_only_when_it_has_changed() {
     let agents = listed["agents"].as_array().unwrap();
     let other = agents.iter().find(|agent| agent["name"] == "other-7").unwrap();
     assert_eq!(other["description"], "another one", "a change counts at once");
-    assert!(opened.names().len() >= 20);
+    let mut names = opened.names();
+    // The test opens it too, to write it.
+    names.dedup();
+    assert_eq!(names, ["other-7.md"], "only the changed file is read again");
 }

@@ -12,6 +12,7 @@ fn the_exact_arguments_are_shown_and_nothing_is_started() {
         "reviewer",
         "backend: asker\nmodel: big-1\nenv: [REVIEW_MODE]\neffort: high\ncallers: [planner]",
     );
+    let _trusted = env.volery(["trust", "--yes"]).ok();
     let shown = env.json(["agents", "show", "reviewer"]);
     let argv = json!(["ask-model", "--model", "big-1", "--system", "WORK/system.md", "PROMPT"]);
     let process = &shown["invocation"]["process"];
@@ -187,7 +188,10 @@ fn every_commented_line_of_the_starter_is_a_key_that_exists() {
     let checked = env.json(["agents", "check"]);
     let found = checked["diagnostics"].as_array().cloned().unwrap_or_default();
     let messages: Vec<&str> = found.iter().map(|found| found["message"].as_str().unwrap()).collect();
-    insta::assert_snapshot!(env.masked(&messages.join("\n")), @"mcp_servers is not honoured by rehearsal");
+    insta::assert_snapshot!(env.masked(&messages.join("\n")), @r#"
+    the project's file [stage]/project/.volery/agents/all.md grants more than the defaults; until you trust the project (volery trust [stage]/project), this does not count: permission read-only; allow "Bash(git log:*)"; deny "Bash(git push:*)"
+    mcp_servers is not honoured by rehearsal
+    "#);
     // A script that writes no file does nothing that a permission is about.
     assert_eq!(found.iter().filter(|found| found["severity"] == "error").count(), 0, "{checked}");
 }

@@ -186,9 +186,9 @@ fn what_to_do_about_a_permission_depends_on_the_format_and_less_than_allowed_is_
     in_project(&env, ".opencode/agent/stuck.md", &format!("---\ndescription: d\n{denies}---\nx\n"));
     let checked = volery(&env, &["agents", "check"]).exits(1).stdout;
     insta::assert_snapshot!(env.masked(&checked), @r#"
+    .opencode/agent/able.md: warning: the project's file .opencode/agent/able.md grants more than the defaults; until you trust the project (volery trust [stage]/project), this does not count: permission allow "external_directory(~/x/**)" "webfetch(x)"
     .opencode/agent/stuck.md:3:1: error: the backend opencode cannot enforce the rule deny webfetch(x)
       hint: choose another backend, or define the agent in Volery's own format, which has unenforceable: warn; `volery agents new` begins one
-    .opencode/agent/able.md: warning: the rule allow webfetch(x) grants nothing: opencode has no words for it
     .opencode/agent/able.md: warning: tools: bash is denied: without a level safe-edit holds, which does not allow it, and opencode cannot ask anybody; to allow that, write permission: {bash: allow} in its file, or permission = { allow = ["bash"] } under [agents.NAME] in your configuration
       and the same for stuck
     "#);

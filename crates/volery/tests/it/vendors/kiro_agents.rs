@@ -45,6 +45,7 @@ fn ask_by(
     for (name, text) in templates {
         fs::write(prompts.join(name), text).unwrap();
     }
+    assert_eq!(vendor_env.volery(&["trust", "--yes"]).code, 0);
     let run = vendor_env.run("Count the herons.", &[]);
     (vendor_env, run)
 }

@@ -193,11 +193,7 @@ fn files_above_a_project_in_its_work_tree_need_trust() {
     let (root, part) = (vendor_env.env.project(), vendor_env.env.project().join("part"));
     let made = std::process::Command::new("git").args(["init", "-q"]).arg(&root).status().unwrap();
     assert!(made.success());
-    write(
-        &part.join(".volery/agents/worker.md"),
-        &fs::read_to_string(root.join(".volery/agents/worker.md")).unwrap(),
-    );
-    fs::remove_dir_all(root.join(".volery")).unwrap();
+    fs::create_dir_all(part.join(".volery")).unwrap();
     let ask = |arguments: &[&str]| {
         let output = vendor_env
             .command(arguments)

@@ -67,6 +67,7 @@ fn rules_in_parentheses_after_a_tool_name_limit_claude_code() {
     let text = "---\nname: worker\ndescription: Asks\n\
                 tools: Read, Agent(counter, researcher), Bash(git log:*)\npermissionMode: dontAsk\n---\nAsk.\n";
     write(&project.join(".claude/agents/worker.md"), text);
+    assert_eq!(vendor_env.volery(&["trust", "--yes"]).code, 0);
     let run = vendor_env.run("How many?", &[]);
     assert_eq!(run["status"], json!("succeeded"), "{run}");
     let asks = vendor_env.offline.server().model_requests();
