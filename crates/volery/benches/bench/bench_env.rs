@@ -12,6 +12,8 @@ use serde_json::{Value, json};
 pub(crate) const NOTHING: [&str; 1] = ["/bin/true"];
 /// The agent that takes 100 ms.
 pub(crate) const NAP: [&str; 2] = ["/bin/sleep", "0.1"];
+/// The agent that outlives every wait.
+pub(crate) const ENDLESS: [&str; 2] = ["/bin/sleep", "600"];
 /// The agent that writes 100 MB.
 pub(crate) const FLOOD: [&str; 3] =
     ["/bin/sh", "-c", "yes 'a line of output as an agent writes it' | head -c 100000000"];
@@ -33,7 +35,9 @@ impl BenchEnv {
         let env = Self { root, projects, program: program.to_owned() };
         // More calls than the bound against clients that ask again and again allows.
         let mut config = "[serve]\ncalls_per_minute = 10000000\n".to_owned();
-        for (name, argv) in [("nothing", NOTHING.as_slice()), ("nap", &NAP), ("flood", &FLOOD)] {
+        for (name, argv) in
+            [("nothing", NOTHING.as_slice()), ("nap", &NAP), ("endless", &ENDLESS), ("flood", &FLOOD)]
+        {
             config.push_str(&format!("[backends.{name}]\ncommand = {}\n", json!(argv)));
             env.agent("project", name, &format!("backend: {name}"))?;
         }

@@ -1,7 +1,7 @@
 //! Measures the program as its users meet it, each figure beside its physical floor, taken in the same rounds so
 //! that both see the same load. Prints one table and writes it as JSON. Never fails because of a time.
 //!
-//! `cargo bench --profile dist -p volery`, with ` -- start call limits agents tree crowd memory output growth` for some
+//! `cargo bench --profile dist -p volery`, with ` -- start call limits agents tree crowd memory output growth lost` for some
 //! of it. `VOLERY_BENCH_BEFORE` may name another program, such as that of the last version: each group is measured with it
 //! too, right before, and the table has its figures beside the own ones.
 
@@ -9,6 +9,7 @@ mod bench_env;
 mod figure;
 mod floor;
 mod growth;
+mod lost_workers;
 mod rounds;
 
 use std::io::Write;
@@ -22,7 +23,7 @@ use figure::Figure;
 /// A group of figures: its name on the command line, and how it is measured.
 type Group = (&'static str, fn(&BenchEnv) -> anyhow::Result<Vec<Figure>>);
 
-const GROUPS: [Group; 9] = [
+const GROUPS: [Group; 10] = [
     ("start", rounds::start),
     ("call", rounds::call),
     ("limits", rounds::limits),
@@ -32,6 +33,7 @@ const GROUPS: [Group; 9] = [
     ("memory", rounds::memory),
     ("output", rounds::output),
     ("growth", growth::growth),
+    ("lost", lost_workers::lost),
 ];
 
 fn main() -> anyhow::Result<()> {

@@ -6,12 +6,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::test_env::{
-    LoadAdjustedClock, PATIENCE, TestEnv, run_processes, state_and_parent, tagged, wait_for,
-};
-
-/// A stopped worker is ended after this time: half a second of doubt, and the sweep.
-const SOON: Duration = Duration::from_millis(1_200);
+use crate::test_env::{PATIENCE, TestEnv, run_processes, state_and_parent, tagged, wait_for};
 
 /// A keeper leaves a worker alone that is stopped for less than this time.
 const DOUBT: Duration = Duration::from_millis(400);
@@ -37,14 +32,11 @@ fn is_ended_by_its_keeper_and_nothing_is_left() {
         let id = start(&env, containment);
         let worker = run_processes(&env.run_dir(&id)).worker.unwrap();
         worker.signal(Signal::STOP);
-        let clock = LoadAdjustedClock::start(&env.path("state"));
         let ending = env.outcome_by_itself(&id, PATIENCE);
-        let took = clock.elapsed();
         assert_eq!(tagged(env.tag(&id)), Vec::<u32>::new());
         let cause = json!({"cause": "interrupted", "lost": "hung_worker"});
         assert_eq!((&ending["outcome"], &ending["cause"]), (&json!("partial"), &cause));
         assert_eq!(env.json(["show", &id])["result"], json!("before\n"));
-        assert!(took <= SOON, "{containment}: it took {took:?}");
     }
 }
 

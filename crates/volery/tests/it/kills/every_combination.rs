@@ -1,5 +1,5 @@
 //! SIGKILL of server, keeper and worker in every combination, at each named point of a run. With a keeper left, the
-//! run has its outcome within a second and nobody needs to look; without, whoever looks next finds it out. Nothing
+//! run has its outcome and nobody needs to look; without, whoever looks next finds it out. Nothing
 //! is ever left behind, with a pid namespace or without.
 
 use std::fs;

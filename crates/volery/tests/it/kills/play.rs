@@ -3,18 +3,14 @@
 use std::collections::HashSet;
 use std::fs;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::test_env::{
-    Client, LoadAdjustedClock, PATIENCE, TestEnv, control_groups, kill, run_processes, state_and_parent,
-    tagged, wait_for,
+    Client, PATIENCE, TestEnv, control_groups, kill, run_processes, state_and_parent, tagged, wait_for,
 };
 
-/// A keeper that lives has ended an abandoned run after this time.
-pub(super) const AT_ONCE: Duration = Duration::from_secs(1);
 /// The moment at which the agent and everything it started run, and its first words are in the journal.
 pub(super) const RUNNING: &str = "running";
 /// The output of an agent that is not interrupted.
@@ -167,27 +163,17 @@ impl PausedRun {
     }
 }
 
-/// Plays a case and checks everything that is promised for it, including the second within which it must be true.
+/// Plays a case and checks everything that is promised for it. The benchmark measures how soon it is true.
 pub(super) fn play(case: KillCase) {
-    let took = play_once(case);
-    assert!(took <= AT_ONCE, "{case:?}: without a look it took {took:?}");
-}
-
-/// Returns how long it took until the run was as it must be without anybody looking.
-fn play_once(case: KillCase) -> Duration {
     let mut paused = PausedRun::set(case);
     paused.strike();
-    let clock = LoadAdjustedClock::start(&paused.env.path("state"));
-    let mut took = Duration::ZERO;
     if case.goes_on() {
         paused.env.outcome_by_itself(&paused.id, PATIENCE);
     } else if !case.kills(Keeper) {
         paused.env.outcome_by_itself(&paused.id, PATIENCE);
-        took = clock.elapsed();
         assert_eq!(paused.left(), Vec::<u32>::new(), "{case:?}");
     } else if paused.in_namespace() {
         wait_for(PATIENCE, "the namespace to end", || paused.left().is_empty().then_some(()));
-        took = clock.elapsed();
     }
     // The dying take a moment to let go of the lock, and the server that waits may be looking just now.
     let shown = wait_for(PATIENCE, "a look to end the run", || {
@@ -202,7 +188,6 @@ fn play_once(case: KillCase) -> Duration {
     let mut other = paused.env.serve().initialize("another");
     let fetched = other.call("get_run", json!({"run_id": paused.id}));
     assert_eq!((&fetched["status"], &fetched["result"]), (&shown["status"], &shown["result"]), "{case:?}");
-    took
 }
 
 fn check_outcome(case: KillCase, shown: &Value) {

@@ -2,7 +2,6 @@
 
 mod client;
 mod conformance_suite;
-mod load_adjusted_clock;
 mod mask;
 mod mount;
 mod process;
@@ -19,7 +18,6 @@ use serde_json::Value;
 
 pub(crate) use client::Client;
 pub(crate) use conformance_suite::conformance;
-pub(crate) use load_adjusted_clock::LoadAdjustedClock;
 pub(crate) use mask::facts;
 pub(crate) use mount::{SmallDisk, skip};
 pub(crate) use process::{
@@ -230,12 +228,11 @@ impl TestEnv {
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
-    /// Waits until the journal has the outcome of a run, without calling the program, which would reconcile it.
+    /// Waits until the log has the end of a run, without calling the program, which would reconcile it.
     #[track_caller]
     pub(crate) fn outcome_by_itself(&self, id: &str, within: Duration) -> Value {
-        let path = self.run_dir(id).join("outcome.json");
-        let text = wait_for(within, "the outcome to be written", || std::fs::read_to_string(&path).ok());
-        serde_json::from_str::<Value>(&text).unwrap()["ending"].clone()
+        let ended = || self.events(id).into_iter().find(|event| event["type"] == "ended");
+        wait_for(within, "the outcome to be written", ended)["ending"].clone()
     }
 
     /// Lets a process stop at a named point, once it gets there.
