@@ -7,6 +7,7 @@ use journal::inbox::{self, InboxMessage};
 
 use super::supervisor::{AgentHandle, RunSupervisor};
 use crate::clock;
+use crate::failpoint;
 
 /// The keeper waits this much longer than the machine before it treats the worker as hung.
 const HANG_MARGIN_MS: u64 = 6_000;
@@ -74,6 +75,7 @@ impl RunSupervisor {
 
     /// Checks the inbox for a cancellation and for answers.
     pub(super) async fn check_inbox(&mut self) -> Result<(), StoreError> {
+        failpoint::reach("worker_checks_inbox");
         self.next_inbox_check = clock::monotonic_ms() + INBOX_POLL_MS;
         match inbox::read_cancel(&self.dir) {
             InboxMessage::Valid(order) if self.cancel_seen != Some(order.now) => {

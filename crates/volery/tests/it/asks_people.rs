@@ -86,13 +86,11 @@ fn a_question_is_answered_with_text_and_only_once() {
 #[test]
 fn the_second_of_two_answers_is_refused_while_the_run_has_not_looked() {
     let (env, id) = asking("");
-    let worker = env.events(&id)[0]["worker_pid"].as_u64().unwrap();
-    let worker = u32::try_from(worker).unwrap();
-    // Stopped for less time than its keeper allows.
-    crate::test_env::kill(worker, rustix::process::Signal::STOP);
+    env.hold("worker_checks_inbox");
+    env.wait_until_held("worker_checks_inbox");
     let first = env.volery(["approve", &id]);
     let second = env.volery(["deny", &id]);
-    crate::test_env::kill(worker, rustix::process::Signal::CONT);
+    env.release("worker_checks_inbox");
     first.ok();
     insta::assert_snapshot!(env.masked(&second.exits(2).stderr), @"
     error: the question q1 of the run [run-id] was answered already
