@@ -131,6 +131,11 @@ pub fn parse(text: &str, syntax: JsonSyntax) -> Result<JsonNode, JsonSyntaxError
     let tokens = parsed.tokens.unwrap_or_default();
     match parsed.value {
         Some(value) => TreeBuilder { text, tokens: &tokens }.node(&value, 0),
+        // The library leaves out comments before it looks for a value.
+        None if !lenient && !text.trim().is_empty() => {
+            let at = text.len() - text.trim_start().len();
+            Err(JsonSyntaxError { at, message: describe(&ParseErrorKind::CommentsNotAllowed).to_owned() })
+        }
         None => {
             let end = text.len();
             let line_comment_ends = line_comments(&tokens).map(|comment| comment.range.end).collect();
@@ -262,6 +267,7 @@ mod tests {
         assert_eq!(value(text, JsonSyntax::Strict), None);
         assert_eq!(value("[1,]", JsonSyntax::Strict), None);
         assert_eq!(value("// only this", JsonSyntax::Commented), Some(json!({})));
+        assert_eq!(value("// only this", JsonSyntax::Strict), None);
     }
 
     #[test]
