@@ -87,7 +87,7 @@ fn number(index: usize) -> u32 {
 
 /// Returns a text on one line without invisible characters, up to a limit.
 pub(crate) fn printable(text: &str) -> String {
-    let line = domain::escape_invisible::escape_invisible(text);
+    let line = domain::invisible_text::escape_invisible(text);
     match line.len().checked_sub(SHOWN_BYTES_MAX) {
         Some(1..) => {
             let head = domain::size::head(&line, SHOWN_BYTES_MAX);
@@ -145,7 +145,7 @@ mod tests {
     }
 
     fn is_visible(text: &str) -> bool {
-        domain::escape_invisible::escape_invisible(text) == text
+        domain::invisible_text::escape_invisible(text) == text
     }
 
     proptest! {
@@ -155,7 +155,7 @@ mod tests {
             command in "[^`]{1,300}",
         ) {
             let found = embedded_commands(&format!("{before}\n!`{command}` and so on"));
-            let expected_text = domain::escape_invisible::escape_invisible(&command).into_owned();
+            let expected_text = domain::invisible_text::escape_invisible(&command).into_owned();
             prop_assert!(found.iter().any(|one| one.text.contains(&expected_text)), "{:?}", found);
             prop_assert!(found.iter().all(|one| is_visible(&one.text)));
         }
@@ -169,7 +169,7 @@ mod tests {
                 false => format!("hooks: {{Stop: [{{hooks: [{{type: command, command: {quoted}}}]}}]}}\n"),
             };
             let found = find_risky_keys(&format!("---\nname: a\n{head}---\n"));
-            let expected_text = domain::escape_invisible::escape_invisible(&quoted).into_owned();
+            let expected_text = domain::invisible_text::escape_invisible(&quoted).into_owned();
             // Characters that YAML forbids make the head unreadable; its lines are then shown as they are.
             prop_assert!(found.iter().any(|one| one.name == "hooks" && one.text.contains(&expected_text)), "{:?}", found);
             prop_assert!(found.iter().all(|one| is_visible(&one.text) && is_visible(&one.name)));

@@ -281,7 +281,7 @@ fn parse_key(line: &str) -> Option<(&str, &str)> {
 }
 
 fn name(text: &str) -> String {
-    domain::escape_invisible::escape_invisible(domain::size::head(text.trim(), NAME_BYTES_MAX)).into_owned()
+    domain::invisible_text::escape_invisible(domain::size::head(text.trim(), NAME_BYTES_MAX)).into_owned()
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Usage;
 use crate::id::BackendName;
-use crate::sanitize::sanitize;
+use crate::invisible_text::strip_invisible;
 
 /// The most characters of a line of stderr that an explanation includes.
 const REASON_CHARS_MAX: usize = 500;
@@ -261,7 +261,7 @@ impl Ending {
 /// details of the line above them; Node.js prints its version below a trace.
 pub fn stderr_reason(stderr: &str) -> Option<String> {
     const WORDS: [&str; 4] = ["error", "fatal", "panic", "exception"];
-    let stderr = sanitize(stderr);
+    let stderr = strip_invisible(stderr);
     let lines = || stderr.lines().filter(|line| !line.trim().is_empty());
     let is_frame = |line: &&str| line.starts_with([' ', '\t']) || line.starts_with("Node.js v");
     let is_error = |line: &&str| {

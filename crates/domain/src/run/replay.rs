@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::AttemptState;
 use crate::id::AgentName;
-use crate::sanitize::sanitize;
+use crate::invisible_text::strip_invisible;
 use crate::size::{head, tail};
 
 /// The most bytes of a replayed prompt: it must fit into one argument of a program.
@@ -108,7 +108,7 @@ fn render_exchange(number: usize, exchange: &Exchange) -> String {
 
 /// Shortens a text and marks the lines that could pass for the frame.
 fn quote_exchange(text: &str) -> String {
-    let text = sanitize(text);
+    let text = strip_invisible(text);
     let text = text.trim();
     let cut = match text.len() {
         0..=TEXT_BYTES_MAX => text.to_owned(),

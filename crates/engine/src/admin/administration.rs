@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use config::settings::Config;
 use domain::agent::Layer;
-use domain::escape_invisible::escape_invisible;
 use domain::id::RunId;
+use domain::invisible_text::escape_invisible;
 use domain::run::RunSpec;
 use journal::idempotency_keys::{self, KeyScope};
 use journal::index::Index;

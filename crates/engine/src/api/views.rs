@@ -6,10 +6,10 @@ use domain::agent::Agent;
 use domain::diagnostic::Diagnostic;
 use domain::id::RunId;
 use domain::inherit::Inherited;
+use domain::invisible_text::{strip_invisible_in_place, strip_invisible_in_value};
 use domain::permission::{Level, Rule};
 use domain::policy::Grant;
 use domain::run::{Branch, Changes, Containment, Outcome, Usage, Verification};
-use domain::sanitize::{sanitize_in_place, sanitize_value};
 use serde::{Deserialize, Serialize};
 
 /// An agent in a list.
@@ -243,8 +243,8 @@ impl RunView {
     pub fn clean(&mut self) {
         let texts = [&mut self.explanation, &mut self.stderr_tail];
         let optional = [&mut self.result, &mut self.partial].into_iter().flatten();
-        texts.into_iter().chain(optional).chain(&mut self.warnings).for_each(sanitize_in_place);
-        self.structured.iter_mut().for_each(sanitize_value);
+        texts.into_iter().chain(optional).chain(&mut self.warnings).for_each(strip_invisible_in_place);
+        self.structured.iter_mut().for_each(strip_invisible_in_value);
     }
 }
 

@@ -4,7 +4,7 @@
 use domain::Timestamp;
 use domain::run::IacKind;
 
-use domain::terminal_text::{one_line, sanitize_for_terminal};
+use domain::invisible_text::{one_line, sanitize_for_terminal};
 
 /// Marks a file that Volery wrote.
 pub(crate) const OWN_MARK: &str = "<!-- written by volery from its journal; what is changed here is lost -->";

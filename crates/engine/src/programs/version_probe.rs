@@ -6,8 +6,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use backends::program::LocatedProgram;
+use domain::invisible_text::strip_invisible_in_place;
 use domain::run::Exit;
-use domain::sanitize;
 use domain::size::head;
 use process::{CaptureRequest, capture};
 
@@ -50,7 +50,7 @@ pub(crate) fn probe_version(
     };
     let last = captured.stderr.lines().rfind(|line| !line.trim().is_empty());
     let mut message = last.unwrap_or_default().trim().to_owned();
-    sanitize::sanitize_in_place(&mut message);
+    strip_invisible_in_place(&mut message);
     Err(if message.is_empty() { how } else { format!("{how}: {}", head(&message, MESSAGE_BYTES_MAX)) })
 }
 

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use domain::id::QuestionId;
+use domain::invisible_text::strip_invisible_in_place;
 use domain::run::{
     Acceptance, CommandExit, Ending, Phase, PromptKind, RunSpec, RunState, StdStream, WaitReason,
 };
-use domain::sanitize::sanitize_in_place;
 use journal::inbox::{self, InboxAnswer, InboxMessage, PostOutcome};
 use journal::run_result::read_result;
 use journal::{RunDir, SpoolReader};
@@ -92,7 +92,7 @@ impl Ask for ReadOutput {
     async fn relay(self, relay: &Relay, progress: OnProgress<'_>) -> Result<OutputPage, EngineError> {
         let mut page = relayed_requests::relay(self, relay, progress).await?;
         // The reader inside a run is a model, whichever door it uses.
-        sanitize_in_place(&mut page.text);
+        strip_invisible_in_place(&mut page.text);
         Ok(page)
     }
 }

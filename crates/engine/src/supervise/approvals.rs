@@ -3,12 +3,12 @@
 use backends::contract::{PermissionDecision, PermissionRequest};
 use backends::mcp_config;
 use domain::inherit::Inherited;
+use domain::invisible_text::sanitize_for_terminal;
 use domain::policy::{Effect, Verdict};
 use domain::run::{Event, SupervisionInput};
 use journal::StoreError;
 
-use super::escape_text::elide_middle;
-use super::permission_question;
+use super::permission_question::{elide_middle, question_text};
 use super::questions::{OpenQuestion, QuestionSource};
 use super::resolved_path;
 use super::supervisor::{AgentHandle, RunSupervisor};
@@ -62,8 +62,9 @@ impl RunSupervisor {
         };
         let Some(ask) = pending_asks.pop_front() else { return Ok(()) };
         let text = match ask.question() {
-            Some(question) => elide_middle(&question, QUESTION_BYTES_MAX),
-            None => permission_question::question_text(&ask.tool, &ask.input),
+            // It is answered in words, so nothing can be approved with it: emoji and scripts stay.
+            Some(question) => elide_middle(&sanitize_for_terminal(&question), QUESTION_BYTES_MAX),
+            None => question_text(&ask.tool, &ask.input),
         };
         self.open_question(QuestionSource::Agent(ask), text)
     }

@@ -2,6 +2,7 @@
 //! call is never repeated; an uncertain one is repeated only if that changes nothing.
 
 use backends::contract::{AgentAnswer, CallAction, Conclusion, LoopStep, PlannedCall};
+use domain::invisible_text::escape_invisible;
 use domain::run::{CallClass, Event, SupervisionInput};
 use journal::StoreError;
 
@@ -86,7 +87,9 @@ impl RunSupervisor {
                         .await;
                 }));
             }
-            CallAction::PermissionRequest { text } => self.open_question(QuestionSource::Call(call), text)?,
+            CallAction::PermissionRequest { text } => {
+                self.open_question(QuestionSource::Call(call), escape_invisible(&text).into_owned())?;
+            }
             CallAction::Delegate { agent, prompt } => self.delegate(call, agent, prompt)?,
         }
         Ok(())

@@ -8,7 +8,6 @@ mod attempts;
 mod children;
 mod container_cleanup;
 mod denials;
-mod escape_text;
 mod file_changes;
 mod file_writes;
 mod finish;

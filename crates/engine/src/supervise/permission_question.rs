@@ -1,9 +1,8 @@
 //! The text of a question whether an agent may use a tool. A person sees nothing else before the approval, so the
 //! text must not hide what would happen: omissions are marked, and nothing is invisible.
 
+use domain::invisible_text::escape_invisible;
 use serde_json::Value;
-
-use super::escape_text::{elide_middle, escape_invisible};
 
 /// The longest input that is shown as a whole.
 const WHOLE_INPUT_MAX: usize = 2 << 10;
@@ -35,7 +34,8 @@ const DECISIVE_FIELDS: [&str; 12] = [
 /// Returns the question whether a tool may be used with an input.
 pub(super) fn question_text(tool: &str, input: &Value) -> String {
     let tool = elide_middle(&escape_invisible(tool), NAME_MAX);
-    let whole = escape_invisible(&input.to_string());
+    let json = input.to_string();
+    let whole = escape_invisible(&json);
     if whole.len() <= WHOLE_INPUT_MAX {
         return format!("may it use {tool}? {whole}");
     }
@@ -62,10 +62,11 @@ pub(super) fn question_text(tool: &str, input: &Value) -> String {
 /// Returns a value as JSON. The mark of an omission is outside the quotes of a text, where the text cannot imitate
 /// it.
 fn display_value(value: &Value, max: usize) -> String {
-    let json = escape_invisible(&value.to_string());
+    let json = value.to_string();
+    let json = escape_invisible(&json);
     let inner = json.strip_prefix('"').and_then(|json| json.strip_suffix('"'));
     match (json.len() <= max, inner) {
-        (true, _) => json,
+        (true, _) => json.into_owned(),
         (false, None) => elide_middle(&json, max),
         (false, Some(inner)) => {
             let (head, tail) = (domain::size::head(inner, max / 2), domain::size::tail(inner, max / 2));
@@ -73,6 +74,15 @@ fn display_value(value: &Value, max: usize) -> String {
             format!("\"{head}\" [{left_out} bytes left out] \"{tail}\"")
         }
     }
+}
+
+/// Returns a text of at most this many bytes, with a mark in place of the middle if it is longer.
+pub(super) fn elide_middle(text: &str, max: usize) -> String {
+    if text.len() <= max {
+        return text.to_owned();
+    }
+    let (head, tail) = (domain::size::head(text, max / 2), domain::size::tail(text, max / 2));
+    format!("{head} [{} bytes left out] {tail}", text.len() - head.len() - tail.len())
 }
 
 #[cfg(test)]
@@ -84,7 +94,7 @@ mod tests {
     #[test]
     fn a_short_input_is_shown_whole_with_everything_visible() {
         let question = question_text("Bash", &json!({"command": "ls\n\u{1b}[2Jrm \u{202e}x\u{200b}"}));
-        assert_eq!(question, "may it use Bash? {\"command\":\"ls\\n\\u001b[2Jrm \\u202ex\\u200b\"}");
+        assert_eq!(question, "may it use Bash? {\"command\":\"ls\\n\\u001b[2Jrm \\u{202e}x\\u{200b}\"}");
     }
 
     #[test]

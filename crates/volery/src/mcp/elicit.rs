@@ -3,7 +3,7 @@
 //! question, and can answer with `answer_run`, as people can with the command line.
 
 use domain::id::RunId;
-use domain::sanitize::sanitize;
+use domain::invisible_text::strip_invisible;
 use rmcp::model::{
     ClientResult, ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema,
     ErrorData, InputRequest, InputRequests, InputRequiredResult, InputResponses, ProtocolVersion,
@@ -129,6 +129,6 @@ fn params(run: &RunView) -> Result<ElicitRequestParams, ErrorData> {
         })
         .build()
         .map_err(|error| ErrorData::internal_error(error, None))?;
-    let message = sanitize(&format!("The agent {} asks: {text}", run.agent)).into_owned();
+    let message = strip_invisible(&format!("The agent {} asks: {text}", run.agent)).into_owned();
     Ok(ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema })
 }

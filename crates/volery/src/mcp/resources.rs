@@ -1,7 +1,7 @@
 //! Agents and runs as MCP resources.
 
 use domain::id::RunRef;
-use domain::sanitize::{sanitize_in_place, sanitize_value};
+use domain::invisible_text::{strip_invisible_in_place, strip_invisible_in_value};
 use rmcp::model::{
     ErrorData, ListResourcesResult, MetaObject, ProtocolVersion, ReadResourceResult, Resource,
     ResourceContents, ResourceTemplate,
@@ -131,7 +131,7 @@ async fn read_result(
     };
     let run = call.handler.engine.ask(request).await.map_err(|error| failed(uri, &error))?.run;
     let mut text = run.result.unwrap_or_default();
-    sanitize_in_place(&mut text);
+    strip_invisible_in_place(&mut text);
     let mut contents = ResourceContents::text(text, uri).with_mime_type(TEXT);
     if let Some(next) = run.result_next_offset {
         let mut meta = MetaObject::new();
@@ -177,7 +177,7 @@ fn to_text(value: &impl Serialize) -> Result<String, ErrorData> {
     let mut value = serde_json::to_value(value).map_err(|error| {
         ErrorData::internal_error(format!("the resource could not be written: {error}"), None)
     })?;
-    sanitize_value(&mut value);
+    strip_invisible_in_value(&mut value);
     Ok(value.to_string())
 }
 

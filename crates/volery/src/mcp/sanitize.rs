@@ -1,14 +1,14 @@
 //! Removes invisible characters from the text of agents and files before it reaches a model.
 
-use domain::sanitize::{sanitize_in_place, sanitize_value};
+use domain::invisible_text::{strip_invisible_in_place, strip_invisible_in_value};
 use rmcp::model::{CallToolResult, ContentBlock};
 
 /// Sanitizes all text of an answer.
 pub(super) fn result(result: &mut CallToolResult) {
     for block in &mut result.content {
         if let ContentBlock::Text(content) = block {
-            sanitize_in_place(&mut content.text);
+            strip_invisible_in_place(&mut content.text);
         }
     }
-    result.structured_content.iter_mut().for_each(sanitize_value);
+    result.structured_content.iter_mut().for_each(strip_invisible_in_value);
 }

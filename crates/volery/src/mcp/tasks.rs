@@ -2,8 +2,8 @@
 //! a task outlives this server and another one can read it.
 
 use domain::id::RunId;
+use domain::invisible_text::strip_invisible_in_value;
 use domain::run::{CancelRequest, OutcomeKind};
-use domain::sanitize::sanitize_value;
 use jiff::{SignedDuration, Timestamp};
 use rmcp::model::{
     CallToolResult, CreateTaskResult, DetailedTask, ElicitResult, ErrorData, GetTaskResult, JsonObject, Task,
@@ -126,7 +126,7 @@ fn build_result(call: &ToolCall<'_>, view: RunView) -> Result<JsonObject, ErrorD
     let unwritable =
         |error| ErrorData::internal_error(format!("the result could not be written: {error}"), None);
     let mut report = serde_json::to_value(RunReport::for_client(view, &call.client)).map_err(unwritable)?;
-    sanitize_value(&mut report);
+    strip_invisible_in_value(&mut report);
     let result =
         if failed { CallToolResult::structured_error(report) } else { CallToolResult::structured(report) };
     match serde_json::to_value(result).map_err(unwritable)? {

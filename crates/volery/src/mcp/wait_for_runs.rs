@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use domain::duration::display_ms;
 use domain::id::RunId;
-use domain::sanitize::sanitize;
+use domain::invisible_text::strip_invisible;
 use futures::FutureExt;
 use futures::future::{BoxFuture, OptionFuture};
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
@@ -173,7 +173,7 @@ fn describe_one(sample: &ProgressSample) -> String {
         line.push_str(" … ");
         line.push_str(&text.chars().skip(skipped).collect::<String>());
     }
-    sanitize(&line).into_owned()
+    strip_invisible(&line).into_owned()
 }
 
 /// Sends progress notifications, one at a time and with increasing values.

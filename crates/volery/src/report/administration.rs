@@ -1,6 +1,6 @@
 //! Renders the results of `volery trust`, `token`, `clean` and `reindex`.
 
-use domain::escape_invisible::escape_invisible;
+use domain::invisible_text::escape_invisible;
 use domain::size::display_bytes;
 
 use super::number_format::{age, count, span};

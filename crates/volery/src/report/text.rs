@@ -1,6 +1,8 @@
 //! Shortens and wraps text for display.
 
-pub(crate) use domain::terminal_text::{one_line, sanitize_for_terminal};
+use unicode_width::UnicodeWidthChar as _;
+
+pub(crate) use domain::invisible_text::{one_line, sanitize_for_terminal};
 
 /// Precedes every further line of a wrapped text.
 pub(crate) const INDENT: &str = "  ";
@@ -151,22 +153,7 @@ fn replace_folder(text: &str, folder: &str, replacement: &str, ends: impl Fn(&st
     short
 }
 
+/// Counts each character of an emoji by itself: terminals do not agree on how they draw joined ones.
 fn char_width(character: char) -> usize {
-    match u32::from(character) {
-        0x0300..=0x036f | 0x1ab0..=0x1aff | 0x200b..=0x200f | 0x20d0..=0x20ff | 0xfe00..=0xfe0f => 0,
-        0x1100..=0x115f
-        | 0x2e80..=0x303e
-        | 0x3041..=0x4dbf
-        | 0x4e00..=0xa4cf
-        | 0xac00..=0xd7a3
-        | 0xf900..=0xfaff
-        | 0xfe30..=0xfe6f
-        | 0xff00..=0xff60
-        | 0xffe0..=0xffe6
-        | 0x1f300..=0x1f64f
-        | 0x1f680..=0x1f6ff
-        | 0x1f900..=0x1f9ff
-        | 0x20000..=0x3fffd => 2,
-        _ => 1,
-    }
+    character.width().unwrap_or(0)
 }

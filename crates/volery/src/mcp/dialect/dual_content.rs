@@ -1,6 +1,6 @@
 //! Renders an answer as JSON text and as structured content, because older clients show their model only the text.
 
-use domain::sanitize::sanitize_value;
+use domain::invisible_text::strip_invisible_in_value;
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde::Serialize;
 use serde_json::Value;
@@ -10,7 +10,7 @@ use serde_json::Value;
 /// Sanitized here, because JSON escapes would hide invisible characters in the text.
 pub(super) fn dual_content(value: &impl Serialize, text: fn(&Value) -> String) -> CallToolResult {
     let mut value = serde_json::to_value(value).unwrap_or_default();
-    sanitize_value(&mut value);
+    strip_invisible_in_value(&mut value);
     let mut result = CallToolResult::success(vec![ContentBlock::text(text(&value))]);
     result.structured_content = Some(value);
     result

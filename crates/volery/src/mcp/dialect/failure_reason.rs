@@ -1,7 +1,7 @@
 //! Describes why a run failed, the same for every dialect: the run's explanation, which has one line of stderr, then the
 //! rest of stderr. Each dialect adds its own text around it.
 
-use domain::sanitize::sanitize;
+use domain::invisible_text::strip_invisible;
 
 use engine::RunView;
 
@@ -12,7 +12,7 @@ pub(super) fn failure_reason(run: &RunView) -> &str {
 
 /// Appends stderr to a sentence, unless the sentence contains all of it.
 pub(super) fn with_stderr(sentence: String, stderr: &str) -> String {
-    let stderr = sanitize(stderr);
+    let stderr = strip_invisible(stderr);
     let stderr = stderr.trim();
     match stderr.is_empty() || sentence.contains(stderr) {
         true => sentence,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use config::settings::Config;
 use domain::dialect::DialectName;
-use domain::sanitize::sanitize;
+use domain::invisible_text::strip_invisible;
 use rmcp::model::{
     CallToolResponse, ErrorData, JsonObject, ListResourcesResult, ReadResourceResult, ResourceTemplate, Tool,
 };
@@ -93,7 +93,8 @@ impl ToolRegistry {
             let mut own = dialect.tools();
             for tool in &mut own {
                 // It may contain text from files of a repository.
-                tool.description = tool.description.take().map(|text| sanitize(&text).into_owned().into());
+                tool.description =
+                    tool.description.take().map(|text| strip_invisible(&text).into_owned().into());
             }
             for name in own.iter().map(|tool| tool.name.to_string()).chain(dialect.aliases()) {
                 if let Some(other) = owners.insert(name.clone(), index).filter(|other| *other != index) {

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use domain::sanitize::sanitize_value;
+use domain::invisible_text::strip_invisible_in_value;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use rmcp::model::{
@@ -141,7 +141,7 @@ async fn run<T: NativeTool>(call: &ToolCall<'_>, arguments: Value) -> Result<Cal
         let mut value = written.map_err(|error| {
             EngineError::internal(format!("the answer could not be written as JSON: {error}"))
         })?;
-        sanitize_value(&mut value);
+        strip_invisible_in_value(&mut value);
         Ok::<_, EngineError>(value)
     };
     let links = |output: &T::Output| match resources::can_be_linked(call) {

@@ -135,6 +135,22 @@ fn paths_are_written_from_the_project_or_from_home() {
     assert_eq!(short("/home/adam/x", None), "/home/adam/x");
 }
 
+#[test]
+fn each_character_takes_the_columns_that_unicode_gives_it() {
+    let columns = [
+        ("é", 1),
+        ("日本", 4),
+        ("🪿", 2),
+        ("ש\u{5b0}", 1),
+        ("می\u{200c}خ", 3),
+        ("❤\u{fe0f}", 1),
+        ("\u{2060}", 0),
+    ];
+    for (text, expected) in columns {
+        assert_eq!(width(text), expected, "{text:?}");
+    }
+}
+
 proptest! {
     #[test]
     fn the_end_of_a_text_is_never_wider_than_its_room(text in "\\PC{0,40}", room in 0_usize..30) {
