@@ -15,6 +15,7 @@ use crate::ask::{Ask, OnProgress};
 use crate::clock;
 use crate::engine::{Engine, UNWRITABLE_HINT, Visibility, store_error};
 use crate::ipc::relay::Relay;
+use crate::ipc::run_socket;
 use crate::registry;
 use crate::relayed_requests;
 
@@ -228,8 +229,9 @@ impl Engine {
             match dir.ending() {
                 Ok(Some(ending)) => {
                     // The worker did this, unless it was killed in that moment. An error is ignored: a full disk is
-                    // reported elsewhere.
+                    // reported elsewhere, and a stale socket is only useless.
                     let _ = dir.redact_values(&spec);
+                    let _ = std::fs::remove_file(run_socket::path(&self.home, spec.tag));
                     let at = dir.ended_at().unwrap_or_else(clock::now);
                     ended.push(EndedRun::new(&spec, &ending, at));
                 }

@@ -59,10 +59,11 @@ impl RunSupervisor {
         let ended = self.log.append_ending(clock::now(), ending)?;
         self.finished = true;
         crate::iac::record_end(self.dir.home(), &self.spec);
-        failpoint::reach("worker_wrote_outcome");
+        failpoint::reach("worker_wrote_ending");
         let view = self.final_view();
         // The ending is durable, so nobody has to wait for the files that follow from it.
         self.subscribers.notify_ended(view).await;
+        failpoint::reach("worker_notified");
         self.log.finish_files(&self.spec, &ended);
         // The keeper may be dead, and no other process would remove the socket of a run that has ended.
         let _ = std::fs::remove_file(crate::ipc::run_socket::path(self.dir.home(), self.spec.tag));

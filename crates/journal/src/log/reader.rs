@@ -77,19 +77,32 @@ impl RunDir {
 
     fn tail_has_end(&self) -> Result<bool, StoreError> {
         let path = self.events_path();
-        let mut file = match File::open(&path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-            Err(error) => return Err(failed("open", &path)(error)),
-        };
-        let mut tail = Vec::new();
-        let length = file.seek(SeekFrom::End(0)).map_err(failed("read", &path))?;
-        file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES))).map_err(failed("read", &path))?;
-        io::Read::read_to_end(&mut io::Read::take(file, TAIL_BYTES), &mut tail)
-            .map_err(failed("read", &path))?;
-        let ended = |line: &[u8]| event_line::decode(line).is_ok_and(|envelope| is_end(&envelope.event));
-        Ok(tail.split_inclusive(|byte| *byte == b'\n').rev().any(ended))
+        match File::open(&path) {
+            Ok(file) => tail_has_end(&file).map_err(failed("read", &path)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(failed("open", &path)(error)),
+        }
     }
+}
+
+fn tail_has_end(mut file: &File) -> io::Result<bool> {
+    let mut tail = Vec::new();
+    let length = file.seek(SeekFrom::End(0))?;
+    file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
+    io::Read::read_to_end(&mut io::Read::take(file, TAIL_BYTES), &mut tail)?;
+    let ended = |line: &[u8]| event_line::decode(line).is_ok_and(|envelope| is_end(&envelope.event));
+    Ok(tail.split_inclusive(|byte| *byte == b'\n').rev().any(ended))
+}
+
+/// Returns when a run ended, if it did, from its open log.
+pub(crate) fn ended_at(dir: &RunDir, mut log: File) -> Result<Option<Timestamp>, StoreError> {
+    let path = dir.events_path();
+    if !tail_has_end(&log).map_err(failed("read", &path))? {
+        return Ok(None);
+    }
+    log.seek(SeekFrom::Start(0)).map_err(failed("read", &path))?;
+    let state = LogReader::new(dir, Some(log)).fold()?;
+    Ok(state.ending().and(state.last_event_at))
 }
 
 /// A position in a log from which a follower continues as the log grows.
@@ -124,14 +137,17 @@ impl LogReader {
     /// Starts at the beginning of the log. A log that does not exist yet is empty.
     pub fn open(dir: &RunDir) -> Result<Self, StoreError> {
         let path = dir.events_path();
-        let file = match File::open(&path) {
-            Ok(file) => Some(BufReader::with_capacity(64 << 10, file)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound && dir.exists() => None,
-            Err(error) => return Err(dir.or_no_such_run(failed("open", &path)(error))),
-        };
-        Ok(Self {
+        match File::open(&path) {
+            Ok(file) => Ok(Self::new(dir, Some(file))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && dir.exists() => Ok(Self::new(dir, None)),
+            Err(error) => Err(dir.or_no_such_run(failed("open", &path)(error))),
+        }
+    }
+
+    fn new(dir: &RunDir, file: Option<File>) -> Self {
+        Self {
             dir: dir.clone(),
-            file,
+            file: file.map(|file| BufReader::with_capacity(64 << 10, file)),
             line: Vec::new(),
             settled: 0,
             position: 0,
@@ -144,7 +160,7 @@ impl LogReader {
             unknown: 0,
             fenced: 0,
             torn: false,
-        })
+        }
     }
 
     /// Returns the next event, or `None` when there is none yet.

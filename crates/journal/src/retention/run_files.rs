@@ -10,6 +10,9 @@ use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use serde::Deserialize;
 
+use crate::log;
+use crate::run_dir::RunDir;
+
 /// No outcome that we write is longer.
 const OUTCOME_BYTES_MAX: u64 = 4 << 20;
 
@@ -59,9 +62,13 @@ pub(super) fn names(directory: BorrowedFd<'_>) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Returns when the run ended; `None` if it has not.
-pub(super) fn ended_at(run: BorrowedFd<'_>) -> io::Result<Option<Timestamp>> {
-    let Some(file) = open_file(run, "outcome.json")? else { return Ok(None) };
+/// Returns when the run ended; `None` if it has not. A worker that was killed after the end may have left no
+/// `outcome.json`; then the log shows the end.
+pub(super) fn ended_at(run: BorrowedFd<'_>, dir: &RunDir) -> io::Result<Option<Timestamp>> {
+    let Some(file) = open_file(run, "outcome.json")? else {
+        let Some(log) = open_file(run, "events.jsonl")? else { return Ok(None) };
+        return log::ended_at(dir, File::from(log)).map_err(io::Error::other);
+    };
     let file = File::from(file);
     let mut text = Vec::new();
     (&file).take(OUTCOME_BYTES_MAX).read_to_end(&mut text)?;

@@ -16,6 +16,7 @@ use rustix::fs::{AtFlags, FlockOperation};
 
 use super::policy::{self, RetentionAction, RetentionPolicy};
 use super::{run_files, trash};
+use crate::home::Home;
 use crate::sessions;
 
 /// How often the automatic sweep runs.
@@ -288,7 +289,7 @@ impl<'a> Sweeper<'a> {
         let name = id.to_string();
         let Some(directory) = run_files::open_directory(day, &name)? else { return Ok(Visit::Pending) };
         let directory = directory.as_fd();
-        let ended_at = run_files::ended_at(directory)?;
+        let ended_at = run_files::ended_at(directory, &Home::unchecked(self.request.home).run_dir(id))?;
         match policy::decide(self.request.policy, self.request.now, ended_at) {
             RetentionAction::Keep => Ok(Visit::Pending),
             RetentionAction::DropOutput => self.drop_output(directory),

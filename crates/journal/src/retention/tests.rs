@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use domain::Timestamp;
 use domain::id::RunId;
+use domain::run::{Ending, Envelope, Event, Outcome};
 use jiff::SignedDuration;
 use rustix::fs::FlockOperation;
 
 use super::*;
+use crate::event_line;
 use crate::sessions::{Session, VendorSession};
 
 const DAY: SignedDuration = SignedDuration::from_hours(24);
@@ -187,6 +189,24 @@ fn a_damaged_outcome_counts_from_when_it_was_written() {
     assert_eq!(env.sweep().outputs_dropped, 1);
     written(DAY * 7);
     assert_eq!(env.sweep().run_ids, [id]);
+}
+
+#[test]
+fn an_end_that_only_the_log_has_counts() {
+    let env = Env::new();
+    let ids = [(HOUR * 30, 1), (DAY * 9, 2), (DAY * 9, 3)].map(|(age, number)| env.unended(age, number));
+    for (id, epoch) in ids.into_iter().zip([1, 1, 0]) {
+        let claimed = Event::Claimed { keeper_pid: 1, worker_pid: 2, version: String::new() };
+        let ended = Event::Ended { ending: Box::new(Ending::from_outcome(Outcome::Succeeded)) };
+        let at = id.created_at() + HOUR;
+        let line = |seq, epoch, event| event_line::encode(&Envelope { seq, epoch, at, event }).unwrap();
+        // The last one ends in the line of a writer that was replaced.
+        let log = [line(0, 1, claimed), line(1, epoch, ended)].concat();
+        fs::write(env.dir(id).join("events.jsonl"), log).unwrap();
+    }
+    let report = env.sweep();
+    assert_eq!((report.outputs_dropped, report.run_ids), (1, vec![ids[1]]));
+    assert!(env.has_output(ids[2]), "it has not ended");
 }
 
 #[test]

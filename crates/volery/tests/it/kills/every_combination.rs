@@ -59,8 +59,13 @@ fn when_nothing_is_left_of_the_agent() {
 }
 
 #[test]
-fn when_the_outcome_was_written() {
-    play_all("worker_wrote_outcome", &COMBINATIONS);
+fn when_the_ending_was_written() {
+    play_all("worker_wrote_ending", &COMBINATIONS);
+}
+
+#[test]
+fn when_the_client_was_notified_of_the_end() {
+    play_all("worker_notified", &COMBINATIONS);
 }
 
 #[test]

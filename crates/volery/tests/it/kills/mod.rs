@@ -2,6 +2,7 @@
 
 mod play;
 
+mod after_the_notification;
 mod client_leaves;
 mod every_combination;
 mod of_the_server;

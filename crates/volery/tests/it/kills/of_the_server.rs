@@ -11,7 +11,7 @@ use super::play::{KillCase, Victim, play};
 use crate::test_env::{KillOnDrop, PATIENCE, TestEnv, kill, tagged, wait_for};
 
 /// Every named point of an undisturbed run from the moment on at which it has a keeper.
-const POINTS: [&str; 8] = [
+const POINTS: [&str; 9] = [
     "door_started_keeper",
     "door_said_go",
     "keeper_started",
@@ -19,7 +19,8 @@ const POINTS: [&str; 8] = [
     "worker_spawned_agent",
     "worker_saw_exit",
     "worker_swept",
-    "worker_wrote_outcome",
+    "worker_wrote_ending",
+    "worker_notified",
 ];
 
 #[test]

@@ -82,7 +82,7 @@ impl KillCase {
     /// Whether somebody is left who carries the run to its end.
     fn goes_on(&self) -> bool {
         let carrier = if self.has_worker() { Worker } else { Keeper };
-        !self.kills(carrier) || self.point == "worker_wrote_outcome"
+        !self.kills(carrier) || matches!(self.point, "worker_wrote_ending" | "worker_notified")
     }
 }
 
@@ -135,15 +135,18 @@ impl PausedRun {
             let there = run_processes.keeper.as_ref().map_or(!needed, |keeper| settled(keeper.pid));
             there.then_some(run_processes)
         });
-        for victim in self.case.victims {
-            match victim {
-                Server => kill(self.client.pid(), Signal::KILL),
-                Keeper => {
-                    assert!(run_processes.keeper.as_ref().unwrap().signal(Signal::KILL), "{:?}", self.case)
-                }
-                Worker => {
-                    assert!(run_processes.worker.as_ref().unwrap().signal(Signal::KILL), "{:?}", self.case)
-                }
+        // All are stopped before the first is killed: one that saw the death of another would react to it.
+        for signal in [Signal::STOP, Signal::KILL] {
+            for victim in self.case.victims {
+                let process = match victim {
+                    Server => {
+                        kill(self.client.pid(), signal);
+                        continue;
+                    }
+                    Keeper => run_processes.keeper.as_ref(),
+                    Worker => run_processes.worker.as_ref(),
+                };
+                assert!(process.unwrap().signal(signal), "{:?}", self.case);
             }
         }
         if self.case.point != RUNNING {
