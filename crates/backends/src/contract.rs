@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::program::{LocatedProgram, ProgramSpec};
-use crate::user_environment::UserEnvironment;
+use crate::user_environment::{ProjectFolders, UserEnvironment};
 use crate::vendor::Quirk;
 use domain::inherit::Inherited;
 use domain::mcp_server::VariableText;
@@ -189,7 +189,7 @@ pub trait Backend: Sync {
 
     /// Names what the program would execute, or where it would send its user's keys, because files in these project
     /// folders say so.
-    fn project_executables(&self, _folders: &[&Path]) -> Vec<ProjectExecutable> {
+    fn project_executables(&self, _folders: &ProjectFolders<'_>) -> Vec<ProjectExecutable> {
         Vec::new()
     }
 

@@ -1,8 +1,10 @@
 //! Reads what a vendor's program would find by itself at its user's or in a project: settings, servers, logins. Never
 //! changes anything.
 
+use std::cell::LazyCell;
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
 use config::jsonc::{self, JsonSyntax};
@@ -103,6 +105,29 @@ pub(crate) fn section<'a>(settings: &'a mut Map<String, Value>, name: &str) -> &
 /// Returns the names of the entries of an object in settings.
 pub fn entry_names(settings: &Value, key: &str) -> Vec<String> {
     settings[key].as_object().map(|entries| entries.keys().cloned().collect()).unwrap_or_default()
+}
+
+/// The folders whose files a vendor's program may follow. They are searched when they are needed for the first time: a
+/// backend whose program follows no files of a project costs no search for its git work tree.
+pub struct ProjectFolders<'a>(LazyCell<Vec<&'a Path>, Box<dyn FnOnce() -> Vec<&'a Path> + 'a>>);
+
+impl<'a> ProjectFolders<'a> {
+    pub fn new(search: impl FnOnce() -> Vec<&'a Path> + 'a) -> Self {
+        Self(LazyCell::new(Box::new(search)))
+    }
+
+    /// Returns those of a run in this directory.
+    pub fn of_run(directory: &'a str, project: &'a str) -> Self {
+        Self::new(move || directories_up_to_root(directory, project))
+    }
+}
+
+impl<'a> Deref for ProjectFolders<'a> {
+    type Target = [&'a Path];
+
+    fn deref(&self) -> &[&'a Path] {
+        &self.0
+    }
 }
 
 /// Returns the directory and its ancestors up to the root of its git work tree, since programs know no other

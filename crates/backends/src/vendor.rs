@@ -19,7 +19,7 @@ use crate::contract::{
 use crate::logins::Logins;
 use crate::permission_overrides::{self, OverrideFinder};
 use crate::program::ProgramSpec;
-use crate::user_environment::UserEnvironment;
+use crate::user_environment::{ProjectFolders, UserEnvironment};
 
 /// A vendor's agent. Every field is a question that a new vendor has to answer.
 pub struct Vendor {
@@ -288,7 +288,7 @@ impl Backend for Vendor {
         self.settings_denials.map(|find| find(spec, user)).unwrap_or_default()
     }
 
-    fn project_executables(&self, folders: &[&Path]) -> Vec<ProjectExecutable> {
+    fn project_executables(&self, folders: &ProjectFolders<'_>) -> Vec<ProjectExecutable> {
         self.find_project_executables.map(|find| find(folders)).unwrap_or_default()
     }
 }

@@ -14,8 +14,6 @@ mod session;
 mod tool_calls;
 mod usage;
 
-use std::path::Path;
-
 use domain::agent::Delegates;
 use domain::permission::{Level, Permission, Rule, ToolKind};
 use domain::policy::Extent;
@@ -32,7 +30,7 @@ use crate::mcp_config::{self, OWN_SERVER};
 use crate::permission_overrides;
 use crate::policy_translation::ByLevel;
 use crate::program::ProgramSpec;
-use crate::user_environment::UserEnvironment;
+use crate::user_environment::{ProjectFolders, UserEnvironment};
 use crate::vendor::Quirk;
 use crate::{prompt_with_system, schema_prompt, session_usage};
 use permission_requests::AutoAllow;
@@ -121,7 +119,7 @@ impl Backend for AcpAgent {
     }
 
     /// The program without ACP may ignore some of these; nothing turns them off here.
-    fn project_executables(&self, folders: &[&Path]) -> Vec<ProjectExecutable> {
+    fn project_executables(&self, folders: &ProjectFolders<'_>) -> Vec<ProjectExecutable> {
         let found = self.find_project_executables.map(|find| find(folders)).unwrap_or_default();
         found.into_iter().map(|program| ProjectExecutable { can_be_disabled: false, ..program }).collect()
     }

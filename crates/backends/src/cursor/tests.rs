@@ -8,6 +8,7 @@ use super::reader::CursorStream;
 use super::*;
 use crate::contract::{AgentAnswer, AgentReport, Backend, Conclusion, Exit, OutputReader, PrepareError};
 use crate::test_fixtures::{self, json_lines};
+use crate::user_environment::ProjectFolders;
 
 fn read(events: &[Value], exit: Exit) -> (Vec<AgentReport>, Conclusion) {
     test_fixtures::read_events(CursorStream::new(false), events, exit)
@@ -154,7 +155,7 @@ fn what_a_project_allows_or_executes_is_found_and_refuses_a_restricted_run() {
     };
     allow(r#"{"permissions": {"allow": [], "deny": ["Shell(rm)"]}}"#);
     assert_eq!(refused(Some(Level::ReadOnly)), None);
-    assert_eq!(VENDOR.project_executables(&[project.path()]), []);
+    assert_eq!(VENDOR.project_executables(&ProjectFolders::new(|| vec![project.path()])), []);
     allow(r#"{"permissions": {"allow": ["Shell(**)"]}}"#);
     std::fs::write(folder.join("hooks.json"), r#"{"version": 1, "hooks": {"stop": [{"command": "x"}]}}"#)
         .unwrap();
@@ -162,7 +163,7 @@ fn what_a_project_allows_or_executes_is_found_and_refuses_a_restricted_run() {
         assert!(refused(Some(level)).is_some_and(|reason| reason.contains("cli.json")), "{level:?}");
     }
     assert_eq!((refused(Some(Level::Yolo)), refused(None)), (None, None));
-    let programs = VENDOR.project_executables(&[project.path()]);
+    let programs = VENDOR.project_executables(&ProjectFolders::new(|| vec![project.path()]));
     let descriptions: Vec<(&str, bool)> =
         programs.iter().map(|program| (program.description.as_str(), program.can_be_disabled)).collect();
     let expected = [

@@ -15,6 +15,7 @@ use crate::contract::{
 };
 use crate::program::LocatedProgram;
 use crate::test_fixtures::{self, json_lines};
+use crate::user_environment::ProjectFolders;
 
 fn read(events: &[Value], exit: Exit) -> (Vec<AgentReport>, Conclusion) {
     test_fixtures::read_events(GeminiStream::default(), events, exit)
@@ -240,7 +241,7 @@ fn settings_of_a_project_need_trust_unless_they_are_known_to_be_harmless() {
     std::fs::create_dir(project.path().join(".gemini")).unwrap();
     let found_settings = |settings: Value| {
         std::fs::write(project.path().join(".gemini/settings.json"), settings.to_string()).unwrap();
-        let found = VENDOR.project_executables(&[project.path()]);
+        let found = VENDOR.project_executables(&ProjectFolders::new(|| vec![project.path()]));
         assert!(found.iter().all(|program| !program.can_be_disabled), "{found:?}");
         let descriptions =
             found.iter().map(|program| program.description.split(": ").next().unwrap_or_default().to_owned());

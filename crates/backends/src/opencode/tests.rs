@@ -11,6 +11,7 @@ use crate::contract::{AgentAnswer, AgentReport, Backend, Conclusion, Exit, Outpu
 use crate::line_splitter::LINE_BYTES_MAX;
 use crate::program::LocatedProgram;
 use crate::test_fixtures::{self, json_lines};
+use crate::user_environment::ProjectFolders;
 
 fn event(kind: &str, part: &Value) -> Value {
     json!({"type": kind, "sessionID": "ses_1", "part": part})
@@ -314,7 +315,7 @@ fn what_a_project_would_execute_is_found_and_cannot_be_turned_off() {
     std::fs::write(plugins.join("bird.js"), "").unwrap();
     let settings = r#"{"plugin": ["bird"], "model": "x/y", "mcp": {"a": {}}}"#;
     std::fs::write(project.path().join("opencode.json"), settings).unwrap();
-    let found = VENDOR.project_executables(&[project.path()]);
+    let found = VENDOR.project_executables(&ProjectFolders::new(|| vec![project.path()]));
     let descriptions: Vec<(&str, bool)> =
         found.iter().map(|program| (program.description.as_str(), program.can_be_disabled)).collect();
     assert_eq!(

@@ -16,6 +16,7 @@ use crate::contract::{
     PrepareError, ProjectExecutables,
 };
 use crate::test_fixtures::{self, json_lines, read_events};
+use crate::user_environment::ProjectFolders;
 
 fn reader(structured: bool, resumed: bool) -> QwenStream {
     let used_before = if resumed { None } else { Some(Usage::default()) };
@@ -418,7 +419,7 @@ fn settings_of_a_project_need_trust_unless_they_are_known_to_be_harmless() {
     std::fs::create_dir(project.path().join(".qwen")).unwrap();
     let found_settings = |settings: Value| {
         std::fs::write(project.path().join(".qwen/settings.json"), settings.to_string()).unwrap();
-        let found = VENDOR.project_executables(&[project.path()]);
+        let found = VENDOR.project_executables(&ProjectFolders::new(|| vec![project.path()]));
         let descriptions = found.into_iter().map(|program| {
             (program.description.split(": ").next().unwrap_or_default().to_owned(), program.can_be_disabled)
         });

@@ -293,15 +293,25 @@ fn limit_untrusted(
         return settled;
     }
     agent.env.clear();
-    let mut directories = std::mem::take(&mut agent.setup.extra_directories);
-    directories.retain(|directory| registry::is_own_folder(agent, directory));
-    agent.setup.extra_directories = directories;
+    let is_in_project = |directory: &String| registry::is_in_project(directory, &catalog.project);
+    agent.setup.extra_directories.retain(is_in_project);
+    agent.setup.unenforceable = Unenforceable::Refuse;
     settled.narrow(GrantSource::Untrusted, format!("{file}, which is not trusted"), &Permission::default());
+    // The run would be refused because of what is left of a rule, if its backend cannot express that.
+    if let Some(backend) = backends::registry::by_kind(settled.agent.backend.as_str()) {
+        settled.agent.setup.permission.allow.retain(|rule| {
+            let alone = Permission { allow: vec![rule.clone()], ..Permission::default() };
+            backend.unenforceable(&alone.for_vendor(), &serde_json::Value::Null).is_empty()
+        });
+    }
     let settings: Vec<&str> = grants.iter().map(|grant| grant.setting.as_str()).collect();
+    let way_out = match can_be_trusted {
+        true => format!("until you trust the project (volery trust {})", catalog.project),
+        false => "until you set the folder of these agents for the server".to_owned(),
+    };
     settled.warnings.push(format!(
-        "{}; until you trust the project (volery trust {}), this does not count: {}",
+        "{}; {way_out}, this does not count: {}",
         notice.unwrap_or_else(|| format!("the project's file {file} grants more than the defaults")),
-        catalog.project,
         settings.join("; ")
     ));
     settled
@@ -348,4 +358,77 @@ fn sections<'a>(
 /// Returns how messages name a section of a configuration file.
 pub(crate) fn section_name(section: &str, file: &str) -> String {
     format!("[{section}] of {file}")
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::agent::{AgentFormat, AgentSource};
+    use domain::permission::Level;
+
+    use super::*;
+
+    fn agent(layer: Layer, format: AgentFormat) -> Agent {
+        let source = AgentSource { file: "/work/agents/x/agent.md".to_owned(), format, layer };
+        let mut agent = Agent::new("x".parse().unwrap(), "goose".parse().unwrap(), source);
+        agent.setup.permission.level = Some(Level::Yolo);
+        agent.setup.unenforceable = Unenforceable::Warn;
+        agent
+    }
+
+    #[test]
+    fn a_dialects_file_in_the_project_grants_nothing_and_in_a_folder_of_the_user_everything() {
+        let project = tempfile::tempdir().unwrap();
+        let catalog = registry::load(project.path().to_str().unwrap());
+        let settled = |layer| {
+            let agent = agent(layer, AgentFormat::Jarvis);
+            let filter = SectionFilter::Named;
+            let settled = limit_untrusted(&catalog, Cow::Owned(agent), filter, &|| true);
+            let setup = settled.agent.setup;
+            (setup.permission.level, setup.unenforceable, settled.warnings.len())
+        };
+        assert_eq!(settled(Layer::Project), (None, Unenforceable::Refuse, 1));
+        for layer in [Layer::Environment, Layer::User, Layer::CommandLine, Layer::Default] {
+            assert_eq!(settled(layer), (Some(Level::Yolo), Unenforceable::Warn, 0), "{layer:?}");
+        }
+    }
+
+    #[test]
+    fn an_untrusted_file_cannot_switch_off_restrictions() {
+        let project = tempfile::tempdir().unwrap();
+        let catalog = registry::load(project.path().to_str().unwrap());
+        let reaction = |trusted: bool| {
+            let mut agent = agent(Layer::Project, AgentFormat::Volery);
+            agent.setup.permission.level = None;
+            let settled = limit_untrusted(&catalog, Cow::Owned(agent), SectionFilter::All, &|| trusted);
+            settled.agent.setup.unenforceable
+        };
+        assert_eq!((reaction(false), reaction(true)), (Unenforceable::Refuse, Unenforceable::Warn));
+    }
+
+    #[test]
+    fn an_agent_that_ignores_its_own_gaps_does_not_ignore_those_of_its_parent() {
+        let backend = BackendSpec {
+            name: "goose".parse().unwrap(),
+            kind: "goose".to_owned(),
+            options: serde_json::Value::Null,
+        };
+        let level = |level| Permission { level: Some(level), ..Permission::default() };
+        let exceeds = |parent: &Permission, reaction| {
+            let ceiling = Ceiling {
+                by: "its parent run".to_owned(),
+                parent: None,
+                permission: parent.clone(),
+                unenforceable: Unenforceable::Refuse,
+            };
+            let own = level(Level::SafeEdit);
+            let narrow = own.narrowed_to(parent).permission;
+            ceiling.exceeds_ceiling(&own, reaction, &narrow, &backend).is_some()
+        };
+        let safe_edit = level(Level::SafeEdit);
+        assert!(exceeds(&safe_edit, Unenforceable::Warn));
+        // Such an agent is refused for its own gap.
+        assert!(!exceeds(&safe_edit, Unenforceable::Refuse));
+        // The parent requires nothing that the backend cannot enforce.
+        assert!(!exceeds(&level(Level::Yolo), Unenforceable::Warn));
+    }
 }

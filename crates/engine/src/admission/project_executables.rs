@@ -3,11 +3,11 @@
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::rc::Rc;
 
 use backends::contract::ProjectExecutable;
-use domain::run::{BackendSpec, ResolvedFallback};
+use backends::user_environment::ProjectFolders;
+use domain::run::{BackendSpec, ResolvedFallback, RunSpec};
 
 use crate::api::EngineError;
 use crate::engine::Engine;
@@ -17,7 +17,7 @@ use crate::registry::{Catalog, TrustStore, project_executables};
 /// are read when the backend is checked, and those of all backends only if it has some: trust covers all or nothing.
 pub(crate) struct ProjectExecutables<'a> {
     catalog: &'a Catalog,
-    folders: Vec<&'a Path>,
+    folders: ProjectFolders<'a>,
     trust: TrustStore,
     /// By the kind of the backend.
     executables: RefCell<BTreeMap<&'static str, Rc<[ProjectExecutable]>>>,
@@ -38,11 +38,24 @@ impl Engine {
     ) -> ProjectExecutables<'a> {
         ProjectExecutables {
             catalog,
-            folders: backends::user_environment::directories_up_to_root(directory, &catalog.project),
+            folders: ProjectFolders::of_run(directory, &catalog.project),
             trust: self.trust(),
             executables: RefCell::default(),
             combined_trust: OnceCell::new(),
         }
+    }
+
+    /// Refuses a run whose program would follow files of the project that its user does not trust, or records what it
+    /// leaves out and what is trusted.
+    pub(crate) fn check_project_executables(
+        &self,
+        catalog: &Catalog,
+        spec: &mut RunSpec,
+    ) -> Result<(), EngineError> {
+        let executables = self.project_executables(catalog, &spec.directory);
+        spec.warnings.extend(executables.check(&spec.backend, &spec.fallbacks)?);
+        spec.trusted_executables_digest = executables.trusted(&spec.backend, &spec.fallbacks);
+        Ok(())
     }
 }
 
@@ -98,9 +111,8 @@ impl ProjectExecutables<'_> {
     fn combined_trust(&self) -> &CombinedTrust {
         self.combined_trust.get_or_init(|| {
             let project = self.catalog.project.as_str();
-            let nested = (self.folders
-                != backends::user_environment::directories_up_to_root(project, project))
-            .then(|| project_executables::find_all(&self.folders));
+            let is_nested = *self.folders != *ProjectFolders::of_run(project, project);
+            let nested = is_nested.then(|| project_executables::find_all(&self.folders));
             let executables = nested.as_deref().unwrap_or_else(|| self.catalog.project_executables());
             // Trust covers the executables at the top of the project, or above it in its work tree, that could be
             // read.

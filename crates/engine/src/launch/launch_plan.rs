@@ -1,7 +1,7 @@
 //! Asks the backend of an attempt how to launch its agent.
 
 use backends::contract::{LaunchContext, LaunchPlan, ProcessLaunch, ProjectExecutables};
-use backends::user_environment::UserEnvironment;
+use backends::user_environment::{ProjectFolders, UserEnvironment};
 use domain::launch::LaunchOverrides;
 use domain::run::{RunSpec, Usage};
 use domain::secret::Redactor;
@@ -58,7 +58,7 @@ fn project_executables_mode(
     backend: &dyn backends::contract::Backend,
     attempt: &RunSpec,
 ) -> Result<ProjectExecutables, String> {
-    let folders = backends::user_environment::directories_up_to_root(&attempt.directory, &attempt.project);
+    let folders = ProjectFolders::of_run(&attempt.directory, &attempt.project);
     let executables = project_executables::find_for(backend, &folders);
     if executables.is_empty()
         || project_executables::current_fingerprint(&folders) == attempt.trusted_executables_digest

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use backends::contract::ProjectExecutable;
+use backends::user_environment::ProjectFolders;
 use config::settings::{Config, ConfigFile, ConfigLayer, ProjectBounds, Widening};
 use domain::agent::{Agent, Layer};
 use domain::diagnostic::Diagnostic;
@@ -43,12 +44,7 @@ impl Catalog {
     /// Returns what vendors' programs would execute because of files at the top of the project, or above it in its
     /// work tree. Computed at the first call; a start whose program reads no such files never calls it.
     pub fn project_executables(&self) -> &[ProjectExecutable] {
-        let find = || {
-            project_executables::find_all(&backends::user_environment::directories_up_to_root(
-                &self.project,
-                &self.project,
-            ))
-        };
+        let find = || project_executables::find_all(&ProjectFolders::of_run(&self.project, &self.project));
         self.programs.get_or_init(find)
     }
 

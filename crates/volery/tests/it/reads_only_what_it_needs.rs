@@ -1,6 +1,8 @@
-//! A call looks at the settings of no vendor but its own, reads no definition again that has not changed, and does not read
-//! the log of a run whose worker reported the end. The kernel reports each file that is opened.
+//! A call looks at the settings of no vendor but its own, reads no definition again that has not changed, even beside one
+//! that has just changed, and does not read the log of a run whose worker reported the end. The kernel reports each file
+//! that is opened.
 
+use std::collections::BTreeSet;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -56,6 +58,25 @@ fn a_custom_command_needs_no_settings_of_vendors() {
     assert_eq!(opened.names(), Vec::<String>::new());
     client.call("list_agents", json!({"directory": env.project()}));
     assert!(opened.names().contains(&"settings.json".to_owned()), "a list says what cannot be read");
+}
+
+#[test]
+fn a_custom_command_needs_no_search_for_a_work_tree() {
+    let env = TestEnv::new();
+    env.fake("nothing", &["read-stdin"], "");
+    // Above the project, and no whole repository, so that every search opens this file and goes on.
+    let git = env.path(".git");
+    std::fs::create_dir(&git).unwrap();
+    std::fs::write(git.join("HEAD"), "").unwrap();
+    let mut server = env.command(["serve"]);
+    // Without git nobody looks for files that the run changes.
+    server.env("PATH", "/nowhere");
+    let mut client = Client::start(server).initialize("it");
+    let opened = FileOpenWatcher::watch(&[&git]);
+    run(&env, &mut client);
+    assert_eq!(opened.names(), Vec::<String>::new());
+    client.call("list_agents", json!({"directory": env.project()}));
+    assert!(opened.names().contains(&"HEAD".to_owned()), "a list names what vendors' programs would execute");
 }
 
 /// What was opened in the directory of a run between the end of its agent and the answer of its server.
@@ -134,8 +155,9 @@ fn a_definition_is_read_again_only_when_it_has_changed() {
     let agents = listed["agents"].as_array().unwrap();
     let other = agents.iter().find(|agent| agent["name"] == "other-7").unwrap();
     assert_eq!(other["description"], "another one", "a change counts at once");
-    let mut names = opened.names();
-    // The test opens it too, to write it.
-    names.dedup();
-    assert_eq!(names, ["other-7.md"], "only the changed file is read again");
+    let only_changed = BTreeSet::from(["other-7.md".to_owned()]);
+    assert_eq!(BTreeSet::from_iter(opened.names()), only_changed);
+    // While it is young, it alone is read again.
+    run(&env, &mut client);
+    assert!(BTreeSet::from_iter(opened.names()).is_subset(&only_changed));
 }

@@ -5,12 +5,13 @@ use std::io::Read;
 use std::path::Path;
 
 use backends::contract::{Backend, ProjectExecutable};
+use backends::user_environment::ProjectFolders;
 use sha2::{Digest, Sha256};
 use system_files::regular_file;
 
 /// Returns what any program would execute in the first of these folders, by the files of all of them.
 pub fn find_all(folders: &[&Path]) -> Vec<ProjectExecutable> {
-    let folders = without_home(folders);
+    let folders = ProjectFolders::new(|| without_home(folders));
     let mut all: Vec<ProjectExecutable> =
         backends::registry::all().flat_map(|backend| backend.project_executables(&folders)).collect();
     for program in all.iter_mut().filter(|program| program.content_is_executed) {
@@ -25,8 +26,8 @@ pub fn find_all(folders: &[&Path]) -> Vec<ProjectExecutable> {
 }
 
 /// Returns what the program of one backend would execute there.
-pub fn find_for(backend: &dyn Backend, folders: &[&Path]) -> Vec<ProjectExecutable> {
-    backend.project_executables(&without_home(folders))
+pub fn find_for(backend: &dyn Backend, folders: &ProjectFolders<'_>) -> Vec<ProjectExecutable> {
+    backend.project_executables(&ProjectFolders::new(|| without_home(folders)))
 }
 
 /// Drops the home of the user, whose settings are trusted, even if it is a work tree of git.
