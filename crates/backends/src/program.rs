@@ -28,6 +28,8 @@ pub struct ProgramSpec {
     pub native_paths: &'static [&'static str],
     /// A variable with which a user names the program, instead of the search path.
     pub path_variable: Option<&'static str>,
+    /// How a user installs it, in the words that follow "install it:".
+    pub install: &'static str,
     /// Other versions run with a warning.
     pub tested_versions: TestedVersions,
 }

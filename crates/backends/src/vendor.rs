@@ -26,8 +26,6 @@ pub struct Vendor {
     /// The name of the backend, as `spec.backend.kind`.
     pub name: &'static str,
     pub program: &'static ProgramSpec,
-    /// How a user installs the program.
-    pub install: &'static str,
     /// Environment variables that the program gets if they are set, whether or not the agent lists them.
     pub variables: &'static [&'static str],
     pub logins: Logins,

@@ -12,6 +12,7 @@ static CLAUDE_AGENT_ACP: ProgramSpec = ProgramSpec {
     names: &["claude-agent-acp"],
     native_paths: &[],
     path_variable: None,
+    install: "npm install -g @agentclientprotocol/claude-agent-acp",
     tested_versions: TestedVersions::Real("0.99.1", "0.99.1"),
 };
 

@@ -35,7 +35,6 @@ pub(super) const LOGINS: Logins = Logins {
 const CLAUDE: Vendor = Vendor {
     name: "claude",
     program: &super::versions::PROGRAM,
-    install: "npm install -g @anthropic-ai/claude-code",
     variables: super::VARIABLES,
     logins: LOGINS,
     prices: PriceList::Provider("anthropic"),

@@ -6,6 +6,7 @@ pub(super) static PROGRAM: ProgramSpec = ProgramSpec {
     names: &["claude"],
     native_paths: &[],
     path_variable: None,
+    install: "npm install -g @anthropic-ai/claude-code",
     tested_versions: TestedVersions::Real("2.1.197", "2.1.325"),
 };
 

@@ -9,6 +9,7 @@ static CODEX_ACP: ProgramSpec = ProgramSpec {
     names: &["codex-acp"],
     native_paths: &[],
     path_variable: None,
+    install: "npm install -g @agentclientprotocol/codex-acp",
     tested_versions: TestedVersions::Real("2.6.0", "2.6.0"),
 };
 

@@ -18,7 +18,6 @@ pub(super) const LOGINS: Logins = Logins {
 pub static VENDOR: Vendor = Vendor {
     name: "codex",
     program: &super::versions::PROGRAM,
-    install: "npm install -g @openai/codex",
     variables: super::VARIABLES,
     logins: LOGINS,
     prices: PriceList::Provider("openai"),

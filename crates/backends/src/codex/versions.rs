@@ -11,6 +11,7 @@ pub(super) static PROGRAM: ProgramSpec = ProgramSpec {
         "@openai/codex/vendor/aarch64-unknown-linux-musl/bin/codex",
     ],
     path_variable: None,
+    install: "npm install -g @openai/codex",
     tested_versions: TestedVersions::Real("0.166.0", "0.166.0"),
 };
 

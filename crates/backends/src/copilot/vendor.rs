@@ -26,7 +26,6 @@ pub(super) const LOGINS: Logins = Logins {
 pub static VENDOR: Vendor = Vendor {
     name: "copilot",
     program: &super::versions::PROGRAM,
-    install: "npm install -g @github/copilot",
     variables: super::VARIABLES,
     logins: LOGINS,
     prices: PriceList::Provider("github-copilot"),

@@ -11,6 +11,7 @@ pub(crate) static PROGRAM: ProgramSpec = ProgramSpec {
         "@github/copilot-linuxmusl-arm64/copilot",
     ],
     path_variable: None,
+    install: "npm install -g @github/copilot",
     tested_versions: TestedVersions::Real("1.0.102", "1.0.102"),
 };
 

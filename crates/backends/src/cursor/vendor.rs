@@ -11,7 +11,6 @@ use crate::vendor::{Feature, PermissionTranslation, SessionNaming, Vendor};
 pub static VENDOR: Vendor = Vendor {
     name: "cursor",
     program: &super::versions::PROGRAM,
-    install: "the script at cursor.com/install",
     variables: super::VARIABLES,
     logins: Logins {
         locations: &[

@@ -7,5 +7,6 @@ pub(super) static PROGRAM: ProgramSpec = ProgramSpec {
     names: &["cursor-agent", "agent"],
     native_paths: &[],
     path_variable: Some("CURSOR_AGENT_BIN"),
+    install: "the script at cursor.com/install",
     tested_versions: TestedVersions::Never,
 };

@@ -24,7 +24,6 @@ pub(super) const LOGINS: Logins = Logins {
 pub static VENDOR: Vendor = Vendor {
     name: "gemini",
     program: &super::versions::PROGRAM,
-    install: "npm install -g @google/gemini-cli",
     variables: super::VARIABLES,
     logins: LOGINS,
     prices: PriceList::Provider("google"),

@@ -8,6 +8,7 @@ pub(crate) static PROGRAM: ProgramSpec = ProgramSpec {
     names: &["gemini"],
     native_paths: &[],
     path_variable: None,
+    install: "npm install -g @google/gemini-cli",
     tested_versions: TestedVersions::Real("0.61.0", "0.61.0"),
 };
 

@@ -14,7 +14,6 @@ pub(super) const LOGINS: Logins = Logins {
 pub static VENDOR: Vendor = Vendor {
     name: "goose",
     program: &super::versions::PROGRAM,
-    install: "npm install -g @aaif/goose",
     variables: super::VARIABLES,
     logins: LOGINS,
     prices: PriceList::ByModel,

@@ -8,6 +8,7 @@ pub(crate) static PROGRAM: ProgramSpec = ProgramSpec {
     names: &["goose"],
     native_paths: &["@aaif/goose-binary-linux-x64/bin/goose", "@aaif/goose-binary-linux-arm64/bin/goose"],
     path_variable: None,
+    install: "npm install -g @aaif/goose",
     tested_versions: TestedVersions::Packaged { package: ("0.20.1", "0.20.1"), own: ("1.34.0", "1.34.0") },
 };
 

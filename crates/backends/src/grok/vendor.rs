@@ -9,7 +9,6 @@ use crate::vendor::{Feature, PermissionTranslation, Quirk, SessionNaming, Vendor
 pub static VENDOR: Vendor = Vendor {
     name: "grok",
     program: &super::versions::PROGRAM,
-    install: "its vendor's download at x.ai",
     variables: super::VARIABLES,
     logins: Logins {
         locations: &[

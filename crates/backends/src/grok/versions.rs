@@ -6,5 +6,6 @@ pub(super) static PROGRAM: ProgramSpec = ProgramSpec {
     names: &["grok"],
     native_paths: &[],
     path_variable: Some("GROK_BIN"),
+    install: "its vendor's download at x.ai",
     tested_versions: TestedVersions::Never,
 };

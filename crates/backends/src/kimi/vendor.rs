@@ -18,7 +18,6 @@ pub(super) const LOGINS: Logins = Logins {
 pub static VENDOR: Vendor = Vendor {
     name: "kimi",
     program: &super::versions::PROGRAM,
-    install: "npm install -g @moonshot-ai/kimi-code",
     variables: super::VARIABLES,
     logins: LOGINS,
     prices: PriceList::Unlisted,

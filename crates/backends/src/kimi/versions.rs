@@ -10,6 +10,7 @@ pub(crate) static PROGRAM: ProgramSpec = ProgramSpec {
     names: &["kimi"],
     native_paths: &[],
     path_variable: None,
+    install: "npm install -g @moonshot-ai/kimi-code",
     tested_versions: TestedVersions::Real("2.1.0", "2.1.0"),
 };
 

@@ -18,7 +18,6 @@ pub(super) const LOGINS: Logins = Logins {
 pub static VENDOR: Vendor = Vendor {
     name: "kiro",
     program: &super::versions::PROGRAM,
-    install: "the download at kiro.dev/cli",
     variables: super::VARIABLES,
     logins: LOGINS,
     prices: PriceList::Unlisted,

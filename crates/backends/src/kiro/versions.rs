@@ -10,6 +10,7 @@ pub(crate) static PROGRAM: ProgramSpec = ProgramSpec {
     names: &["kiro-cli"],
     native_paths: &[],
     path_variable: None,
+    install: "the download at kiro.dev/cli",
     tested_versions: TestedVersions::Documented(HOME_VARIABLE_SINCE, "3"),
 };
 

@@ -27,7 +27,6 @@ pub(super) const LOGINS: Logins = Logins {
 pub static VENDOR: Vendor = Vendor {
     name: "opencode",
     program: &super::versions::PROGRAM,
-    install: "npm install -g opencode-ai",
     variables: super::VARIABLES,
     logins: LOGINS,
     prices: PriceList::ByModel,

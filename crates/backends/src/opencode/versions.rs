@@ -11,6 +11,7 @@ pub(crate) static PROGRAM: ProgramSpec = ProgramSpec {
         "opencode-linux-x64-baseline/bin/opencode",
     ],
     path_variable: None,
+    install: "npm install -g opencode-ai",
     tested_versions: TestedVersions::Real("1.18.33", "1.18.33"),
 };
 

@@ -8,6 +8,7 @@ const CODEX: ProgramSpec = ProgramSpec {
     names: &["codex"],
     native_paths: &["@openai/native/bin/codex"],
     path_variable: None,
+    install: "npm install -g @openai/codex",
     tested_versions: TestedVersions::Real("0.166.0", "0.166.0"),
 };
 

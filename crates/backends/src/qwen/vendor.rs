@@ -21,7 +21,6 @@ pub(super) const LOGINS: Logins = Logins {
 pub static VENDOR: Vendor = Vendor {
     name: "qwen",
     program: &super::versions::PROGRAM,
-    install: "npm install -g @qwen-code/qwen-code",
     variables: super::VARIABLES,
     logins: LOGINS,
     prices: PriceList::ByModel,

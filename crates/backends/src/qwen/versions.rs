@@ -9,6 +9,7 @@ pub(crate) static PROGRAM: ProgramSpec = ProgramSpec {
     // The program on the search path starts this file in another process, and leaves that process behind when it is killed.
     native_paths: &["@qwen-code/qwen-code/cli.js"],
     path_variable: None,
+    install: "npm install -g @qwen-code/qwen-code",
     tested_versions: TestedVersions::Real("0.24.4", "0.24.4"),
 };
 

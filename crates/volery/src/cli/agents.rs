@@ -211,7 +211,9 @@ fn print_check(list: &AgentList, detail: WarningDetail, out: &mut Out) -> Result
             let is_reported =
                 |problem: &str| list.diagnostics.iter().any(|found| problem.starts_with(&found.message));
             let is_unreported = |agent: &&AgentView| !agent.problem.as_deref().is_some_and(is_reported);
-            for (problem, names) in report::problems(blocked.into_iter().filter(is_unreported)) {
+            let unreported: Vec<&AgentView> = blocked.into_iter().filter(is_unreported).collect();
+            let warnings = warnings + unreported.len();
+            for (problem, names) in report::problems(unreported) {
                 let problem = out.style().short_paths(problem, &list.project);
                 out.warning(&format!("{}: {problem}", report::first_names(&names)));
             }

@@ -109,6 +109,13 @@ fn an_entry_is_changed_as_described_and_put_back_to_the_letter() {
     let changed = all(&vendor_env.env);
     let again = vendor_env.json(&["--apply"]);
     assert_eq!((&again["files"], &again["found"], all(&vendor_env.env)), (&json!([]), &json!([]), changed));
+    assert_eq!(again["changed_already"][0]["entry"]["name"], json!("subs"), "{again}");
+    for words in [&["--apply"][..], &[], &["--from", "sub-agents-mcp"]] {
+        let repeated = vendor_env.import(words).ok();
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(vendor_env.env.masked(&repeated.stderr), @"sub-agents-mcp: subs in [stage]/project/.mcp.json (claude): starts volery already");
+        }
+    }
     assert_eq!(states(&vendor_env.json(&["--undo", "--dry-run"])), ["would_change"]);
     let back = vendor_env.import(&["--undo"]).ok();
     insta::assert_snapshot!(vendor_env.env.masked(&back.stdout), @r#"

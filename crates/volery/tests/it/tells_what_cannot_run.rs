@@ -65,7 +65,7 @@ fn what_this_machine_lacks_blocks_an_agent_and_is_no_error_of_its_file() {
     let checked = volery(&env, &["agents", "check"]).ok();
     insta::assert_snapshot!(env.masked(&checked.stderr), @"
     warning: keyless: these variables are needed and not set: TRACKER_KEY
-    2 agents, 1 of them blocked, 0 errors, 2 warnings
+    2 agents, 1 of them blocked, 0 errors, 3 warnings
     hint: volery agents check --all lists equal warnings of every file
     ");
     let list = volery(&env, &["agents", "--json"]).ok().json();
@@ -222,7 +222,7 @@ fn an_agent_answers_into_a_file_only_where_its_backend_can() {
     warning: reader, writer: needs kiro-cli, which is not on the PATH
       hint: install kiro-cli, or give the agent another backend
     writer answers into a file
-    3 agents, 2 of them blocked, 0 errors, 4 warnings
+    3 agents, 2 of them blocked, 0 errors, 6 warnings
     ");
     insta::assert_snapshot!(env.masked(&findings), @r#"
     .volery/agents/reader.md:5:1: warning: response_file is not honoured: the agent may not write files, and answers by its output
@@ -510,7 +510,7 @@ fn equal_problems_of_many_agents_are_reported_once() {
     insta::assert_snapshot!(env.masked(&checked.stderr), @"
     warning: dev00, dev01, dev02, dev03, dev04 and 12 more: needs claude, which is not on the PATH
       hint: install claude, or give the agent another backend
-    17 agents, 17 of them blocked, 0 errors, 34 warnings
+    17 agents, 17 of them blocked, 0 errors, 51 warnings
     hint: volery agents check --all lists equal warnings of every file
     ");
     assert_eq!(without_claude(&["agents", "check", "--all"]).ok().stdout.matches("color").count(), 17);

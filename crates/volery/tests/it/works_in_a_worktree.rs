@@ -404,7 +404,7 @@ fn an_agent_that_can_have_no_work_tree_here_is_blocked_before_it_runs() {
     let checked = env.volery(["agents", "check"]).ok().stderr;
     insta::assert_snapshot!(env.masked(&checked), @"
     warning: alone: isolation: worktree cannot be had: [stage]/project is not in a git work tree
-    1 agent, 1 of them blocked, 0 errors, 0 warnings
+    1 agent, 1 of them blocked, 0 errors, 1 warning
     ");
     env.volery(["run", "alone", "x"]).exits(3);
     git(&env.project(), &["init", "--quiet"]);

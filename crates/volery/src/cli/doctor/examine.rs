@@ -69,11 +69,13 @@ fn vendors(vendors: &[VendorProgram]) -> Vec<Check> {
 /// Returns how to install these programs, without duplicates.
 fn install_hints(absent: &[&str]) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
-    for backend in absent.iter().filter(|backend| !backend.starts_with("acp-")) {
-        let Some(vendor) = backends::registry::vendor_for_backend(backend) else { continue };
-        let line = format!("{backend}: {}", vendor.install);
-        if !lines.iter().any(|known| known.ends_with(vendor.install)) {
-            lines.push(line);
+    for backend in absent {
+        let Some(program) = backends::registry::by_kind(backend).and_then(|backend| backend.program()) else {
+            continue;
+        };
+        // Several backends share a program.
+        if !lines.iter().any(|known| known.ends_with(program.install)) {
+            lines.push(format!("{backend}: {}", program.install));
         }
     }
     lines

@@ -59,6 +59,9 @@ fn programs_of_vendors_are_named_with_their_versions_and_doubts() {
         absent("goose"),
         vendor("codex", "9.0.0", Some("too new")),
         absent("kiro"),
+        absent("acp-codex"),
+        // The program of goose.
+        absent("acp-goose"),
     ];
     let checks = examine(&MachineReport { vendors, ..machine() }, Ok(&report()));
     let found = |name: &str| checks.iter().find(|check| check.name == name).unwrap();
@@ -68,9 +71,9 @@ fn programs_of_vendors_are_named_with_their_versions_and_doubts() {
     );
     assert_eq!((found("codex").grade, found("codex").advice.as_deref()), (Grade::Weak, Some("too new")));
     let absent = found("not installed");
-    assert_eq!((absent.grade, absent.found.as_str()), (Grade::Absent, "goose, kiro"));
-    let advice =
-        "to use one, install it: goose: npm install -g @aaif/goose; kiro: the download at kiro.dev/cli";
+    assert_eq!((absent.grade, absent.found.as_str()), (Grade::Absent, "goose, kiro, acp-codex, acp-goose"));
+    let advice = "to use one, install it: goose: npm install -g @aaif/goose; kiro: the download at kiro.dev/cli; \
+                  acp-codex: npm install -g @agentclientprotocol/codex-acp";
     assert_eq!(absent.advice.as_deref(), Some(advice));
 }
 

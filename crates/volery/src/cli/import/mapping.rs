@@ -58,6 +58,13 @@ pub(super) struct EntryFound {
     pub(super) name: String,
 }
 
+impl EntryFound {
+    pub(super) fn new(entry: &ServerEntry) -> Self {
+        let ServerEntry { client, file, below, name, .. } = entry.clone();
+        Self { client, file, below, name }
+    }
+}
+
 #[derive(Debug, Serialize)]
 pub(super) struct AgentFound {
     pub(super) name: String,
@@ -76,12 +83,7 @@ pub(super) fn map_system(system: &'static System, site: &SetupSite<'_>) -> Mappi
     let mut mapping = Mapping {
         system: system.name,
         available: DialectName::parse(system.name).is_some(),
-        entry: site.entry.map(|entry| EntryFound {
-            client: entry.client,
-            file: entry.file.clone(),
-            below: entry.below.clone(),
-            name: entry.name.clone(),
-        }),
+        entry: site.entry.map(EntryFound::new),
         change: None,
         required_fixes: Vec::new(),
         tools: system.tools,

@@ -84,6 +84,8 @@ fn system_parser() -> impl TypedValueParser<Value = &'static str> {
 struct ImportReport {
     project: PathBuf,
     found: Vec<Mapping>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    changed_already: Vec<ChangedEntry>,
     /// Files that could not be read.
     problems: Vec<String>,
     /// The edits of `--apply` or `--undo`.
@@ -91,6 +93,13 @@ struct ImportReport {
     files: Option<Vec<FileReport>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
+}
+
+/// An entry that starts volery in place of a system.
+#[derive(Debug, Serialize)]
+struct ChangedEntry {
+    system: &'static str,
+    entry: EntryFound,
 }
 
 pub(crate) fn run(args: Args, context: &Context, out: &mut Out) -> Result<Exit, CommandError> {
@@ -138,7 +147,10 @@ pub(crate) fn run(args: Args, context: &Context, out: &mut Out) -> Result<Exit, 
         commands: &commands,
     };
     let mut found = Vec::new();
+    let mut changed_already = Vec::new();
     for system in SYSTEMS.iter().filter(|system| args.from.is_none_or(|from| from == system.name)) {
+        let changed = entries.iter().filter(|entry| serves_dialect(system, entry)).map(EntryFound::new);
+        changed_already.extend(changed.map(|entry| ChangedEntry { system: system.name, entry }));
         let own: Vec<&ServerEntry> = entries.iter().filter(|entry| starts_system(system, entry)).collect();
         if own.is_empty() {
             let mapping = map_system(system, &site(None));
@@ -154,7 +166,8 @@ pub(crate) fn run(args: Args, context: &Context, out: &mut Out) -> Result<Exit, 
     let (files, warnings) = applied.map(|applied| (applied.files, applied.warnings)).unzip();
     let found = found.into_iter().map(|(mapping, _)| mapping).collect();
     let warnings = warnings.unwrap_or_default();
-    print_report(&ImportReport { project: project.clone(), found, problems, files, warnings }, &args, out)
+    let project = project.clone();
+    print_report(&ImportReport { project, found, changed_already, problems, files, warnings }, &args, out)
 }
 
 /// Describes the entries that still start the systems of these dialects, each with its client.
@@ -179,11 +192,17 @@ pub(super) fn leftover_entries(
 
 /// Returns whether an entry starts the system itself; one that starts volery was changed before.
 fn starts_system(system: &System, entry: &ServerEntry) -> bool {
-    let ours = entry
-        .command_line
-        .first()
-        .is_some_and(|program| Path::new(program).file_name().is_some_and(|name| name == "volery"));
-    !ours && (system.matches_entry)(entry)
+    !starts_volery(entry) && (system.matches_entry)(entry)
+}
+
+/// Returns whether an entry starts volery with the dialect of the system.
+fn serves_dialect(system: &System, entry: &ServerEntry) -> bool {
+    starts_volery(entry) && entry.flag("dialect") == Some(system.name)
+}
+
+fn starts_volery(entry: &ServerEntry) -> bool {
+    let program = entry.command_line.first();
+    program.is_some_and(|program| Path::new(program).file_name().is_some_and(|name| name == "volery"))
 }
 
 fn print_report(report: &ImportReport, args: &Args, out: &mut Out) -> Result<Exit, CommandError> {
@@ -193,7 +212,11 @@ fn print_report(report: &ImportReport, args: &Args, out: &mut Out) -> Result<Exi
         (OutputFormat::Text, None) => {
             for (index, mapping) in report.found.iter().enumerate() {
                 let gap = if index == 0 { "" } else { "\n" };
-                let page = report::facts(&title(mapping), &facts(mapping), &out.style());
+                let page = report::facts(
+                    &title(mapping.system, mapping.entry.as_ref()),
+                    &facts(mapping),
+                    &out.style(),
+                );
                 out.page(&format!("{gap}{page}"))?;
                 let page = report::diagnostics(
                     &mapping.diagnostics,
@@ -205,16 +228,14 @@ fn print_report(report: &ImportReport, args: &Args, out: &mut Out) -> Result<Exi
             for problem in &report.problems {
                 out.warning(problem);
             }
-            if report.found.is_empty() {
-                out.note(&nothing_found(args));
-            }
+            print_unchanged_entries(report, args, out);
             if report.found.iter().any(|mapping| mapping.change.is_some()) {
                 out.hint("volery import --apply makes the changes; --undo takes them back");
             }
         }
     }
     let failed = report.files.as_ref().is_some_and(|files| any_left_alone(files));
-    let missed = report.found.is_empty() && args.from.is_some();
+    let missed = report.found.is_empty() && report.changed_already.is_empty() && args.from.is_some();
     Ok(match (failed, missed) {
         (true, _) => Exit::RunFailed,
         (false, true) => Exit::NotFound,
@@ -222,8 +243,14 @@ fn print_report(report: &ImportReport, args: &Args, out: &mut Out) -> Result<Exi
     })
 }
 
-fn nothing_found(args: &Args) -> String {
-    format!("no set-up of {} was found here", args.from.unwrap_or("another system"))
+/// Prints the entries that were changed before, or that there is no set-up.
+fn print_unchanged_entries(report: &ImportReport, args: &Args, out: &mut Out) {
+    for ChangedEntry { system, entry } in &report.changed_already {
+        out.note(&format!("{}: starts volery already", title(system, Some(entry))));
+    }
+    if report.found.is_empty() && report.changed_already.is_empty() {
+        out.note(&format!("no set-up of {} was found here", args.from.unwrap_or("another system")));
+    }
 }
 
 /// Prints the edits. How settings map is printed only without `--apply`.
@@ -239,12 +266,12 @@ fn print_changes(
     }
     for mapping in report.found.iter().filter(|mapping| mapping.change.is_none()) {
         let why = if mapping.available { "has no entry to change" } else { "has no dialect here yet" };
-        out.note(&format!("{}: {why}", title(mapping)));
+        out.note(&format!("{}: {why}", title(mapping.system, mapping.entry.as_ref())));
     }
     if files.is_empty() && args.undo {
         out.note("nothing was changed for this project");
-    } else if report.found.is_empty() && !args.undo {
-        out.note(&nothing_found(args));
+    } else if !args.undo {
+        print_unchanged_entries(report, args, out);
     }
     if any_written(files) {
         out.hint("clients that run already have to be started anew; volery import --undo takes it back");
@@ -252,15 +279,15 @@ fn print_changes(
     Ok(())
 }
 
-fn title(mapping: &Mapping) -> String {
-    let location = match &mapping.entry {
+fn title(system: &str, entry: Option<&EntryFound>) -> String {
+    let location = match entry {
         Some(EntryFound { client, file, below, name }) => {
             let below = below.as_ref().map(|below| format!(", below {below}")).unwrap_or_default();
             format!("{name} in {}{below} ({client})", file.display())
         }
         None => "by its files; no client's configuration starts it".to_owned(),
     };
-    format!("{}: {location}", mapping.system)
+    format!("{system}: {location}")
 }
 
 fn facts(mapping: &Mapping) -> Vec<(&'static str, String)> {
