@@ -57,6 +57,18 @@ impl Logins {
         !self.keyring && self.find_login(user.home, user.variable).is_none()
     }
 
+    /// Returns the variables that can hold the key; empty if a login can also be elsewhere.
+    pub fn only_variables(&self) -> Vec<&'static str> {
+        let variables = self.locations.iter().map(|location| match location {
+            LoginLocation::Variable(name) => Some(*name),
+            LoginLocation::File { .. } | LoginLocation::FileWith { .. } => None,
+        });
+        match self.keyring {
+            true => Vec::new(),
+            false => variables.collect::<Option<_>>().unwrap_or_default(),
+        }
+    }
+
     /// Returns the name of the first location that holds a login.
     pub fn find_login(
         &self,

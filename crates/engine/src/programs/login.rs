@@ -15,6 +15,17 @@ pub(crate) fn login(backend: &str) -> Option<LoginStatus> {
     })
 }
 
+/// Returns the variables of which one must hold the key for a backend, if none is set. Empty if one is set, or if the
+/// program can log in otherwise.
+pub fn unset_key_variables(backend: &str) -> Vec<&'static str> {
+    let vendor = backends::registry::vendor_by_name(backend);
+    let variables = vendor.map(|vendor| vendor.logins.only_variables()).unwrap_or_default();
+    match variables.iter().any(|name| env::get(name).is_some()) {
+        true => Vec::new(),
+        false => variables,
+    }
+}
+
 /// Where a vendor's program would find its login. Never the login itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LoginStatus {

@@ -6,4 +6,4 @@ pub mod vendor_programs;
 mod version_cache;
 mod version_probe;
 
-pub use login::LoginStatus;
+pub use login::{LoginStatus, unset_key_variables};

@@ -313,17 +313,13 @@ fn values_that_the_server_would_refuse_are_reported_beforehand() {
         let entries = found["to_mend"].as_array().unwrap().iter();
         entries.map(|entry| entry["name"].as_str().unwrap().to_owned()).collect()
     };
-    assert_eq!(
-        names_to_mend(&found),
-        ["AGENT_EFFORT", "AGENT_PERMISSION", "EXECUTION_TIMEOUT_MS"],
-        "{found}"
-    );
+    assert_eq!(names_to_mend(&found), ["AGENT_EFFORT", "AGENT_PERMISSION"], "{found}");
     assert_eq!(found["change"]["env"], json!({"AGENTS_DIR": project.join("team")}));
     let line = format!("and in \"environment\": \"AGENTS_DIR\": {:?}", project.join("team"));
     assert_eq!(found["change"]["lines"][1], json!(line));
     assert_eq!(
         (&found["honoured"], &found["differs"][0]["name"]),
-        (&json!(["AGENT_TYPE", "LOG_LEVEL"]), &json!("AGENTS_DIR"))
+        (&json!(["AGENT_TYPE", "EXECUTION_TIMEOUT_MS", "LOG_LEVEL"]), &json!("AGENTS_DIR"))
     );
     let found = only(&env, &file, &config("/not/there").to_string());
     assert_eq!(names_to_mend(&found)[0], "AGENTS_DIR", "{found}");

@@ -62,7 +62,7 @@ pub(crate) async fn open_tool_registry(
         let inheritance = Inheritance::from_config(app.config(), *name);
         dialects.push(match name {
             DialectName::Volery => Box::new(volery::Volery),
-            DialectName::SubAgentsMcp => Box::new(sub_agents::open(app.config(), inheritance)?),
+            DialectName::SubAgentsMcp => Box::new(sub_agents::open(app, inheritance)?),
             DialectName::Codex => Box::new(codex::Codex::new(inheritance)),
             DialectName::Jarvis => Box::new(jarvis::open(app, inheritance).await?),
             DialectName::Budgie => Box::new(budgie::open(app, flags, inheritance).await?),

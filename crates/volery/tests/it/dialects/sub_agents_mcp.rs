@@ -169,6 +169,28 @@ fn errors_have_the_texts_of_sub_agents_mcp() {
 }
 
 #[test]
+fn a_relative_cwd_begins_at_the_servers_directory() {
+    let env = env_with_agents();
+    fs::create_dir(env.project().join("src")).unwrap();
+    let mut client = serve(&env, &[]);
+    for (cwd, expected) in
+        [("src", env.project().join("src")), (" ./src/ ", env.project().join("src")), (".", env.project())]
+    {
+        let before = env.runs();
+        let result = run(&mut client, json!({"agent": "reviewer", "prompt": "x", "cwd": cwd}));
+        assert_eq!(result["isError"], json!(false), "{result}");
+        let new = env.runs().into_iter().find(|run| !before.contains(run)).unwrap();
+        assert_eq!(env.json(["show", &new])["directory"], json!(expected), "{cwd}");
+    }
+    let missing = run(&mut client, json!({"agent": "reviewer", "prompt": "x", "cwd": "nowhere"}));
+    let error = missing["structuredContent"]["error"].as_str().unwrap();
+    insta::assert_snapshot!(env.masked(error), @r#"
+    Agent execution failed: the directory "[stage]/project/nowhere" does not exist
+    hint: give the absolute path of an existing directory
+    "#);
+}
+
+#[test]
 fn agents_are_read_from_their_folder_at_each_call_and_nowhere_else() {
     let env = env_with_agents();
     env.rehearsal("native", "- say: hi", "");
@@ -234,6 +256,33 @@ fn the_list_of_an_empty_folder_reports_that_there_are_no_agents() {
     let list = client.request("resources/read", json!({"uri": "agents://list"}));
     let text = "No agents available. Check agent directory configuration.";
     assert_eq!(list["contents"][0]["text"], json!(text));
+}
+
+/// Differs from sub-agents-mcp: an agent's file that is empty or blank | is listed; a call of an empty one fails with
+///    `Invalid execution parameters` | is no agent: the log names it, and a call fails with `Agent 'NAME' not found`
+#[test]
+fn an_empty_file_is_no_agent() {
+    let env = env_with_agents();
+    agent(&env, "empty.md", "");
+    agent(&env, "blank.md", " \n\n");
+    let stderr = env.path("stderr");
+    let mut command = command(&env, &[("LOG_LEVEL", "warn")]);
+    command.stderr(fs::File::create(&stderr).unwrap());
+    let mut client = Client::start(command).initialize("test");
+    let resources = client.request("resources/list", json!({}));
+    let uris: Vec<&str> =
+        resources["resources"].as_array().unwrap().iter().map(|one| one["uri"].as_str().unwrap()).collect();
+    assert_eq!(uris, ["agents://list", "agents://reviewer", "agents://writer"]);
+    let read = client.request("resources/read", json!({"uri": "agents://empty"}));
+    let text = read["contents"][0]["text"].as_str().unwrap();
+    assert!(text.starts_with("Agent 'empty' not found."), "{text}");
+    let call = run(&mut client, ask(&env, "blank", "x"));
+    assert_eq!(call["structuredContent"]["error"], json!("Agent 'blank' not found"), "{call}");
+    let log = fs::read_to_string(stderr).unwrap();
+    for file in ["empty.md", "blank.md"] {
+        let named = log.lines().any(|line| line.contains(file) && line.contains("the file is empty"));
+        assert!(named, "{log}");
+    }
 }
 
 #[test]
@@ -519,8 +568,65 @@ fn runs_of_a_server_end_after_it_exits() {
     wait_for(PATIENCE, "the end of every process", || crate::test_env::tagged(tag).is_empty().then_some(()));
 }
 
-/// Differs from sub-agents-mcp: `EXECUTION_TIMEOUT_MS` that is not a number | 300000 counts | the server does not
-///    start and names the variable
+/// Returns the warnings of a server that starts and answers a call, and the time limit of its run.
+fn start_with(variables: &[(&str, &str)]) -> (String, Value) {
+    let env = env_with_agents();
+    let mut command = command(&env, variables);
+    let stderr = env.path("stderr");
+    command.env("LOG_LEVEL", "warn").stderr(fs::File::create(&stderr).unwrap());
+    let mut client = Client::start(command).initialize("test");
+    run(&mut client, ask(&env, "reviewer", "look"));
+    let limits = env.spec(&env.only_run())["limits"]["timeout_ms"].clone();
+    let text = fs::read_to_string(stderr).unwrap();
+    let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let warnings: Vec<String> = lines
+        .map(|line| format!("{}: {}", line["level"].as_str().unwrap(), line["message"].as_str().unwrap()))
+        .collect();
+    (warnings.join("\n"), limits)
+}
+
+/// Differs from sub-agents-mcp: `EXECUTION_TIMEOUT_MS` of 0 or less, or above 2147483647 | every call times out at once | 300000
+///    counts in place of 0 or less, with a warning; more than 2147483647 counts
+/// Differs from sub-agents-mcp: `EXECUTION_TIMEOUT_MS` or `SESSION_RETENTION_DAYS` that is not a whole number | the digits that
+///    it begins with count, else the default, without a word | the same, and a warning says which number counts
+#[test]
+fn a_server_with_an_invalid_number_starts_and_warns() {
+    let mut warnings = Vec::new();
+    let mut start = |name: &str, value: &str| {
+        let (warning, timeout_ms) = start_with(&[("SESSION_ENABLED", "true"), (name, value)]);
+        warnings.extend((!warning.is_empty()).then_some(warning));
+        timeout_ms
+    };
+    for (value, timeout_ms) in [
+        ("0", 300_000),
+        ("-5", 300_000),
+        ("soon", 300_000),
+        ("12.7", 12),
+        ("1e4", 1),
+        ("60000ms", 60_000),
+        ("+60000", 60_000),
+        ("99999999999999999999", u64::MAX),
+    ] {
+        assert_eq!(start("EXECUTION_TIMEOUT_MS", value), json!(timeout_ms), "{value}");
+    }
+    for value in ["0", "-1", "abc", "0.5", "2.5", "3"] {
+        start("SESSION_RETENTION_DAYS", value);
+    }
+    insta::assert_snapshot!(warnings.join("\n"), @r#"
+    warn: EXECUTION_TIMEOUT_MS is "0", which is not a whole number above 0: the default counts, 300000
+    warn: EXECUTION_TIMEOUT_MS is "-5", which is not a whole number above 0: the default counts, 300000
+    warn: EXECUTION_TIMEOUT_MS is "soon", which is not a whole number above 0: the default counts, 300000
+    warn: EXECUTION_TIMEOUT_MS is "12.7", which is not a whole number: 12 counts
+    warn: EXECUTION_TIMEOUT_MS is "1e4", which is not a whole number: 1 counts
+    warn: EXECUTION_TIMEOUT_MS is "60000ms", which is not a whole number: 60000 counts
+    warn: SESSION_RETENTION_DAYS is "0", which is not a whole number above 0: the default counts, 1
+    warn: SESSION_RETENTION_DAYS is "-1", which is not a whole number above 0: the default counts, 1
+    warn: SESSION_RETENTION_DAYS is "abc", which is not a whole number above 0: the default counts, 1
+    warn: SESSION_RETENTION_DAYS is "0.5", which is not a whole number above 0: the default counts, 1
+    warn: SESSION_RETENTION_DAYS is "2.5", which is not a whole number: 2 counts
+    "#);
+}
+
 /// Differs from sub-agents-mcp: a relative `AGENTS_DIR` | a path from the directory of the server | the server does
 ///    not start; `volery import` writes the absolute path
 #[test]
@@ -541,7 +647,6 @@ fn a_server_with_invalid_settings_does_not_start() {
         refusal_for(&[("AGENTS_DIR", "")]),
         refusal_for(&[("AGENTS_DIR", "agents")]),
         refusal_for(&[("AGENT_TYPE", "gemini"), ("AGENT_EFFORT", "high")]),
-        refusal_for(&[("EXECUTION_TIMEOUT_MS", "soon")]),
     ];
     insta::assert_snapshot!(refusals.concat(), @r#"
     error: AGENTS_DIR is not set
@@ -549,7 +654,6 @@ fn a_server_with_invalid_settings_does_not_start() {
     error: AGENTS_DIR is "agents", which is not an absolute path
     error: AGENT_EFFORT is set, and gemini takes no effort
     hint: unset AGENT_EFFORT, or choose another AGENT_TYPE
-    error: EXECUTION_TIMEOUT_MS is "soon", which is not a whole number above 0
     "#);
 }
 

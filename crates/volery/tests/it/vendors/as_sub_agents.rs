@@ -202,8 +202,13 @@ fn at_read_only_claude_plans_with_its_users_rules() {
     // The user's rules allow the server, and Claude Code does not follow them in plan mode: they are not to blame.
     let notes: Vec<&str> = answer["notes"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
     let reason = "the level read-only is the program's read-only mode (plan mode in Claude Code), which does not allow it";
-    let denied = format!("denied: mcp__aviary__count: {reason}");
-    assert!(notes.contains(&denied.as_str()), "{answer}");
+    for denied in ["Bash(python3", "Bash(touch touched.txt)", "Write(", "mcp__aviary__count"] {
+        let is_note = |note: &&str| {
+            let rest = note.strip_prefix("denied: ").filter(|rest| rest.starts_with(denied));
+            rest.is_some_and(|rest| rest.ends_with(reason))
+        };
+        assert_eq!(notes.iter().filter(|note| is_note(note)).count(), 1, "{denied}: {answer}");
+    }
 }
 
 /// Differs from sub-agents-mcp: the servers of a project's `.mcp.json` | Claude Code starts them unasked | they are not

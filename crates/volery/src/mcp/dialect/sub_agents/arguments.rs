@@ -71,8 +71,8 @@ fn prompt(value: Option<&Value>) -> Result<String, String> {
 }
 
 fn cwd(value: &Value) -> Result<String, String> {
-    let path = value.as_str().ok_or("CWD parameter must be a string if provided")?;
-    if path.trim().is_empty() {
+    let path = value.as_str().ok_or("CWD parameter must be a string if provided")?.trim();
+    if path.is_empty() {
         return Err("CWD parameter cannot be empty".to_owned());
     }
     if chars(path) > PATH_CHARS_MAX {

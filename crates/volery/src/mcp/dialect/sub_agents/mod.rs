@@ -9,10 +9,9 @@ mod resources;
 mod session_files;
 mod settings;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use config::settings::Config;
 use domain::Timestamp;
 use domain::agent::{Agent, AgentFormat, Layer};
 use domain::budget::RequestedLimits;
@@ -29,9 +28,10 @@ use super::ignored_arguments::{ignored_arguments, with_note, with_notes};
 use super::{Delegated, DialectResources, Inheritance, ToolDialect, UnansweredRuns, delegate};
 use arguments::Arguments;
 use engine::clock;
+use engine::env;
 use engine::{
-    AgentFolder, EngineError, FolderAgentList, KiroPrompts, NamedSession, PriorConversation, StartRequest,
-    check_installed,
+    AgentFolder, EngineError, EngineHandle, FolderAgentList, KiroPrompts, NamedSession, PriorConversation,
+    StartRequest, check_installed, unset_key_variables,
 };
 use log::{Log, Severity};
 use reply::SubAgentsReply;
@@ -47,18 +47,25 @@ const GRACE_MS: u64 = 1_000;
 
 pub(super) struct SubAgents {
     settings: SubAgentsSettings,
+    /// The server's own.
+    directory: PathBuf,
     log: Log,
     unanswered: UnansweredRuns,
     inheritance: Inheritance,
 }
 
 /// Reads the settings of the dialect from the environment, as sub-agents-mcp does.
-pub(super) fn open(config: &Config, inheritance: Inheritance) -> Result<SubAgents, EngineError> {
-    let configured = |name: &str| config.backends.keys().any(|known| known.as_str() == name);
+pub(super) fn open(app: &EngineHandle, inheritance: Inheritance) -> Result<SubAgents, EngineError> {
+    let configured = |name: &str| app.config().backends.keys().any(|known| known.as_str() == name);
     let known = |name: &str| configured(name) || backends::registry::built_in().contains(&name);
-    let settings = settings::read(&engine::env::text, &known)?;
+    let (settings, warnings) = settings::read(&env::text, &known)?;
     let log = Log::new(settings.log_level);
-    Ok(SubAgents { settings, log, unanswered: UnansweredRuns::default(), inheritance })
+    for warning in &warnings {
+        log.write(Severity::Warn, warning, &json!({}));
+    }
+    let directory =
+        app.directory().ok_or_else(|| EngineError::usage("the working directory is not known"))?;
+    Ok(SubAgents { settings, directory, log, unanswered: UnansweredRuns::default(), inheritance })
 }
 
 /// Returns the error that would prevent a server with these variables from starting.
@@ -103,13 +110,16 @@ impl SubAgents {
             return Ok(reply::error(&format!("Agent '{}' not found", arguments.agent), Some(&names)).into());
         };
         let agent = agent.agent.clone();
+        let not_started = SubAgentsReply {
+            agent: &arguments.agent,
+            session: arguments.session_id.as_deref(),
+            notes: Vec::new(),
+        };
         if let Err(error) = check_installed(&agent) {
-            let reply = SubAgentsReply {
-                agent: &arguments.agent,
-                session: arguments.session_id.as_deref(),
-                notes: Vec::new(),
-            };
-            return Ok(reply.not_installed(&error.to_string()).into());
+            return Ok(not_started.not_installed(&error.to_string()).into());
+        }
+        if let Err(error) = check_key(&agent) {
+            return Ok(not_started.without_key(&error.to_string()).into());
         }
         let start = self.start(agent, &arguments);
         self.log.write(Severity::Info, "Agent execution started", &json!({ "agent": arguments.agent }));
@@ -160,7 +170,11 @@ impl SubAgents {
             agent: agent.name.to_string(),
             definition: Some(Box::new(agent)),
             prompt: arguments.prompt.clone(),
-            directory: arguments.cwd.clone(),
+            // A relative path begins at the server's directory, as with sub-agents-mcp.
+            directory: arguments
+                .cwd
+                .as_ref()
+                .map(|cwd| self.directory.join(cwd).to_string_lossy().into_owned()),
             named_session,
             limits: RequestedLimits {
                 timeout_ms: Some(self.settings.timeout_ms),
@@ -202,6 +216,24 @@ impl SubAgents {
         }
         Ok(found)
     }
+}
+
+/// Refuses an agent whose service has no key. sub-agents-mcp reads the keys of all services from `CLI_API_KEY`.
+fn check_key(agent: &Agent) -> Result<(), EngineError> {
+    let backend = agent.backend.as_str();
+    let own = unset_key_variables(backend);
+    if own.is_empty() || env::text(env::CLI_API_KEY).is_some() {
+        return Ok(());
+    }
+    let own = own.into_iter().filter(|name| *name != env::CLI_API_KEY);
+    let names: Vec<&str> = std::iter::once(env::CLI_API_KEY).chain(own).collect();
+    let message = format!(
+        "agent {} needs a key for {backend}, and none of these variables is set: {}",
+        agent.name,
+        names.join(", ")
+    );
+    Err(EngineError::usage(message)
+        .hint("set CLI_API_KEY in the environment of this server, and start the server again"))
 }
 
 const SESSIONS_ARE_OFF: &str =

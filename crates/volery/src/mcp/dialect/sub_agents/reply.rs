@@ -75,6 +75,11 @@ impl SubAgentsReply<'_> {
         self.render_call((clock::new_run_id(), 0), reason, Status::Error, NOT_FOUND)
     }
 
+    /// Renders a call whose service has no key: there is no run.
+    pub(super) fn without_key(&self, reason: &str) -> CallToolResult {
+        self.render_call((clock::new_run_id(), 0), reason, Status::Error, FAILED)
+    }
+
     fn render(&self, run: &RunView, text: &str, status: Status, exit_code: i32) -> CallToolResult {
         self.render_call((run.run_id, run.duration_ms), text, status, exit_code)
     }

@@ -1,4 +1,5 @@
 //! The settings of sub-agents-mcp from its environment. Errors that would stop it also stop here, with the variable's name.
+//! Numbers that it reads only in part, or replaces by its default, count here too, with a warning.
 
 use std::path::{Path, PathBuf};
 
@@ -33,11 +34,11 @@ pub(super) struct Sessions {
     pub(super) keep_ms: u64,
 }
 
-/// Reads the settings from variables. Surrounding white space is ignored.
+/// Reads the settings from variables, with warnings. Surrounding white space is ignored.
 pub(super) fn read(
     variable: &dyn Fn(&str) -> Option<String>,
     is_backend: &dyn Fn(&str) -> bool,
-) -> Result<SubAgentsSettings, EngineError> {
+) -> Result<(SubAgentsSettings, Vec<String>), EngineError> {
     let value = &|name: &str| env::trimmed(variable(name));
     let folder = value(env::AGENTS_DIR).ok_or_else(|| {
         EngineError::usage("AGENTS_DIR is not set")
@@ -48,18 +49,21 @@ pub(super) fn read(
     }
     check_type(value, is_backend)?;
     check_permission(value)?;
-    let number = |name: &str, default: u64| match value(name) {
-        None => Ok(default),
-        Some(text) => text.parse().ok().filter(|number| *number > 0).ok_or_else(|| {
-            EngineError::usage(format!("{name} is {text:?}, which is not a whole number above 0"))
-        }),
+    let mut warnings = Vec::new();
+    let mut number = |name: &str, default: u64| match value(name) {
+        None => default,
+        Some(text) => {
+            let (number, warning) = read_number(name, &text, default);
+            warnings.extend(warning);
+            number
+        }
     };
     let enabled = value(env::SESSION_ENABLED).as_deref() == Some("true");
     let sessions = match enabled {
         false => None,
         true => Some(Sessions {
             folder: value(env::SESSION_DIR).unwrap_or_else(|| SESSION_FOLDER.to_owned()).into(),
-            keep_ms: number(env::SESSION_RETENTION_DAYS, RETENTION_DAYS)?.saturating_mul(DAY_MS),
+            keep_ms: number(env::SESSION_RETENTION_DAYS, RETENTION_DAYS).saturating_mul(DAY_MS),
         }),
     };
     let log_level = match value(env::LOG_LEVEL) {
@@ -68,14 +72,36 @@ pub(super) fn read(
             EngineError::usage(format!("LOG_LEVEL is {text:?}; it can be debug, info, warn or error"))
         })?,
     };
-    Ok(SubAgentsSettings {
+    let settings = SubAgentsSettings {
         folder: folder.into(),
-        timeout_ms: number(env::EXECUTION_TIMEOUT_MS, TIMEOUT_MS)?,
+        timeout_ms: number(env::EXECUTION_TIMEOUT_MS, TIMEOUT_MS),
         sessions,
         settings_path: value(env::AGENTS_SETTINGS_PATH),
         log_level,
         server_name: value(env::SERVER_NAME).unwrap_or_else(|| "sub-agents-mcp".to_owned()),
-    })
+    };
+    Ok((settings, warnings))
+}
+
+/// Reads a number as `parseInt` of JavaScript does: the digits that a text begins with, so `60000ms` is 60000. Returns the
+/// default if there are none or the number is 0, and a warning unless the whole text is the number.
+fn read_number(name: &str, text: &str, default: u64) -> (u64, Option<String>) {
+    let unsigned = text.strip_prefix('+').unwrap_or(text);
+    let end = unsigned.find(|char: char| !char.is_ascii_digit()).unwrap_or(unsigned.len());
+    let number = match &unsigned[..end] {
+        "" => 0,
+        digits => digits.parse().unwrap_or(u64::MAX),
+    };
+    match number {
+        0 => {
+            let reason = format!("which is not a whole number above 0: the default counts, {default}");
+            (default, Some(format!("{name} is {text:?}, {reason}")))
+        }
+        number if end < unsigned.len() => {
+            (number, Some(format!("{name} is {text:?}, which is not a whole number: {number} counts")))
+        }
+        number => (number, None),
+    }
 }
 
 /// Accepts every backend of ours, in addition to the programs of sub-agents-mcp.

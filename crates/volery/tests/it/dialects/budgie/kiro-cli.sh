@@ -16,6 +16,7 @@ case $prompt in
 *crash*) echo 'half an answer'; echo 'it broke' >&2; exit 7 ;;
 *hang-once*) if first hang; then exec sleep 600; fi ;;
 *hang*) echo 'half an answer'; exec sleep 600 ;;
+*mute*) exit ;;
 *uncredited*) echo 'just words'; exit ;;
 *gate*) while [ ! -e "$HOME/go" ]; do sleep 0.02; done ;;
 esac

@@ -49,6 +49,17 @@ fn an_exit_code_with_a_reason_is_not_retried() {
     assert_eq!((attempts(&budgie).len(), budgie.calls().len()), (1, 1));
 }
 
+/// Differs from budgie: Kiro that ends with 0 and writes nothing | a second call of the model, then an empty answer |
+///    `ERROR:` with the reason, and `isError`
+#[test]
+fn an_end_without_a_word_is_an_error_and_not_retried() {
+    let budgie = BudgieEnv::new();
+    let result = call(&mut budgie.serve(&[]), TOOL, budgie.ask("mute"));
+    refused(&result);
+    insta::assert_snapshot!(budgie.env.masked_texts(&same_in_both(&result)["response"]), @"ERROR: kiro-cli failed: the agent's output could not be used: nothing shows that a model answered (health of test-agent: success rate 0.0%, 1 of 1 calls failed, 0 by time-out)");
+    assert_eq!((attempts(&budgie).len(), budgie.calls().len()), (1, 1));
+}
+
 #[test]
 fn a_time_out_is_retried_once_with_a_full_time_limit() {
     let budgie = BudgieEnv::new();

@@ -62,6 +62,20 @@ fn a_failure_is_reported_once() {
     assert!(powerspawn.iac().contains(&format!("❌ **Failed**: {error} (")), "{}", powerspawn.iac());
 }
 
+/// Differs from powerspawn: the user's MCP servers and settings for Copilot | Copilot loads them | withheld: `notes` in the answer says so
+#[test]
+fn the_answer_of_copilot_names_what_its_user_has_and_it_has_not() {
+    let powerspawn = PowerspawnEnv::new(Vec::new());
+    script(&powerspawn, "copilot", "1.0.102", "exit 3");
+    let mut client = serve(&powerspawn, &[]);
+    spawn(&mut client, "spawn_copilot", json!({"prompt": "Count the herons."}));
+    let waited = call(&mut client, "wait_for_agents", json!({}));
+    insta::assert_snapshot!(powerspawn.env.masked_texts(&newest_result(&waited)["notes"]), @"
+    withheld: the user's MCP servers: copilot runs with what its agent's definition gives it
+    withheld: the user's settings and allow rules: copilot runs with what its agent's definition gives it
+    ");
+}
+
 #[test]
 fn copilot_and_claude_get_the_documented_arguments() {
     let powerspawn = PowerspawnEnv::new(Vec::new());

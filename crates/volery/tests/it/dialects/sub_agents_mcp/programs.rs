@@ -20,6 +20,7 @@ session='"session_id":"11111111-1111-1111-1111-111111111111"'
 echo '{"type":"system","subtype":"init",'$session',"model":"sonnet","tools":[]}'
 case "$prompt $*" in
   *silent*) ;;
+  *reports-an-error*) echo '{"type":"result","subtype":"success","is_error":true,"result":"no model",'$session'}' ;;
   *said-in-content*) echo '{"type":"result","subtype":"success","is_error":false,"content":"from content",'$session'}' ;;
   *) echo '{"type":"result","subtype":"success","is_error":false,"result":"an answer",'$session',"usage":{"input_tokens":5,"output_tokens":7}}' ;;
 esac
@@ -69,6 +70,8 @@ impl RecorderEnv {
     }
 }
 
+/// Differs from sub-agents-mcp: a program that reports an error, or gives no answer, and ends with 0 | `status: "success"` with
+///    `exit_code: 0`; without an answer, what it wrote or `No output` is the result | `status: "error"` with `exit_code: 1`, and why
 #[test]
 fn an_exit_code_counts_even_after_an_answer() {
     let recorder = RecorderEnv::new();
@@ -94,8 +97,10 @@ fn an_exit_code_counts_even_after_an_answer() {
         let expected = (json!(status), json!(code), json!(is_error), answered);
         assert_eq!(end(prompt), expected, "{prompt}");
     }
-    let (status, _, is_error, _) = end("silent");
-    assert_eq!((status, is_error), (json!("error"), json!(true)), "no answer is no success");
+    for prompt in ["silent", "reports-an-error"] {
+        let expected = (json!("error"), json!(1), json!(true), false);
+        assert_eq!(end(prompt), expected, "{prompt} is no success, whatever the exit code");
+    }
 }
 
 /// Differs from sub-agents-mcp: `extra_args` | checked and never passed on | passed on if known to be harmless,
@@ -183,6 +188,27 @@ fn the_key_for_all_programs_reaches_glm() {
         variables.contains("ANTHROPIC_AUTH_TOKEN=zai-key-0123456789\n"),
         "its own key counts: {variables}"
     );
+}
+
+#[test]
+fn a_service_without_a_key_names_the_variable_and_is_exit_code_1() {
+    let recorder = RecorderEnv::new();
+    let mut texts = Vec::new();
+    for kind in ["glm", "claude-kimi"] {
+        let mut client = recorder.serve(&[("AGENT_TYPE", kind)]);
+        let result = run(&mut client, ask(&recorder.env, "reviewer", "x"));
+        let content = &result["structuredContent"];
+        assert_eq!((&content["exit_code"], &content["status"]), (&json!(1), &json!("error")), "{result}");
+        assert_eq!(result["isError"], json!(true), "{result}");
+        texts.push(recorder.env.masked_texts(&content["result"]));
+    }
+    insta::assert_snapshot!(texts.join("\n"), @"
+    agent reviewer needs a key for glm, and none of these variables is set: CLI_API_KEY, ZAI_API_KEY
+    hint: set CLI_API_KEY in the environment of this server, and start the server again
+    agent reviewer needs a key for claude-kimi, and none of these variables is set: CLI_API_KEY, KIMI_API_KEY
+    hint: set CLI_API_KEY in the environment of this server, and start the server again
+    ");
+    assert_eq!(recorder.env.runs(), Vec::<String>::new());
 }
 
 #[test]
