@@ -52,7 +52,8 @@ pub(crate) fn unlisted_restrictions(permission: &Permission, has_shell: bool) ->
     // disabled.
     let is_enforced = |rule: &Rule| match rule.kind() {
         ToolKind::Shell | ToolKind::Everything | ToolKind::Delegate => true,
-        ToolKind::Mcp { tool, .. } => tool.is_none(),
+        // With a star elsewhere than at its end, the name may be that of a single tool.
+        ToolKind::Mcp { server, tool } => tool.is_none() && !server.trim_end_matches('*').contains('*'),
         ToolKind::Read | ToolKind::Edit | ToolKind::Search | ToolKind::Fetch | ToolKind::WebSearch => {
             !has_shell
         }

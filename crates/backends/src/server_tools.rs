@@ -17,14 +17,8 @@ pub(crate) enum ServerTools {
 /// Returns the tools of a server that the agent has.
 pub(crate) fn allowed_tools(permission: &Permission, server: &McpServer) -> ServerTools {
     let denied = |tool: Option<&str>| {
-        permission.restricting_rules().any(|(_, rule)| match rule.kind() {
-            ToolKind::Everything => true,
-            ToolKind::Mcp { server: rule_server, tool: None } => rule_server == server.name,
-            ToolKind::Mcp { server: rule_server, tool: rule_tool } => {
-                rule_server == server.name && tool.is_some() && rule_tool == tool
-            }
-            _ => false,
-        })
+        let used = ToolKind::Mcp { server: &server.name, tool };
+        permission.restricting_rules().any(|(_, rule)| rule.restricts(used))
     };
     if denied(None) {
         return ServerTools::Nothing;
@@ -48,4 +42,39 @@ pub(crate) fn allowed_tools(permission: &Permission, server: &McpServer) -> Serv
     };
     let tools: Vec<String> = tools.into_iter().filter(|tool| !denied(Some(tool))).collect();
     if tools.is_empty() { ServerTools::Nothing } else { ServerTools::Only(tools) }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::registry;
+
+    fn denying(rule: &str) -> Permission {
+        serde_json::from_value(json!({"level": "yolo", "deny": [rule]})).unwrap()
+    }
+
+    #[test]
+    fn a_denial_with_a_star_applies_to_the_tools_that_it_matches() {
+        let transport = json!({"stdio": {"command": "/s"}});
+        let server = json!({"name": "github", "transport": transport, "tools": ["list", "delete_repo"]});
+        let server: McpServer = serde_json::from_value(server).unwrap();
+        let tools = |rule: &str| allowed_tools(&denying(rule), &server);
+        assert_eq!(tools("mcp__github__delete_*"), ServerTools::Only(vec!["list".to_owned()]));
+        assert_eq!(tools("mcp__*"), ServerTools::Nothing);
+        assert_eq!(tools("mcp__gitlab*"), ServerTools::Only(server.tools.clone().unwrap()));
+    }
+
+    #[test]
+    fn a_program_that_compares_names_as_texts_does_not_enforce_a_star() {
+        for kind in ["gemini", "copilot", "opencode"] {
+            let backend = registry::by_kind(kind).unwrap();
+            let gaps = |rule: &str| backend.unenforceable(&denying(rule), &Value::Null);
+            for rule in ["mcp__*", "mcp__github__delete_*"] {
+                assert_eq!(gaps(rule), [format!("the rule deny {rule}")], "{kind}");
+            }
+            assert_eq!(gaps("mcp__github"), [""; 0], "{kind}");
+        }
+    }
 }

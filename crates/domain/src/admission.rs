@@ -157,7 +157,11 @@ pub fn admit(
         Some(parent) => parent.spec.unattended.clone(),
         None => unattended,
     };
-    let setup = with_schema(agent.setup.clone(), output_schema);
+    let mut setup = with_schema(agent.setup.clone(), output_schema);
+    // What the file allows would count in addition to the permission that these layers leave.
+    if let Some(file) = agent.limited_file.as_ref().filter(|_| !grants.is_empty()) {
+        setup.replace_vendor_file(file.content.clone());
+    }
     Ok(RunSpec {
         version: SPEC_VERSION,
         id: admission.id,

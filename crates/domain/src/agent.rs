@@ -47,6 +47,9 @@ pub struct Agent {
     pub script: Option<ScriptSource>,
     /// Settings for the backend other than prompt and model.
     pub setup: Setup,
+    /// For a program that reads the agent's file itself.
+    #[serde(skip)]
+    pub limited_file: Option<LimitedFile>,
     /// Commands that the vendor's program itself runs because its agent file lists them.
     pub hooks: Vec<String>,
     /// How the start of the program differs from the default. Agent files cannot set it.
@@ -78,11 +81,21 @@ impl Agent {
             containment: ContainmentDemand::Auto,
             script: None,
             setup: Setup::default(),
+            limited_file: None,
             hooks: Vec::new(),
             launch: LaunchOverrides::default(),
             source,
         }
     }
+}
+
+/// An agent's file without what it allows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LimitedFile {
+    /// The rest of the file, without its servers.
+    pub content: serde_json::Map<String, serde_json::Value>,
+    /// The keys that allow something which is not in the agent's permission, with their values.
+    pub withheld: Vec<(&'static str, serde_json::Value)>,
 }
 
 /// A value that an agent expects in addition to the prompt.

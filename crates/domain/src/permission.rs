@@ -261,6 +261,7 @@ const TOOL_NAMES: [(ToolKind<'static>, &[&str]); 9] = [
             "execute",
             "terminal",
             "powershell",
+            "monitor",
         ],
     ),
     (

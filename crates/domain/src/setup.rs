@@ -95,6 +95,14 @@ impl Setup {
         std::iter::once(&mut self.permission).chain(others.map(|settings| &mut settings.permission))
     }
 
+    /// Replaces the copy that the agent's program gets of the agent's file.
+    pub fn replace_vendor_file(&mut self, copy: serde_json::Map<String, serde_json::Value>) {
+        match &mut self.submit_result {
+            Some(submit) => submit.vendor_file = copy,
+            None => self.vendor_file = Some(copy),
+        }
+    }
+
     /// Returns whether the agent inherits this item from its user.
     pub fn inherits(&self, item: Inherited) -> bool {
         self.inherit.contains(&item)

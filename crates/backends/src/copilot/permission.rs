@@ -114,6 +114,8 @@ fn deny(translated: &mut CopilotPermission, list: &str, rule: &Rule, directory: 
         (ToolKind::Edit, Some(pattern)) => {
             Some(format!("--deny-tool=write({})", absolute_pattern(pattern, directory)))
         }
+        // Copilot compares the names of servers and tools as texts.
+        (ToolKind::Mcp { .. }, None) if rule.has_server_glob() => None,
         (ToolKind::Mcp { server, tool }, None) => Some(format!("--deny-tool={}", mcp_tool(server, tool))),
         (ToolKind::Other(name), None) => Some(format!("--excluded-tools={name}")),
         _ => None,

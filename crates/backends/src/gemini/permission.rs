@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use domain::mcp_server::McpServer;
 use domain::permission::{Level, Permission, Rule, ToolKind};
-use domain::policy::Extent;
+use domain::policy::{Extent, is_in_git_dir};
 use serde_json::Value;
 
 use super::versions::{self, NOTE_TOOLS};
@@ -17,8 +17,9 @@ use crate::user_environment;
 /// rules it ranks below 951.
 const RANK_DENY: u16 = 999;
 const RANK_ASK: u16 = 998;
+const RANK_ALLOW_IN_GIT: u16 = 996;
+const RANK_DENY_IN_GIT: u16 = 995;
 const RANK_ALLOW: u16 = 990;
-const RANK_ABOVE_LEVEL: u16 = 985;
 const RANK_LEVEL: u16 = 980;
 const RANK_DEFAULT: u16 = 960;
 
@@ -49,7 +50,8 @@ struct PolicyRule {
 impl GeminiPermission<'_> {
     /// Returns a policy with the agent's own rules only, for a run in which the mode and the user's rules decide about the rest.
     pub(super) fn rules_only_policy(&self) -> String {
-        self.own_rules().iter().map(PolicyRule::to_toml).collect()
+        let git_denial = self.git_denial().filter(|_| self.allows_edits_by_pattern());
+        self.own_rules().iter().chain(&git_denial).map(PolicyRule::to_toml).collect()
     }
 
     fn own_rules(&self) -> Vec<PolicyRule> {
@@ -57,9 +59,31 @@ impl GeminiPermission<'_> {
         self.add_restrictions(&self.permission.deny, RANK_DENY, "deny", &mut rules);
         self.add_restrictions(&self.permission.ask, RANK_ASK, "ask", &mut rules);
         for rule in &self.permission.allow {
-            rules.extend(self.policy_rule(rule, "allow", RANK_ALLOW, format!("the rule allow {rule}")));
+            // A pattern matches files in `.git` only if it names `.git`.
+            let edits = matches!(rule.kind(), ToolKind::Edit | ToolKind::Everything);
+            let is_in_git = edits && rule.pattern().is_none_or(is_in_git_dir);
+            let rank = if is_in_git { RANK_ALLOW_IN_GIT } else { RANK_ALLOW };
+            rules.extend(self.policy_rule(rule, "allow", rank, format!("the rule allow {rule}")));
         }
         rules
+    }
+
+    /// Returns whether the level does not allow every edit, and a rule allows some.
+    fn allows_edits_by_pattern(&self) -> bool {
+        let has_pattern = |rule: &Rule| rule.kind() == ToolKind::Edit && rule.pattern().is_some();
+        self.permission.level_extent(ToolKind::Edit) != Extent::Everything
+            && self.permission.allow.iter().any(has_pattern)
+    }
+
+    /// Returns the rule that denies edits in `.git`.
+    fn git_denial(&self) -> Option<PolicyRule> {
+        let reason = "no level and no pattern allows what is git's own, unless it names .git".to_owned();
+        let mut tools = to_strings(versions::tools_for(ToolKind::Edit));
+        tools.retain(|tool| self.is_listed(tool));
+        let arguments = Some(GIT_PATHS.to_owned());
+        let policy_rule =
+            PolicyRule { arguments, ..PolicyRule::new(tools, "deny", RANK_DENY_IN_GIT, reason) };
+        (!policy_rule.tools.is_empty()).then_some(policy_rule)
     }
 
     /// Returns the policy file of a run in which the permission decides about everything.
@@ -85,14 +109,9 @@ impl GeminiPermission<'_> {
                 reason: "a path that goes up or has empty parts cannot be checked".to_owned(),
             });
         }
-        if self.permission.level_extent(ToolKind::Edit) == Extent::Directory {
-            let reason = "the level safe-edit does not allow what is git's own".to_owned();
-            let mut tools = to_strings(versions::tools_for(ToolKind::Edit));
-            tools.retain(|tool| self.is_listed(tool));
-            let arguments = Some(GIT_PATHS.to_owned());
-            let policy_rule =
-                PolicyRule { arguments, ..PolicyRule::new(tools, "deny", RANK_ABOVE_LEVEL, reason) };
-            rules.extend((!policy_rule.tools.is_empty()).then_some(policy_rule));
+        let by_level = self.permission.level_extent(ToolKind::Edit) == Extent::Directory;
+        if by_level || self.allows_edits_by_pattern() {
+            rules.extend(self.git_denial());
         }
         rules.extend(self.level_rules());
         rules.extend(self.server_rules());
@@ -257,7 +276,9 @@ pub(super) fn system_policy(folder: &Path) -> Option<PathBuf> {
 
 /// Returns the restricting rules that the engine cannot express.
 pub(super) fn unenforceable(permission: &Permission) -> Vec<String> {
-    let gaps = permission.restricting_rules().filter(|(_, rule)| inexpressible(rule));
+    // The engine compares the names of servers and tools as texts.
+    let is_gap = |rule: &Rule| inexpressible(&rule) || rule.has_server_glob();
+    let gaps = permission.restricting_rules().filter(|(_, rule)| is_gap(rule));
     gaps.map(|(list, rule)| format!("the rule {list} {rule}")).collect()
 }
 

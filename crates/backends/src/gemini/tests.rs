@@ -428,9 +428,10 @@ fn rules_become_policy_rules_and_denials_come_first() {
     assert_eq!(texts[2], r#"deny ["web_fetch"]"#);
     let edit =
         r#"allow ["write_file", "replace"]  "\\x00\"file_path\":\"(?:\\/p/|\\./|)src\\/[^\\x00]*\"\\x00""#;
-    assert_eq!(texts[3], edit);
-    assert_eq!(texts[4], r#"allow ["run_shell_command"]  "\\x00\"command\":\"git log(?:[\\s\"]|\\\\)""#);
-    assert_eq!(texts[5], r#"allow ["read"] "files""#);
+    assert!(texts[3].starts_with("deny") && texts[3].contains(".[gG][iI][tT]"), "{}", texts[3]);
+    assert_eq!(texts[4], edit);
+    assert_eq!(texts[5], r#"allow ["run_shell_command"]  "\\x00\"command\":\"git log(?:[\\s\"]|\\\\)""#);
+    assert_eq!(texts[6], r#"allow ["read"] "files""#);
 }
 
 #[test]
@@ -449,6 +450,31 @@ fn edits_in_git_folders_are_denied_at_the_level_that_edits() {
     let denies =
         |level: Level| policy(|spec| spec.setup.permission.level = Some(level)).contains(".[gG][iI][tT]");
     assert_eq!([Level::ReadOnly, Level::SafeEdit, Level::Yolo].map(denies), [false, true, false]);
+}
+
+#[test]
+fn only_a_rule_that_names_a_git_folder_allows_edits_there() {
+    for level in [None, Some(Level::ReadOnly), Some(Level::SafeEdit)] {
+        let ranked = |rule: &str| {
+            let policy = policy(|spec| {
+                spec.setup.permission.level = level;
+                spec.setup.permission.allow = vec![rule.parse().unwrap()];
+            });
+            let rules = rules(&policy);
+            let place = |of: &dyn Fn(&str) -> bool| rules.iter().position(|(_, text)| of(text));
+            let allowed = place(&|text| text.starts_with(r#"allow ["write_file", "replace"]"#)).unwrap();
+            let denied = place(&|text| text.starts_with("deny") && text.contains(".[gG][iI][tT]"));
+            (allowed, denied)
+        };
+        for rule in ["Edit(**)", "Edit(src/**)"] {
+            let (allowed, denied) = ranked(rule);
+            assert!(denied.is_some_and(|denied| denied < allowed), "{rule} at {level:?}");
+        }
+        for rule in ["Edit(.git/**)", "Edit"] {
+            let (allowed, denied) = ranked(rule);
+            assert!(denied.is_none_or(|denied| allowed < denied), "{rule} at {level:?}");
+        }
+    }
 }
 
 #[test]

@@ -64,8 +64,9 @@ pub(crate) const VARIABLES: &[&str] = &[
     "XAI_API_KEY",
 ];
 
-/// Arguments that an agent's file may add. None of them grants a permission.
-const EXTRA_ARGS: &[&str] = &["--debug", "--max-tool-repetitions", "--provider"];
+/// Arguments that an agent's file may add. None of them grants a permission; `--provider` could, because some
+/// providers are other agents' programs, which goose starts without any check.
+const EXTRA_ARGS: &[&str] = &["--debug", "--max-tool-repetitions"];
 
 fn stale_session(spec: &RunSpec, context: &LaunchContext<'_>) -> Option<String> {
     let extensions = run_extensions(spec, context).ok()?;

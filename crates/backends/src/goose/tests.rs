@@ -310,8 +310,10 @@ fn servers_are_excluded_or_limited_and_their_secrets_are_only_referenced() {
 
 #[test]
 fn arguments_that_would_grant_something_are_refused() {
-    assert!(prepare(|spec| spec.setup.extra_args = vec!["--provider=openai".to_owned()]).is_ok());
-    for hostile in ["--with-extension=x", "--with-builtin=developer", "--container=x", "-s"] {
+    assert!(prepare(|spec| spec.setup.extra_args = vec!["--debug".to_owned()]).is_ok());
+    for hostile in
+        ["--with-extension=x", "--with-builtin=developer", "--container=x", "--provider=claude-code", "-s"]
+    {
         let refused = prepare(|spec| spec.setup.extra_args = vec![hostile.to_owned()]).err().unwrap();
         assert!(refused.reason.contains("may not be given by an agent"), "{refused}");
     }

@@ -160,7 +160,8 @@ impl AgentSetup {
         };
         let own_name = spec.setup.vendor_agent.as_deref().unwrap_or(spec.agent.as_str());
         // Volery's program is missing in a container, so the agent's answer is its output.
-        if launch.by_name || launch.container.is_some() {
+        let is_limited = !spec.grants.is_empty();
+        if (launch.by_name && !is_limited) || launch.container.is_some() {
             return by_name(own_name);
         }
         if !is_kiro_agent(spec) && launch.sessions.is_some() {

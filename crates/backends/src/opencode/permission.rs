@@ -205,6 +205,10 @@ impl OpencodePermission {
     fn deny(&mut self, list: &str, rule: &Rule) {
         match (rule.kind(), rule.pattern()) {
             (ToolKind::Everything, None) => self.decisions = vec![("*".to_owned(), "*".to_owned(), "deny")],
+            // A key has no stars within the names of servers and tools.
+            (ToolKind::Mcp { .. }, None) if rule.has_server_glob() => {
+                self.unenforceable.push(format!("the rule {list} {rule}"));
+            }
             (ToolKind::Mcp { server, tool }, None) => self.add(&mcp_key(server, tool), "*", "deny"),
             (ToolKind::Shell, Some(pattern)) => {
                 for pattern in command_patterns(pattern) {

@@ -3,10 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use domain::agent::{Agent, AgentFormat};
+use domain::agent::{Agent, AgentFormat, LimitedFile};
 use domain::diagnostic::Diagnostic;
 use domain::permission::Rule;
 use domain::setup::{ResponseFile, Setup, SubmitResult};
+use serde_json::Value;
 
 use super::AgentFile;
 use super::mcp_servers::read_servers;
@@ -39,6 +40,12 @@ const OWN_TOOLS: [&str; 9] = [
 /// Shorter names of some of them, and further tools, in later versions.
 const SHORT_NAMES: [&str; 10] =
     ["read", "write", "shell", "aws", "glob", "grep", "code", "web_fetch", "web_search", "subagent"];
+
+/// The keys that allow something beyond `allowedTools`, and what stays of them if the file must not allow anything.
+const GRANTING_KEYS: [&str; 2] = ["toolsSettings", "permissions"];
+const DENYING_SETTINGS: [&str; 5] =
+    ["blocked", "deniedCommands", "deniedPaths", "deniedServices", "denyByDefault"];
+const DENYING_EFFECTS: [&str; 2] = ["ask", "deny"];
 
 /// The other files of an agent. All of them are read again each time.
 #[derive(Debug, Clone, Copy, Default)]
@@ -146,6 +153,7 @@ fn read_fields(
     if let Some(node) = fields.take("hooks") {
         collect_commands(node, &mut agent.hooks);
     }
+    agent.limited_file = Some(limited_file(agent_file.text));
     // Kiro reads these keys itself.
     for key in [
         "toolAliases",
@@ -268,11 +276,30 @@ fn submit_result(json: &str) -> SubmitResult {
 }
 
 /// Returns an agent's own file without its servers, which are in the setup.
-fn vendor_file(json: &str) -> serde_json::Map<String, serde_json::Value> {
+fn vendor_file(json: &str) -> serde_json::Map<String, Value> {
     let file = serde_json::from_str::<serde_json::Map<_, _>>(strip_byte_order_mark(json));
     let mut vendor_file = file.unwrap_or_default();
     vendor_file.remove("mcpServers");
     vendor_file
+}
+
+/// Returns an agent's own file without what it allows: Kiro adds that to the tools of its command line. What it denies
+/// stays.
+fn limited_file(json: &str) -> LimitedFile {
+    let file = vendor_file(json);
+    let mut content = file.clone();
+    content.remove("allowedTools");
+    for (_, tool) in content.get_mut("toolsSettings").and_then(Value::as_object_mut).into_iter().flatten() {
+        if let Value::Object(settings) = tool {
+            settings.retain(|key, _| DENYING_SETTINGS.contains(&key.as_str()));
+        }
+    }
+    if let Some(Value::Array(rules)) = content.get_mut("permissions") {
+        rules.retain(|rule| DENYING_EFFECTS.iter().any(|effect| rule["effect"] == **effect));
+    }
+    let withheld = GRANTING_KEYS.into_iter().filter(|key| content.get(*key) != file.get(*key));
+    let withheld = withheld.filter_map(|key| Some((key, file.get(key)?.clone()))).collect();
+    LimitedFile { content, withheld }
 }
 
 fn response_file(sidecars: SidecarFiles<'_>) -> Option<ResponseFile> {

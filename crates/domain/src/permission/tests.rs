@@ -35,7 +35,7 @@ fn an_invalid_rule_is_refused_with_its_reason() {
 
 #[test]
 fn the_vendors_words_for_a_tool_mean_the_same() {
-    for name in ["Bash", "execute_bash", "run_shell_command", "shell"] {
+    for name in ["Bash", "execute_bash", "run_shell_command", "shell", "Monitor", "monitor"] {
         assert_eq!(ToolKind::from_name(name), ToolKind::Shell, "{name}");
     }
     for name in ["Write", "fs_write", "replace", "edit"] {

@@ -32,7 +32,7 @@ pub(super) fn layers_in(permissions: &[&Permission], directory: &str) -> Policy 
     })
 }
 
-const RULES: [&str; 23] = [
+const RULES: [&str; 27] = [
     "Read",
     "Edit",
     "Edit(src/**)",
@@ -45,6 +45,8 @@ const RULES: [&str; 23] = [
     "execute",
     "mcp__a",
     "mcp__a__x",
+    "mcp__*",
+    "mcp__a__x*",
     "WebFetch",
     "WebFetch(domain:example.org)",
     "WebFetch(domain:*.example.org)",
@@ -56,6 +58,8 @@ const RULES: [&str; 23] = [
     "Agent(x)",
     "Odd",
     "*",
+    "*(git:*)",
+    "*(**)",
 ];
 
 fn rules() -> impl Strategy<Value = Vec<Rule>> {

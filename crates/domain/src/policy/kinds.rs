@@ -3,6 +3,7 @@
 
 use super::layers::Policy;
 use super::levels::Extent;
+use super::pattern::matches_text_glob;
 use super::uses::Use;
 use super::verdict::{Basis, Effect};
 use crate::permission::{Level, Permission, Rule, ToolKind};
@@ -68,7 +69,7 @@ impl Permission {
 
     /// Returns whether a rule asks about or denies some uses of a kind.
     pub fn restricts_kind(&self, kind: ToolKind<'_>) -> bool {
-        self.restricting_rules().any(|(_, rule)| rule.is_about(kind))
+        self.restricting_rules().any(|(_, rule)| rule.restricts(kind))
     }
 
     /// Returns whether a rule allows every use of a kind.
@@ -89,7 +90,7 @@ impl Permission {
     /// Returns whether a rule asks about or denies a tool of a server.
     pub fn restricts_server(&self, server: &str) -> bool {
         self.restricting_rules()
-            .any(|(_, rule)| rule.kind() == ToolKind::Everything || rule.names_server(server))
+            .any(|(_, rule)| rule.kind() == ToolKind::Everything || rule.may_name_server(server))
     }
 }
 
@@ -97,6 +98,43 @@ impl Rule {
     /// Returns whether the rule is about a kind, or about everything.
     pub fn is_about(&self, kind: ToolKind<'_>) -> bool {
         self.kind() == kind || self.kind() == ToolKind::Everything
+    }
+
+    /// Returns whether the rule, as one that asks or denies, is about a kind. A star in the names of a server and its
+    /// tool then stands for any text.
+    pub fn restricts(&self, kind: ToolKind<'_>) -> bool {
+        match (self.kind(), kind) {
+            (ToolKind::Mcp { server, tool }, ToolKind::Mcp { server: used, tool: used_tool })
+                if self.has_server_glob() =>
+            {
+                let name = |server: &str, tool: Option<&str>| match tool {
+                    Some(tool) => format!("{server}__{tool}"),
+                    None => server.to_owned(),
+                };
+                let glob = name(server, tool);
+                let names = [Some(name(used, None)), used_tool.map(|tool| name(used, Some(tool)))];
+                names.iter().flatten().any(|name| matches_text_glob(&glob, name))
+            }
+            (ToolKind::Mcp { server, tool: None }, ToolKind::Mcp { server: used, .. }) => server == used,
+            (ruled, kind) => ruled == kind || ruled == ToolKind::Everything,
+        }
+    }
+
+    /// Returns whether the name of a server or of its tool has a star.
+    pub fn has_server_glob(&self) -> bool {
+        matches!(self.kind(), ToolKind::Mcp { server, tool }
+            if server.contains('*') || tool.is_some_and(|tool| tool.contains('*')))
+    }
+
+    /// Returns whether the rule, as one that asks or denies, may be about a server, or a tool of it.
+    fn may_name_server(&self, name: &str) -> bool {
+        match self.kind() {
+            ToolKind::Mcp { server, .. } => match server.split_once('*') {
+                Some((start, _)) => name.starts_with(start),
+                None => server == name,
+            },
+            _ => false,
+        }
     }
 
     /// Returns whether the rule is about a server, or a tool of it.

@@ -19,7 +19,7 @@ pub struct Directory {
 pub(super) fn is_restricted_by(rule: &Rule, of: &Use, directory: &Directory) -> bool {
     // An agent without any tool still needs its variables: only a rule that names them withholds them.
     let is_withheld_tool = rule.kind() != ToolKind::Everything || of.kind() != ToolKind::Env;
-    if !is_withheld_tool || !matches_tool(rule, of) {
+    if !is_withheld_tool || !(matches_tool(rule, of) || rule.restricts(of.kind())) {
         return false;
     }
     let Some(pattern) = rule.pattern() else { return true };

@@ -72,11 +72,14 @@ impl Permission {
         // Outside of the directory the level denies edits, so an `ask` rule about a path would allow more than
         // before.
         let denies = matches!(self.level, Some(Level::ReadOnly | Level::SafeEdit));
-        let asks_about_edits =
-            |rule: &Rule| denies && rule.kind() == ToolKind::Edit && rule.pattern().is_some();
-        let (edits, others): (Vec<Rule>, Vec<Rule>) = self.ask.iter().cloned().partition(asks_about_edits);
-        let (mut ask, mut deny) = (strict(&others), strict(&self.deny));
-        add(&mut deny, &strict(&edits));
+        // Without its pattern, a rule that asks about everything would allow what the level denies.
+        let would_allow = |rule: &Rule| {
+            has_ambiguous_pattern(rule)
+                || (denies && rule.kind() == ToolKind::Edit && rule.pattern().is_some())
+        };
+        let (denied, asked): (Vec<Rule>, Vec<Rule>) = self.ask.iter().cloned().partition(would_allow);
+        let (mut ask, mut deny) = (strict(&asked), strict(&self.deny));
+        add(&mut deny, &strict(&denied));
         let level = match self.level {
             Some(Level::SafeEdit) if !is_inside => Some(Level::ReadOnly),
             None if !is_inside => {
@@ -115,7 +118,9 @@ impl Permission {
         let level = (rank(narrow.level) < rank(self.with_plain_level().level))
             .then(|| format!("the level {} becomes {}", name(self.level), name(narrow.level)));
         let gone = |word: &str, own: &[Rule], left: &[Rule]| -> Vec<String> {
-            let gone = own.iter().filter(|rule| !left.contains(rule) && rule.kind() != ToolKind::Everything);
+            // A rule about everything without a pattern is a level, which is compared above.
+            let is_level = |rule: &Rule| rule.kind() == ToolKind::Everything && rule.pattern().is_none();
+            let gone = own.iter().filter(|rule| !left.contains(rule) && !is_level(rule));
             gone.map(|rule| format!("the rule {word} {rule} does not count")).collect()
         };
         let added = |word: &str, own: &[Rule], left: &[Rule]| -> Vec<String> {
@@ -136,6 +141,7 @@ impl Permission {
 /// pattern.
 fn with_absolute_path(rule: &Rule, directory: &str) -> Option<Rule> {
     match rule.pattern() {
+        Some(_) if has_ambiguous_pattern(rule) => None,
         Some(pattern) if has_path_kind(rule) && !pattern.starts_with(['/', '~']) => {
             let plain = !directory.contains(['*', '?', '[', ']', '{', '}', '(', ')', '!', '\\']);
             let pattern =
@@ -231,6 +237,18 @@ mod tests {
         let git = permission(Some(Level::SafeEdit), &["Bash(git:*)"], &[], &[]);
         let denies = permission(Some(Level::SafeEdit), &["Bash(git:*)"], &[], &["Bash(git push:*)"]);
         assert_eq!((narrowed(&git, &asks), narrowed(&asks, &git)), (denies.clone(), denies));
+    }
+
+    #[test]
+    fn a_rule_about_everything_with_a_pattern_is_lost_below_a_level_without_it() {
+        for rule in ["*(*)", "all(**)", "*(git:*)"] {
+            let own = permission(None, &[rule], &[], &[]);
+            let Narrowed { permission: narrow, lost } = own.narrowed_to(&Permission::default());
+            assert_eq!(
+                (narrow, lost),
+                (Permission::default(), vec![format!("the rule allow {rule} does not count")])
+            );
+        }
     }
 
     #[test]

@@ -122,7 +122,9 @@ impl Permission {
         let by_level = matches!(self.level, None | Some(Level::Yolo));
         let by_kind = self.level_extent(rule.kind()) == Extent::Everything;
         // With a pattern, an ask rule matches more uses than an allow rule: it also matches compound commands.
-        let by_allow = self.allow.iter().any(|wide| wide.pattern().is_none() && covers(wide, rule));
+        // So does one with a star in the name of a server.
+        let is_whole = |wide: &Rule| wide.pattern().is_none() && !wide.has_server_glob();
+        let by_allow = self.allow.iter().any(|wide| is_whole(wide) && covers(wide, rule));
         // A question about every tool is not about variables.
         let is_tool = rule.kind() != ToolKind::Env;
         let by_ask = |wide: &Rule| covers(wide, rule) && (is_tool || wide.kind() != ToolKind::Everything);
@@ -173,7 +175,7 @@ pub(super) fn rank(level: Option<Level>) -> u8 {
     }
 }
 
-/// Returns whether a level denies every use of a tool.
+/// Returns whether a level allows no whole tool of a kind.
 pub(super) fn is_beyond(level: Level, kind: ToolKind<'_>) -> bool {
     // A rule about everything is also about reading.
     kind != ToolKind::Everything && level.extent(kind) == Extent::Nothing
@@ -189,7 +191,9 @@ pub(super) fn add(rules: &mut Vec<Rule>, more: &[Rule]) {
 
 /// Returns whether two rules may match the same use. In doubt they do.
 pub(super) fn overlaps(one: &Rule, two: &Rule) -> bool {
-    covers_tool(one, two) || covers_tool(two, one)
+    let both_servers = matches!((one.kind(), two.kind()), (ToolKind::Mcp { .. }, ToolKind::Mcp { .. }));
+    let has_glob = one.has_server_glob() || two.has_server_glob();
+    covers_tool(one, two) || covers_tool(two, one) || (both_servers && has_glob)
 }
 
 /// Returns whether a rule covers every tool of another one.

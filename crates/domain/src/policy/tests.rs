@@ -129,6 +129,40 @@ fn a_rule_about_delegation_allows_those_that_it_names() {
 }
 
 #[test]
+fn a_command_that_is_watched_is_a_command() {
+    let rules = permission(Some(Level::Yolo), &[], &["Bash(git push:*)"], &[]);
+    let monitor = |command: &str| {
+        decision(&rules, "Monitor", &json!({"command": command, "description": "x", "persistent": true}))
+    };
+    assert_eq!((monitor("git push origin"), monitor("tail -f log")), ("ask", "allow"));
+}
+
+#[test]
+fn a_star_in_the_name_of_a_servers_tool_restricts_and_does_not_allow() {
+    let decide = |rules: &Permission, tool: &str| decision(rules, tool, &json!({}));
+    let denied =
+        |rule: &str, tool: &str| decide(&permission(Some(Level::Yolo), &[], &[], &[rule]), tool) == "deny";
+    let deletes = "mcp__github__delete_repo";
+    for rule in ["mcp__*", "mcp__git*", "mcp__github__delete_*", "mcp__*__delete_*", "mcp__*_repo", "@*"] {
+        assert!(denied(rule, deletes), "{rule}");
+    }
+    for rule in ["mcp__gitlab*", "mcp__github__create_*", "mcp__*__delete", "mcp__git"] {
+        assert!(!denied(rule, deletes), "{rule}");
+    }
+    assert!(!denied("mcp__*", "Bash"));
+    let asks = permission(Some(Level::Yolo), &[], &["mcp__github__delete_*"], &[]);
+    assert_eq!([deletes, "mcp__github__list"].map(|tool| decide(&asks, tool)), ["ask", "allow"]);
+    let allows = permission(Some(Level::SafeEdit), &["mcp__*"], &[], &[]);
+    assert_eq!(decide(&allows, deletes), "deny");
+    let servers = ["github", "files"].map(|server| {
+        let denies = permission(Some(Level::Yolo), &[], &[], &["mcp__git*__delete_*"]);
+        let whole = ToolKind::Mcp { server, tool: None };
+        (denies.restricts_server(server), denies.restricts_kind(whole))
+    });
+    assert_eq!(servers, [(true, false), (false, false)]);
+}
+
+#[test]
 fn the_target_of_a_symbolic_link_counts() {
     let editor = permission(Some(Level::SafeEdit), &[], &[], &["Edit(secret/**)"]);
     let through = |rules: &Permission, name: &str, real: Option<&str>| {

@@ -110,7 +110,12 @@ fn exceeds_ceiling(
 ) -> Option<EngineError> {
     let own = granted.own.fallback.get(number).and_then(|fallback| fallback.settings.as_ref());
     let own = own.map_or(&granted.own.permission, |settings| &settings.permission);
-    granted.ceiling.as_ref()?.exceeds_ceiling(own, &other.setup.permission, backend)
+    granted.ceiling.as_ref()?.exceeds_ceiling(
+        own,
+        granted.own.unenforceable,
+        &other.setup.permission,
+        backend,
+    )
 }
 
 /// Turns an error into one that names the fallback.

@@ -52,17 +52,22 @@ impl Ceiling {
     }
 
     /// Returns why a backend cannot limit an agent to the ceiling. Gaps that the agent's own permission already has
-    /// do not count.
+    /// do not count, unless the agent starts in spite of them and the ceiling has gaps too.
     pub(crate) fn exceeds_ceiling(
         &self,
         own: &Permission,
+        own_reaction: Unenforceable,
         narrow: &Permission,
         backend: &BackendSpec,
     ) -> Option<EngineError> {
         if self.unenforceable == Unenforceable::Warn {
             return None;
         }
-        let known = compatibility::unenforceable(own, backend);
+        let is_enforced = compatibility::unenforceable(&self.permission, backend).is_empty();
+        let known = match own_reaction {
+            Unenforceable::Warn if !is_enforced => Vec::new(),
+            Unenforceable::Warn | Unenforceable::Refuse => compatibility::unenforceable(own, backend),
+        };
         let gaps =
             compatibility::unenforceable(narrow, backend).into_iter().filter(|gap| !known.contains(gap));
         let gaps: Vec<String> = gaps.collect();
@@ -279,16 +284,14 @@ fn limit_untrusted(
     let mut settled = ResolvedAgent::without_config(agent.into_owned());
     let agent = &mut settled.agent;
     let takes_built_in_name = catalog.takes_built_in_name(agent);
-    let grants = match filter {
-        SectionFilter::All => registry::agent_grants(agent),
-        // The user chose the folder of a dialect's agents when they set up the server.
-        SectionFilter::Named if takes_built_in_name => registry::agent_grants(agent),
-        SectionFilter::Named => Vec::new(),
-    };
+    let grants = registry::agent_grants(agent, &catalog.project);
     let (name, file) = (agent.name.clone(), agent.source.file.clone());
     let notice = takes_built_in_name
         .then(|| format!("the project's file {file} takes the name of the built-in agent {name}"));
-    if grants.is_empty() || is_trusted() {
+    // A record of trust covers the agents of the catalog. A dialect reads its own files, from a folder that the user
+    // chose for it or, of this layer, from the folder that the server was started in.
+    let can_be_trusted = filter == SectionFilter::All;
+    if grants.is_empty() || (can_be_trusted && is_trusted()) {
         settled.warnings.extend(notice);
         return settled;
     }

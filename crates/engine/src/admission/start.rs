@@ -22,7 +22,7 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use super::compatibility::{self, Requirements};
-use super::grants::GrantedAgent;
+use super::grants::{Ceiling, GrantedAgent};
 use super::protected_paths;
 use super::session_resolution::{ResolvedSession, SessionRequest};
 use crate::api::{EngineError, StartRequest, StartedRun};
@@ -159,9 +159,7 @@ impl Engine {
         let agent_warnings = agent_warnings.into_iter().chain(broken_file_warning(&catalog, agent));
         spec.warnings.extend(agent_warnings.chain(fallback_warnings));
         protected_paths::protect(self.home.path(), &mut spec)?;
-        let executables = self.project_executables(&catalog, &spec.directory);
-        spec.warnings.extend(executables.check(&spec.backend, &spec.fallbacks)?);
-        spec.trusted_executables_digest = executables.trusted(&spec.backend, &spec.fallbacks);
+        self.check_project_executables(&catalog, &mut spec)?;
         if let Some(resumed) = resumes {
             spec.warnings.extend(self.resume_warnings(resumed.run, &spec.setup)?);
         }
@@ -236,8 +234,9 @@ impl Engine {
         let GrantedAgent { settled, own, ceiling } = granted;
         let (name, narrow) = (&settled.agent.name, &settled.agent.setup.permission);
         let backend = self.checked_backend(catalog, &settled.agent)?;
-        match ceiling.as_ref().and_then(|ceiling| ceiling.exceeds_ceiling(&own.permission, narrow, &backend))
-        {
+        let exceeds =
+            |ceiling: &Ceiling| ceiling.exceeds_ceiling(&own.permission, own.unenforceable, narrow, &backend);
+        match ceiling.as_ref().and_then(exceeds) {
             None => Ok(backend),
             Some(error) => Err(EngineError { message: format!("agent {name}: {}", error.message), ..error }),
         }

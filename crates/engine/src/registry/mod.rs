@@ -27,8 +27,7 @@ pub use guarded_read::would_escape;
 pub use key_location::{executable_line, key_location};
 pub use nested_agents::nested_agent_warnings;
 pub use project::{find_project, marked_project, resolve_directory};
-pub(crate) use trust::is_own_folder;
-pub use trust::{AgentGrant, TrustError, TrustStore, agent_grants, project_executables};
+pub use trust::{AgentGrant, TrustError, TrustStore, agent_grants, is_in_project, project_executables};
 
 #[cfg(test)]
 mod tests;

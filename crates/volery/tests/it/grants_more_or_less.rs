@@ -37,7 +37,7 @@ fn volery(env: &TestEnv, words: &[&str]) -> CommandOutput {
 /// Returns the permission of a run, without where its rules are written.
 fn permission(spec: &Value) -> Value {
     let mut permission = spec["setup"]["permission"].clone();
-    permission.as_object_mut().unwrap().remove("origins");
+    permission.as_object_mut().map(|permission| permission.remove("origins"));
     permission
 }
 
@@ -417,6 +417,7 @@ fn what_a_caller_denies_holds_for_the_runs_that_the_agent_starts() {
 fn a_child_that_its_backend_cannot_hold_to_its_parent_is_refused() {
     let env = env();
     env.backend("script", &["/bin/true"]).agent("helper", "backend: script\nunenforceable: warn");
+    env.volery(["trust", "--yes"]).ok();
     env.rehearsal("boss", "- delegate: {agent: helper, prompt: deep}", "delegates: anyone");
     volery(&env, &["run", "boss", "go"]);
     assert_eq!(env.runs().len(), 2);
@@ -452,6 +453,7 @@ fn a_child_in_another_directory_edits_nothing_there_that_its_parent_may_not() {
         let words = ["/usr/bin/env", &home, volery_path, "run", "helper", "go", "--timeout", "20s", "--dir"];
         env.backend(&name, &[&words[..], &[folder.to_str().unwrap()]].concat());
         env.agent(&name, &format!("backend: {name}\ndelegates: anyone\nunenforceable: warn"));
+        env.volery(["trust", "--yes"]).ok();
         let words = ["run", &name, "go", "--permission", "safe-edit", "--deny", "Edit(secret/**)"];
         volery(&env, &words);
         let spec = last_spec(&env, "helper");
@@ -493,7 +495,7 @@ fn a_projects_file_with_the_name_of_a_built_in_agent_needs_trust_for_more() {
     insta::assert_snapshot!(env.masked_texts(&spec["warnings"]), @r#"
     claude does not tell its version (asked with --version, it exits with 9); [version] to [version] is what volery fits
     tools: Bash is denied: without a level safe-edit holds, which does not allow it, and nobody can answer: the command has no terminal; to allow that, write permission: {allow: [Bash]} in its file, or permission = { allow = ["Bash"] } under [agents.claude] in your configuration
-    the project's file [stage]/project/.volery/agents/claude.md takes the name of the built-in agent claude; until you trust the project (volery trust [stage]/project), this does not count: permission yolo; deny "WebFetch"; env AWS_KEY
+    the project's file [stage]/project/.volery/agents/claude.md takes the name of the built-in agent claude; until you trust the project (volery trust [stage]/project), this does not count: permission yolo; deny "WebFetch"; env "AWS_KEY"
     "#);
     let page = volery(&env, &["agents", "show", "claude"]).ok().stdout;
     insta::assert_snapshot!(env.masked(facts(&page)), @r#"
@@ -508,7 +510,7 @@ fn a_projects_file_with_the_name_of_a_built_in_agent_needs_trust_for_more() {
                 on_interrupt: "end"
                 permission: {"deny":["WebFetch"]}
     permission  at most safe-edit by default by .volery/agents/claude.md, which is not trusted
-    warning     the project's file .volery/agents/claude.md takes the name of the built-in agent claude; until you trust the project (volery trust [stage]/project), this does not count: permission yolo; deny "WebFetch"; env AWS_KEY
+    warning     the project's file .volery/agents/claude.md takes the name of the built-in agent claude; until you trust the project (volery trust [stage]/project), this does not count: permission yolo; deny "WebFetch"; env "AWS_KEY"
     warning     claude does not tell its version (asked with --version, it exits with 9); [version] to [version] is what volery fits
     warning     tools: Bash needs an answer from a person, and is denied where nobody can answer; to allow that, write permission: {allow: [Bash]} in its file, or permission = { allow = ["Bash"] } under [agents.claude] in your configuration
     "#);
@@ -528,7 +530,7 @@ fn a_projects_file_with_the_name_of_a_built_in_agent_needs_trust_for_more() {
       agent claude in .volery/agents/claude.md
         line 4: permission yolo; deny "WebFetch"
           why: it would allow agent claude more than safe-edit
-        line 5: env AWS_KEY
+        line 5: env "AWS_KEY"
           why: agent claude would receive these variables of your environment
 
     in all: 2 grants
@@ -549,19 +551,25 @@ fn a_projects_agent_file_grants_nothing_beyond_the_defaults_before_the_project_i
     std::fs::create_dir_all(env.project().join(".claude/agents")).unwrap();
     let claude_agent = "---\nname: bold\ndescription: d\npermissionMode: bypassPermissions\n---\nBe bold.\n";
     std::fs::write(env.project().join(".claude/agents/bold.md"), claude_agent).unwrap();
-    let frontmatter = "backend: claude\npermission: {allow: [Bash], deny: [WebFetch]}\nenv: [AWS_KEY]\n\
-        extra_directories: [/etc]";
-    env.agent("helper", frontmatter);
+    let (part, link) = (env.project().join("part"), env.project().join("link"));
+    std::fs::create_dir_all(&part).unwrap();
+    std::os::unix::fs::symlink("/etc", &link).unwrap();
+    let directories = json!(["/etc", link, part]);
+    let frontmatter = format!(
+        "backend: claude\npermission: {{allow: [Bash], deny: [WebFetch]}}\nenv: [AWS_KEY]\n\
+         extra_directories: {directories}"
+    );
+    env.agent("helper", &frontmatter);
     let spec = spec_of(&env, "helper", &[]);
     assert_eq!(permission(&spec), json!({"deny": ["WebFetch"]}), "{spec}");
     assert!(!spec["env"].to_string().contains("AWS_KEY"), "{spec}");
-    assert_eq!(spec["setup"]["extra_directories"], json!(null), "{spec}");
+    assert_eq!(spec["setup"]["extra_directories"], json!([part]), "{spec}");
     let warning = |spec: &Value| {
-        let warnings = spec["warnings"].as_array().unwrap().iter();
-        let about_grants = warnings.filter(|warning| warning.as_str().unwrap().contains("does not count"));
-        env.masked_texts(&json!(about_grants.collect::<Vec<_>>()))
+        let warnings = spec["warnings"].as_array().unwrap();
+        let withheld = warnings.iter().find(|warning| warning.as_str().unwrap().contains("does not count"));
+        env.masked_texts(&json!([withheld]))
     };
-    insta::assert_snapshot!(warning(&spec), @r#"the project's file [stage]/project/.volery/agents/helper.md grants more than the defaults; until you trust the project (volery trust [stage]/project), this does not count: permission allow "Bash"; deny "WebFetch"; env AWS_KEY; extra_directories /etc"#);
+    insta::assert_snapshot!(warning(&spec), @r#"the project's file [stage]/project/.volery/agents/helper.md grants more than the defaults; until you trust the project (volery trust [stage]/project), this does not count: permission allow "Bash"; deny "WebFetch"; env "AWS_KEY"; extra_directories "/etc" "[stage]/project/link""#);
     let spec = spec_of(&env, "bold", &[]);
     assert_eq!(spec["setup"]["permission"], json!(null), "{spec}");
     insta::assert_snapshot!(warning(&spec), @"the project's file [stage]/project/.claude/agents/bold.md grants more than the defaults; until you trust the project (volery trust [stage]/project), this does not count: permission yolo");
@@ -588,9 +596,9 @@ fn a_projects_agent_file_grants_nothing_beyond_the_defaults_before_the_project_i
       agent helper in .volery/agents/helper.md
         line 4: permission allow "Bash"; deny "WebFetch"
           why: it would allow agent helper more than safe-edit
-        line 5: env AWS_KEY
+        line 5: env "AWS_KEY"
           why: agent helper would receive these variables of your environment
-        line 6: extra_directories /etc
+        line 6: extra_directories "/etc" "[stage]/project/link"
           why: agent helper could use these directories
 
     in all: 6 grants
@@ -598,10 +606,58 @@ fn a_projects_agent_file_grants_nothing_beyond_the_defaults_before_the_project_i
     assert_eq!(spec_of(&env, "bold", &[])["setup"]["permission"], json!({"level": "yolo"}));
     let spec = spec_of(&env, "helper", &[]);
     assert_eq!(permission(&spec), json!({"allow": ["Bash"], "deny": ["WebFetch"]}), "{spec}");
-    assert_eq!(spec["setup"]["extra_directories"], json!(["/etc"]), "{spec}");
+    assert_eq!(spec["setup"]["extra_directories"], directories, "{spec}");
     // A file that grants more than before needs trust again.
     env.agent("helper", "backend: claude\npermission: yolo");
     assert_eq!(spec_of(&env, "helper", &[])["setup"]["permission"], json!(null));
+}
+
+/// An agent `bold` in the format of each program, with the most that a file of the format can grant.
+const BOLD_AGENTS: [(&str, &str, &str); 8] = [
+    (
+        "claude",
+        ".claude/agents/bold.md",
+        "---\nname: bold\ndescription: d\npermissionMode: bypassPermissions\n---\nB\n",
+    ),
+    (
+        "codex",
+        ".codex/agents/bold.toml",
+        "name = \"bold\"\ndescription = \"d\"\ndeveloper_instructions = \"b\"\nsandbox_mode = \"danger-full-access\"\n",
+    ),
+    ("codex", ".codex/config.toml", "[agents.bold]\ndescription = \"d\"\nconfig_file = \"bold.toml\"\n"),
+    ("qwen", ".qwen/agents/bold.md", "---\nname: bold\ndescription: d\napprovalMode: yolo\n---\nB\n"),
+    ("opencode", ".opencode/agent/bold.md", "---\ndescription: d\npermission: {\"*\": allow}\n---\nB\n"),
+    (
+        "kiro-cli",
+        ".kiro/agents/bold.json",
+        "{\"name\": \"bold\", \"description\": \"d\", \"allowedTools\": [\"fs_write\", \"execute_bash\"]}",
+    ),
+    ("claude", ".agents/bold.md", "---\nrun-agent: claude\npermission: yolo\n---\n# d\n"),
+    ("claude", ".volery/agents/bold.md", "---\ndescription: d\nbackend: claude\npermission: yolo\n---\nB\n"),
+];
+
+#[test]
+fn no_format_grants_a_projects_agent_more_than_the_defaults_before_the_project_is_trusted() {
+    for (program, file, text) in BOLD_AGENTS {
+        let env = env();
+        if program != "claude" {
+            std::fs::copy(env.path("bin/claude"), env.path("bin").join(program)).unwrap();
+        }
+        let path = env.project().join(file);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        if file.ends_with("config.toml") {
+            std::fs::write(path.with_file_name("bold.toml"), "sandbox_mode = \"danger-full-access\"\n")
+                .unwrap();
+        }
+        let spec = spec_of(&env, "bold", &[]);
+        assert_eq!(spec["grants"][0]["source"], json!("untrusted"), "{file}: {spec}");
+        let granted = permission(&spec);
+        assert_eq!(granted, json!(null), "{file}: {spec}");
+        volery(&env, &["trust", "--yes"]).ok();
+        let spec = spec_of(&env, "bold", &[]);
+        assert_ne!(permission(&spec), granted, "{file}: {spec}");
+    }
 }
 
 #[test]

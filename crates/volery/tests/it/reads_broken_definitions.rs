@@ -101,6 +101,7 @@ fn a_permission_that_cannot_be_enforced_stops_the_run_unless_a_warning_will_do()
     the backend upper cannot enforce the level read-only, the rule deny Bash(rm:*)
     hint: choose another backend, or write unenforceable: warn into the agent's file
     ");
+    env.volery(["trust", "--yes"]).ok();
     env.volery(["run", "easy", "go"]).ok();
     insta::assert_snapshot!(env.masked_texts(&env.spec(&env.only_run())["warnings"]), @"
     effort is not honoured by upper

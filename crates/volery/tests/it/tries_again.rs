@@ -151,6 +151,7 @@ fn a_fallback_is_weighed_before_anything_starts() {
     let allowed =
         "backend: rehearsal\npermission: read-only\nunenforceable: warn\nfallback: [{backend: busy}]";
     env.agent("worker", &format!("{allowed}\nsteps: [{{say: hi}}]"));
+    env.volery(["trust", "--yes"]).ok();
     let warned = run(&env, "x", &[]);
     insta::assert_snapshot!(env.masked_texts(&warned["warnings"]), @"as a fallback: the level read-only is not enforced by busy");
     // Not installed: left out, with a warning.

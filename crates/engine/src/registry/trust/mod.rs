@@ -4,6 +4,5 @@ mod agent_grants;
 pub mod project_executables;
 mod records;
 
-pub(crate) use agent_grants::is_own_folder;
-pub use agent_grants::{AgentGrant, agent_grants};
+pub use agent_grants::{AgentGrant, agent_grants, is_in_project};
 pub use records::{TrustError, TrustStore};

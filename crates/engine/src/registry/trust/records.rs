@@ -75,7 +75,8 @@ impl TrustStore {
 
     /// Returns what the agent files of the project grant beyond the defaults.
     pub fn grants(catalog: &Catalog) -> Vec<(&Agent, AgentGrant)> {
-        let grants = |agent| agent_grants(agent).into_iter().map(move |grant| (agent, grant));
+        let grants =
+            |agent| agent_grants(agent, &catalog.project).into_iter().map(move |grant| (agent, grant));
         project_agents(catalog).flat_map(grants).collect()
     }
 

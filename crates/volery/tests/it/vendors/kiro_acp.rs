@@ -126,6 +126,7 @@ fn any_configured_command_may_use_acp_and_its_level_is_not_assumed_to_be_enforce
     hint: choose another backend, or write unenforceable: warn into the agent's file
     ");
     env.agent("bird", "backend: mine\npermission: read-only\nunenforceable: warn\ntimeout: 60s");
+    env.volery(["trust", "--yes"]).ok();
     let run = volery(&env, &["run", "bird", "Fly.", "--json"]).json();
     assert_eq!((&run["status"], &run["result"]), (&json!("succeeded"), &json!("It was no.")), "{run}");
 }

@@ -117,6 +117,57 @@ fn a_tool_that_the_file_does_not_allow_is_not_trusted() {
 }
 
 #[test]
+fn what_a_projects_file_allows_needs_trust_and_gives_way_to_a_narrower_permission() {
+    let agent = json!({
+        "name": "worker", "description": "counts birds", "prompt": "You count twice.", "tools": ["*"],
+        "allowedTools": ["fs_read", "execute_bash"],
+        "toolsSettings": {"execute_bash": {"allowedCommands": [".*"], "deniedCommands": ["rm .*"]}},
+    });
+    let script = || {
+        let execute = ScriptedReply::call("execute_bash", json!({"command": "touch made"}));
+        vec![execute, ScriptedReply::say("Three herons.")]
+    };
+    let (vendor_env, run) = ask_as_written(&agent, script());
+    let made = vendor_env.env.project().join("made");
+    let refused = || {
+        let refusal =
+            vendor_env.offline.server().model_requests().pop().unwrap().last_result().unwrap().text.clone();
+        assert_eq!(refusal, "Tool use denied: execute_bash is not trusted");
+        assert!(!made.exists());
+    };
+    refused();
+    let requests = vendor_env.offline.server().requests();
+    assert!(requests[0].body.to_string().contains("You count twice."), "{run}");
+    assert!(run["warnings"].to_string().contains("does not count: permission"), "{run}");
+    let work = vendor_env.env.run_dir(run["run_id"].as_str().unwrap()).join("work");
+    let copy = fs::read_to_string(work.join("kiro/agents/volery-worker.json")).unwrap();
+    let copy: Value = serde_json::from_str(&copy).unwrap();
+    assert_eq!(copy["toolsSettings"], json!({"execute_bash": {"deniedCommands": ["rm .*"]}}));
+    assert_eq!(copy["allowedTools"], Value::Null);
+
+    let trusted = vendor_env.volery(&["trust", "--yes"]);
+    insta::assert_snapshot!(vendor_env.env.masked(&trusted.stderr), @r#"
+    project  [stage]/project
+    state    not trusted
+
+    its files would allow:
+      agent worker in .kiro/agents/worker.json
+        line 1: permission allow "fs_read" "execute_bash"
+          why: it would allow agent worker more than safe-edit
+        line 1: toolsSettings {"execute_bash":{"allowedCommands":[".*"],"deniedCommands":["rm .*"]}}
+          why: its program would allow agent worker what this setting names
+
+    in all: 2 grants
+    "#);
+    vendor_env.offline.server().add(script());
+    vendor_env.run("Count again.", &["--permission", "read-only"]);
+    refused();
+    vendor_env.offline.server().add(script());
+    let run = vendor_env.run("Count again.", &[]);
+    assert!(made.exists(), "{run}");
+}
+
+#[test]
 fn the_answer_is_read_from_the_response_file_of_the_prompt() {
     for folder in ["project", "home"] {
         let (vendor_env, run) = ask(folder, &["fs_write", "execute_bash"], into_the_file);
