@@ -12,6 +12,7 @@ mod matching;
 mod narrow;
 mod overlay;
 mod pattern;
+mod read_only_commands;
 mod uses;
 mod verdict;
 

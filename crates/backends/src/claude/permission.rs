@@ -10,13 +10,8 @@ use super::versions;
 use crate::mcp_config::OWN_SERVER;
 use crate::policy_translation::ByLevel;
 
-/// The tools with which Claude Code changes files or starts programs.
-const WRITE_TOOLS: [(ToolKind<'static>, &str); 4] = [
-    (ToolKind::Shell, "Bash"),
-    (ToolKind::Edit, "Edit"),
-    (ToolKind::Edit, "Write"),
-    (ToolKind::Edit, "NotebookEdit"),
-];
+/// The tools with which Claude Code changes files.
+const EDIT_TOOLS: [&str; 3] = ["Edit", "Write", "NotebookEdit"];
 
 /// Tools of Claude Code by the kind that permission rules use.
 const TOOLS_BY_KIND: [(ToolKind<'static>, &[&str]); 7] = [
@@ -73,8 +68,11 @@ pub(super) fn denied_rules(setup: &Setup) -> Option<String> {
     let mut rules: Vec<String> = permission.deny.iter().map(|rule| rule.spelling().to_owned()).collect();
     let may_edit = permission.level_extent(ToolKind::Edit) != Extent::Nothing;
     if !may_edit && !setup.inherits(Inherited::Settings) {
-        let denied_tools = WRITE_TOOLS.iter().filter(|(kind, _)| !permission.opens_kind(*kind));
-        rules.extend(denied_tools.map(|(_, tool)| (*tool).to_owned()));
+        // It asks about each command, and the level allows those that only read.
+        let commands = (!permission.allows_reading_commands()).then_some((ToolKind::Shell, "Bash"));
+        let tools = commands.into_iter().chain(EDIT_TOOLS.map(|tool| (ToolKind::Edit, tool)));
+        let denied_tools = tools.filter(|(kind, _)| !permission.opens_kind(*kind));
+        rules.extend(denied_tools.map(|(_, tool)| tool.to_owned()));
     }
     (!rules.is_empty()).then(|| rules.join(","))
 }

@@ -301,13 +301,9 @@ fn the_setup_becomes_options() {
         spec.setup.permission.deny = vec!["WebFetch".parse().unwrap()];
     })
     .unwrap();
-    for argument in [
-        "--model=opus",
-        "--resume=s-9",
-        "--setting-sources=",
-        "--max-turns=3",
-        "--disallowedTools=WebFetch,Bash",
-    ] {
+    for argument in
+        ["--model=opus", "--resume=s-9", "--setting-sources=", "--max-turns=3", "--disallowedTools=WebFetch"]
+    {
         assert!(full.contains(&argument.to_owned()), "{argument} in {full:?}");
     }
 }

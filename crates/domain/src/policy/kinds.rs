@@ -23,6 +23,16 @@ impl Permission {
         if self.grants_kind(kind) { Extent::Everything } else { self.level_extent(kind) }
     }
 
+    /// Returns whether commands that only read are allowed, as every level allows them. A rule that restricts reading
+    /// is about the tools that read, and a command would be a way around it.
+    pub fn allows_reading_commands(&self) -> bool {
+        let restricts_reading =
+            |rule: &Rule| rule.is_about(ToolKind::Read) || rule.is_about(ToolKind::Search);
+        let withholds_commands = |rule: &Rule| rule.kind() == ToolKind::Shell && rule.pattern().is_none();
+        !self.restricting_rules().any(|(_, rule)| restricts_reading(rule))
+            && !self.deny.iter().any(withholds_commands)
+    }
+
     /// Returns what the rules say about an environment variable; `None` if no rule is about it.
     pub fn variable_rule(&self, name: &str) -> Option<Effect> {
         let about_variables = |rules: &[Rule]| {

@@ -4,7 +4,8 @@
 use super::Grant;
 use super::levels::Extent;
 use super::matching::{Directory, is_covered_by, is_in_directory, is_restricted_by};
-use super::uses::Use;
+use super::read_only_commands::{argv_only_reads, line_only_reads};
+use super::uses::{ExecCommand, Use};
 use super::verdict::{Basis, Effect, Verdict};
 use crate::permission::{Level, Permission, Rule};
 
@@ -96,7 +97,7 @@ impl Layer {
         let is_allowed = match level.unwrap_or(Level::SafeEdit).extent(of.kind()) {
             Extent::Everything => true,
             Extent::Directory => is_in_directory(of, directory),
-            Extent::Nothing => false,
+            Extent::Nothing => self.is_reading_command(of),
         };
         match (level, is_allowed) {
             (Some(Level::Yolo), _) => (Effect::Allow, Basis::Level(Level::Yolo)),
@@ -106,6 +107,16 @@ impl Layer {
             (Some(level), false) => (Effect::Deny, Basis::Level(*level)),
             (None, false) => (Effect::Ask, Basis::NoRule),
         }
+    }
+
+    /// Returns whether a use is a command that only reads, and nothing restricts reading.
+    fn is_reading_command(&self, of: &Use) -> bool {
+        let only_reads = match of {
+            Use::Exec(ExecCommand::Line(line)) => line_only_reads(line),
+            Use::Exec(ExecCommand::Argv(words)) => argv_only_reads(words),
+            _ => false,
+        };
+        only_reads && self.permission.allows_reading_commands()
     }
 
     /// Returns who set a rule or a level of this layer.

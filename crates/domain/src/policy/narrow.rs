@@ -38,7 +38,7 @@ impl Permission {
                 // Only the ceiling may ask there: a child that asks where its parent is denied would be weaker.
                 if other.surely_asks(rule) || (edits && std::ptr::eq(other, &own)) {
                     add(&mut ask, std::slice::from_ref(rule));
-                } else if !level.is_some_and(|level| is_beyond(level, rule.kind()))
+                } else if !level.is_some_and(|level| is_denied_at(level, rule.kind()))
                     || allow.iter().any(|allowed| overlaps(allowed, rule))
                 {
                     // One side asks and the other one may deny: without this rule it might be allowed.
@@ -153,9 +153,19 @@ fn with_absolute_path(rule: &Rule, directory: &str) -> Option<Rule> {
     }
 }
 
+/// Returns whether a level denies every use of a tool. Every level allows the commands that only read.
+fn is_denied_at(level: Level, kind: ToolKind<'_>) -> bool {
+    kind != ToolKind::Shell && is_beyond(level, kind)
+}
+
 /// Returns the rule if it has no path pattern.
 fn pathless(rule: &Rule) -> Option<Rule> {
-    (rule.pattern().is_none() || !has_path_kind(rule)).then(|| rule.clone())
+    (rule.pattern().is_none() || !(has_path_kind(rule) || has_ambiguous_pattern(rule))).then(|| rule.clone())
+}
+
+/// Returns whether the pattern of a rule applies to paths, commands and hosts alike, so that it has no absolute form.
+fn has_ambiguous_pattern(rule: &Rule) -> bool {
+    rule.kind() == ToolKind::Everything && rule.pattern().is_some()
 }
 
 fn has_path_kind(rule: &Rule) -> bool {
@@ -232,14 +242,6 @@ mod tests {
     }
 
     #[test]
-    fn a_question_of_one_side_that_the_other_side_may_deny_is_a_denial() {
-        let asks = permission(Some(Level::Yolo), &[], &["Bash(git push:*)"], &[]);
-        let git = permission(Some(Level::SafeEdit), &["Bash(git:*)"], &[], &[]);
-        let denies = permission(Some(Level::SafeEdit), &["Bash(git:*)"], &[], &["Bash(git push:*)"]);
-        assert_eq!((narrowed(&git, &asks), narrowed(&asks, &git)), (denies.clone(), denies));
-    }
-
-    #[test]
     fn a_rule_about_everything_with_a_pattern_is_lost_below_a_level_without_it() {
         for rule in ["*(*)", "all(**)", "*(git:*)"] {
             let own = permission(None, &[rule], &[], &[]);
@@ -249,6 +251,14 @@ mod tests {
                 (Permission::default(), vec![format!("the rule allow {rule} does not count")])
             );
         }
+    }
+
+    #[test]
+    fn a_question_of_one_side_that_the_other_side_may_deny_is_a_denial() {
+        let asks = permission(Some(Level::Yolo), &[], &["Bash(git push:*)"], &[]);
+        let git = permission(Some(Level::SafeEdit), &["Bash(git:*)"], &[], &[]);
+        let denies = permission(Some(Level::SafeEdit), &["Bash(git:*)"], &[], &["Bash(git push:*)"]);
+        assert_eq!((narrowed(&git, &asks), narrowed(&asks, &git)), (denies.clone(), denies));
     }
 
     #[test]

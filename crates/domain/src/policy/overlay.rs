@@ -88,10 +88,16 @@ impl Permission {
             let named = requested.allow.iter().chain(&requested.ask).any(|other| overlaps(other, rule));
             !named && caps.is_some_and(|level| is_beyond(level, rule.kind()))
         };
-        let remaining = self.ask.iter().filter(is_not_covered).filter(|rule| !is_capped(rule));
-        let mut ask: Vec<Rule> = remaining.cloned().collect();
+        let (capped, remaining): (Vec<&Rule>, Vec<&Rule>) =
+            self.ask.iter().filter(is_not_covered).partition(is_capped);
+        let mut ask: Vec<Rule> = remaining.into_iter().cloned().collect();
         add(&mut ask, &requested.ask);
         let mut deny = self.deny.clone();
+        if authority == Authority::Narrow {
+            // Without the question, the level would allow the commands that only read.
+            let commands = capped.into_iter().filter(|rule| rule.kind() == ToolKind::Shell);
+            add(&mut deny, &commands.cloned().collect::<Vec<_>>());
+        }
         add(&mut deny, &requested.deny);
         Ok(Overlaid { permission: Self { level, allow, ask, deny }, widens, ineffective })
     }

@@ -37,7 +37,24 @@ fn without_any_rule_edits_in_the_directory_are_allowed_and_the_rest_asks() {
     assert_eq!(decision(&nothing, "Write", &json!({"file_path": "/work/a/b.rs"})), "allow");
     assert_eq!(decision(&nothing, "Write", &json!({"file_path": "/work/../etc/x"})), "ask");
     assert_eq!(decision(&nothing, "Write", &json!({"file_path": "/worker/x"})), "ask");
-    assert_eq!(shell(&nothing, "ls"), "ask");
+    assert_eq!(shell(&nothing, "touch a"), "ask");
+}
+
+#[test]
+fn every_level_allows_commands_that_only_read_unless_a_rule_restricts_reading() {
+    for level in [None, Some(Level::ReadOnly), Some(Level::SafeEdit)] {
+        let decide = |ask: &[&str], deny: &[&str]| {
+            let rules = permission(level, &[], ask, deny);
+            [shell(&rules, "git log -p | head"), shell(&rules, "git log --output=x")]
+        };
+        let otherwise = if level.is_none() { "ask" } else { "deny" };
+        assert_eq!(decide(&[], &[]), ["allow", otherwise]);
+        assert_eq!(decide(&["Bash"], &[]), ["ask", "ask"]);
+        assert_eq!(decide(&[], &["Bash(git:*)"]), ["deny", "deny"]);
+        for rule in ["Read(.env)", "Grep", "*(secret)"] {
+            assert_eq!(decide(&[], &[rule]), [otherwise, otherwise], "{rule}");
+        }
+    }
 }
 
 #[test]
@@ -108,27 +125,6 @@ fn a_restricting_rule_matches_a_command_in_every_spelling() {
 }
 
 #[test]
-fn patterns_of_paths_stay_in_their_folders() {
-    let rules = permission(Some(Level::ReadOnly), &["Edit(src/**)", "Edit(*.md)"], &[], &[]);
-    let edit = |path: &str| decision(&rules, "Write", &json!({ "file_path": path }));
-    assert_eq!(edit("/work/src/a/b.rs"), "allow");
-    assert_eq!(edit("src/main.rs"), "allow");
-    assert_eq!(edit("README.md"), "allow");
-    assert_eq!(edit("docs/README.md"), "deny");
-    assert_eq!(edit("src/../secret"), "deny");
-    assert_eq!(edit("/etc/src/x"), "deny");
-}
-
-#[test]
-fn a_rule_about_delegation_allows_those_that_it_names() {
-    let rules = permission(None, &["Agent(worker, researcher)"], &[], &[]);
-    let ask = |callee: &str| decision(&rules, "Agent", &json!({"subagent_type": callee, "prompt": "worker"}));
-    assert_eq!((ask("worker"), ask("researcher")), ("allow", "allow"));
-    assert_eq!((ask("work"), ask("general-purpose"), ask("")), ("ask", "ask", "ask"));
-    assert_eq!(decision(&rules, "Task", &json!({"prompt": "worker"})), "ask");
-}
-
-#[test]
 fn a_command_that_is_watched_is_a_command() {
     let rules = permission(Some(Level::Yolo), &[], &["Bash(git push:*)"], &[]);
     let monitor = |command: &str| {
@@ -160,6 +156,27 @@ fn a_star_in_the_name_of_a_servers_tool_restricts_and_does_not_allow() {
         (denies.restricts_server(server), denies.restricts_kind(whole))
     });
     assert_eq!(servers, [(true, false), (false, false)]);
+}
+
+#[test]
+fn patterns_of_paths_stay_in_their_folders() {
+    let rules = permission(Some(Level::ReadOnly), &["Edit(src/**)", "Edit(*.md)"], &[], &[]);
+    let edit = |path: &str| decision(&rules, "Write", &json!({ "file_path": path }));
+    assert_eq!(edit("/work/src/a/b.rs"), "allow");
+    assert_eq!(edit("src/main.rs"), "allow");
+    assert_eq!(edit("README.md"), "allow");
+    assert_eq!(edit("docs/README.md"), "deny");
+    assert_eq!(edit("src/../secret"), "deny");
+    assert_eq!(edit("/etc/src/x"), "deny");
+}
+
+#[test]
+fn a_rule_about_delegation_allows_those_that_it_names() {
+    let rules = permission(None, &["Agent(worker, researcher)"], &[], &[]);
+    let ask = |callee: &str| decision(&rules, "Agent", &json!({"subagent_type": callee, "prompt": "worker"}));
+    assert_eq!((ask("worker"), ask("researcher")), ("allow", "allow"));
+    assert_eq!((ask("work"), ask("general-purpose"), ask("")), ("ask", "ask", "ask"));
+    assert_eq!(decision(&rules, "Task", &json!({"prompt": "worker"})), "ask");
 }
 
 #[test]
