@@ -36,6 +36,7 @@ pub(crate) fn start(
         variables.retain(|(defined, _)| *defined != name);
         variables.push((name, folder));
     }
+    super::git_environment::protect(spec, &mut variables);
     let limits = ResourceLimits {
         memory_bytes: spec.limits.memory_bytes,
         cpu_ms: spec.limits.cpu_ms,

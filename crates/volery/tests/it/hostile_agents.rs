@@ -244,3 +244,17 @@ fn hide_no_character_of_a_command_that_a_person_approves() {
     client.respond(&asked["id"], json!({"action": "decline"}));
     client.answer(call, PATIENCE);
 }
+
+#[test]
+fn do_not_execute_a_program_by_files_that_git_takes_for_a_repository() {
+    let env = TestEnv::new();
+    let executed = env.project().join("executed");
+    // The second git runs without the setting.
+    let script = "git init --quiet --bare made; mv made/* .; \
+        git config --file config core.bare false; git config --file config core.worktree \"$PWD\"; \
+        git config --file config core.fsmonitor 'touch executed; false'; \
+        git status 2>&1; ls; env -u GIT_CONFIG_COUNT git status >/dev/null; exit 0";
+    let output = written_inside(&env, script, "");
+    assert!(output.contains("cannot use bare repository") && !output.contains("executed"), "{output}");
+    assert!(executed.exists(), "git would have executed it");
+}
