@@ -6,7 +6,7 @@
 //! for a person, so an agent may not choose another repository by `cd` or `git -C`.
 
 /// Programs without an option that writes or starts a program.
-const HARMLESS_PROGRAMS: [&str; 6] = ["ls", "cat", "head", "tail", "wc", "grep"];
+const READING_PROGRAMS: [&str; 6] = ["ls", "cat", "head", "tail", "wc", "grep"];
 
 const GIT_COMMANDS: [&str; 6] = ["log", "show", "diff", "status", "blame", "ls-files"];
 
@@ -310,7 +310,7 @@ fn words_only_read(words: &[String]) -> bool {
         "git" => git_only_reads(arguments),
         "find" => arguments.iter().all(|word| is_find_argument(word)),
         "rg" => before_separator(arguments).all(is_rg_argument),
-        program => HARMLESS_PROGRAMS.contains(&program),
+        program => READING_PROGRAMS.contains(&program),
     }
 }
 

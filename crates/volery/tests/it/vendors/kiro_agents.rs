@@ -8,21 +8,21 @@ use serde_json::{Value, json};
 use super::vendor_env::{Vendor, VendorEnv};
 
 /// Defines `worker` in Kiro's form, in the project or for the user, and asks it.
-fn ask(
+fn run_agent(
     folder: &str,
     allowed: &[&str],
     script: impl FnOnce(&VendorEnv) -> Vec<ScriptedReply>,
 ) -> (VendorEnv, Value) {
-    ask_by(folder, allowed, script, &[])
+    run_agent_with_files(folder, allowed, script, &[])
 }
 
 /// The same, with the prompt for a summary if the agent answers nothing.
-fn ask_with_summary(folder: &str, script: Vec<ScriptedReply>) -> (VendorEnv, Value) {
+fn run_agent_with_summary(folder: &str, script: Vec<ScriptedReply>) -> (VendorEnv, Value) {
     let summary = ("_context-summary.md", "Sum up what you did.");
-    ask_by(folder, &["fs_write"], |_| script, &[summary])
+    run_agent_with_files(folder, &["fs_write"], |_| script, &[summary])
 }
 
-fn ask_by(
+fn run_agent_with_files(
     folder: &str,
     allowed: &[&str],
     script: impl FnOnce(&VendorEnv) -> Vec<ScriptedReply>,
@@ -58,7 +58,7 @@ fn into_the_file(vendor_env: &VendorEnv) -> Vec<ScriptedReply> {
 }
 
 /// Defines `worker` in the project by this file, adds MCP servers of the project, and runs it.
-fn ask_as_written(agent: &Value, script: Vec<ScriptedReply>) -> (VendorEnv, Value) {
+fn run_agent_as_written(agent: &Value, script: Vec<ScriptedReply>) -> (VendorEnv, Value) {
     let vendor = Vendor::new("kiro");
     let vendor_env = VendorEnv::make(&vendor, "own agents", script).expect("a fake CLI is always there");
     let folder = vendor_env.env.project().join(".kiro");
@@ -82,7 +82,7 @@ fn the_servers_of_the_project_are_not_started_though_the_file_includes_them() {
             "tools": ["*"], "allowedTools": ["fs_read"],
         });
         agent[key] = json!(true);
-        let (vendor_env, run) = ask_as_written(&agent, vec![ScriptedReply::say("Three herons.")]);
+        let (vendor_env, run) = run_agent_as_written(&agent, vec![ScriptedReply::say("Three herons.")]);
         assert_eq!((&run["status"], &run["result"]), (&json!("succeeded"), &json!("Three herons.")), "{run}");
         assert!(!vendor_env.env.path("server-was-started").exists(), "{run}");
         let seen = vendor_env.offline.server().requests();
@@ -107,7 +107,7 @@ fn a_tool_that_the_file_does_not_allow_is_not_trusted() {
     let write = json!({"command": "create", "path": "made.txt", "file_text": "x"});
     let script =
         vec![ScriptedReply::call("fs_write", write), ScriptedReply::say("It was not allowed.").always()];
-    let (vendor_env, run) = ask_as_written(&agent, script);
+    let (vendor_env, run) = run_agent_as_written(&agent, script);
     assert!(!vendor_env.env.project().join("made.txt").exists(), "{run}");
     let refusal = vendor_env.offline.server().model_requests()[1].last_result().unwrap().text.clone();
     assert_eq!(refusal, "Tool use denied: fs_write is not trusted");
@@ -127,7 +127,7 @@ fn what_a_projects_file_allows_needs_trust_and_gives_way_to_a_narrower_permissio
         let execute = ScriptedReply::call("execute_bash", json!({"command": "touch made"}));
         vec![execute, ScriptedReply::say("Three herons.")]
     };
-    let (vendor_env, run) = ask_as_written(&agent, script());
+    let (vendor_env, run) = run_agent_as_written(&agent, script());
     let made = vendor_env.env.project().join("made");
     let refused = || {
         let refusal =
@@ -170,7 +170,7 @@ fn what_a_projects_file_allows_needs_trust_and_gives_way_to_a_narrower_permissio
 #[test]
 fn the_answer_is_read_from_the_response_file_of_the_prompt() {
     for folder in ["project", "home"] {
-        let (vendor_env, run) = ask(folder, &["fs_write", "execute_bash"], into_the_file);
+        let (vendor_env, run) = run_agent(folder, &["fs_write", "execute_bash"], into_the_file);
         assert_eq!((&run["status"], &run["result"]), (&json!("succeeded"), &json!("Three herons.")), "{run}");
         let asks = vendor_env.offline.server().model_requests();
         let project = vendor_env.env.project();
@@ -189,14 +189,14 @@ fn the_answer_is_read_from_the_response_file_of_the_prompt() {
 #[test]
 fn without_a_file_the_answer_is_what_was_written_without_colours_and_trailer() {
     let (_, run) =
-        ask("project", &["fs_write"], |_| vec![ScriptedReply::say("Three herons.\n\n> And a wren.")]);
+        run_agent("project", &["fs_write"], |_| vec![ScriptedReply::say("Three herons.\n\n> And a wren.")]);
     let expected = json!("Three herons.\n\n> And a wren.");
     assert_eq!((&run["status"], &run["result"]), (&json!("succeeded"), &expected), "{run}");
 }
 
 #[test]
 fn a_tool_that_is_not_trusted_is_refused_and_the_run_ends() {
-    let (vendor_env, run) = ask("project", &["fs_write"], |vendor_env| {
+    let (vendor_env, run) = run_agent("project", &["fs_write"], |vendor_env| {
         let mut replies = into_the_file(vendor_env);
         replies[1] = ScriptedReply::say("It was not allowed.").always();
         replies
@@ -214,7 +214,7 @@ fn a_tool_that_is_not_trusted_is_refused_and_the_run_ends() {
 fn an_agent_without_an_answer_is_prompted_for_a_summary_in_project_and_home() {
     for folder in ["project", "home"] {
         let (vendor_env, run) =
-            ask_with_summary(folder, vec![ScriptedReply::say(""), ScriptedReply::say("Three herons.")]);
+            run_agent_with_summary(folder, vec![ScriptedReply::say(""), ScriptedReply::say("Three herons.")]);
         assert_eq!((&run["status"], &run["result"]), (&json!("succeeded"), &json!("Three herons.")), "{run}");
         let asks = vendor_env.offline.server().model_requests();
         assert_eq!(asks.last().unwrap().last_user_text(), "Sum up what you did.");
