@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use domain::invisible_text::escape_invisible;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, CompleteRequestMethod,
@@ -78,9 +79,9 @@ fn too_many_calls(per_minute: u32, wait: Duration) -> CallToolResult {
     CallToolResult::error(vec![ContentBlock::text(message)])
 }
 
-/// Shortens a client's name and removes control characters, because it goes into records and messages.
+/// Shortens a client's name and escapes invisible characters, because it goes into records and messages.
 fn tidy_name(name: &str) -> String {
-    name.chars().filter(|c| !c.is_control()).take(CALLER_CHARS_MAX).collect()
+    escape_invisible(name).chars().take(CALLER_CHARS_MAX).collect()
 }
 
 impl ServerHandler for Handler {
