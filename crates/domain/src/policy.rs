@@ -10,6 +10,7 @@ mod layers;
 mod levels;
 mod matching;
 mod narrow;
+mod narrow_rule;
 mod overlay;
 mod pattern;
 mod read_only_commands;

@@ -4,7 +4,7 @@
 use super::Grant;
 use super::levels::Extent;
 use super::matching::{Directory, is_covered_by, is_in_directory, is_restricted_by};
-use super::read_only_commands::{argv_only_reads, line_only_reads};
+use super::read_only_commands::{argv_only_reads, line_only_reads, parse_line};
 use super::uses::{ExecCommand, Use};
 use super::verdict::{Basis, Effect, Verdict};
 use crate::permission::{Level, Permission, Rule};
@@ -16,7 +16,7 @@ const DEFINITION: &str = "the agent's definition";
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Policy {
     layers: Vec<Layer>,
-    directory: Directory,
+    pub(super) directory: Directory,
 }
 
 /// One permission of a policy.
@@ -53,6 +53,15 @@ impl Policy {
         self
     }
 
+    /// Adds rules that allow something to the last layer.
+    #[must_use]
+    pub fn with_allowed(mut self, rules: &[Rule]) -> Self {
+        if let Some(last) = self.layers.last_mut() {
+            last.permission.allow.extend_from_slice(rules);
+        }
+        self
+    }
+
     pub fn layers(&self) -> &[Layer] {
         &self.layers
     }
@@ -81,7 +90,7 @@ impl Layer {
     }
 
     fn effect_and_basis(&self, of: &Use, directory: &Directory) -> (Effect, Basis) {
-        let Permission { level, allow, ask, deny } = &self.permission;
+        let Permission { level, ask, deny, allow: _ } = &self.permission;
         let restricting = |rules: &[Rule]| -> Option<Basis> {
             rules.iter().find(|rule| is_restricted_by(rule, of, directory)).cloned().map(Basis::Rule)
         };
@@ -91,7 +100,7 @@ impl Layer {
         if let Some(basis) = restricting(ask) {
             return (Effect::Ask, basis);
         }
-        if let Some(rule) = allow.iter().find(|rule| is_covered_by(rule, of, directory)) {
+        if let Some(rule) = self.covering_rule(of, directory) {
             return (Effect::Allow, Basis::Rule(rule.clone()));
         }
         let is_allowed = match level.unwrap_or(Level::SafeEdit).extent(of.kind()) {
@@ -107,6 +116,27 @@ impl Layer {
             (Some(level), false) => (Effect::Deny, Basis::Level(*level)),
             (None, false) => (Effect::Ask, Basis::NoRule),
         }
+    }
+
+    /// Returns a rule that allows a use. Each command of a compound line may have a rule of its own, and needs none if it
+    /// only reads.
+    fn covering_rule(&self, of: &Use, directory: &Directory) -> Option<&Rule> {
+        let find = |of: &Use| self.permission.allow.iter().find(|rule| is_covered_by(rule, of, directory));
+        let compound_rule = || {
+            let Use::Exec(ExecCommand::Line(line)) = of else { return None };
+            let commands = parse_line(line).filter(|commands| commands.len() > 1)?;
+            let mut found = None;
+            for words in commands {
+                let command = Use::Exec(ExecCommand::Argv(words));
+                match find(&command) {
+                    Some(rule) => found = found.or(Some(rule)),
+                    None if self.is_reading_command(&command) => {}
+                    None => return None,
+                }
+            }
+            found
+        };
+        find(of).or_else(compound_rule)
     }
 
     /// Returns whether a use is a command that only reads, and nothing restricts reading.

@@ -360,7 +360,7 @@ fn before_separator(words: &[String]) -> impl Iterator<Item = &str> {
 ///
 /// Commands are separated by `|`, `||`, `&&` and `;`. Patterns (`*`) are refused outside of quotes, because the name of a
 /// file can be an option.
-fn parse_line(line: &str) -> Option<Vec<Vec<String>>> {
+pub(super) fn parse_line(line: &str) -> Option<Vec<Vec<String>>> {
     if line.contains(char::is_control) {
         return None;
     }

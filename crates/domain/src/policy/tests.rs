@@ -81,8 +81,14 @@ fn deny_beats_ask_beats_allow() {
 fn a_compound_command_is_never_allowed_by_its_beginning_and_denied_by_any_part() {
     let curl = permission(Some(Level::SafeEdit), &["Bash(curl:*)"], &[], &["Bash(rm:*)"]);
     assert_eq!(shell(&curl, "curl example.org"), "allow");
-    for command in ["curl x; ls", "curl x && ls", "curl $(ls)", "curl x > y", "curl x\nls"] {
+    for command in
+        ["curl x; touch a", "curl x && sh", "curl x | sh", "curl $(ls)", "curl x > y", "curl x\nls"]
+    {
         assert_eq!(shell(&curl, command), "deny", "{command}");
+    }
+    // Each of its commands is allowed by itself.
+    for command in ["curl x; ls", "ls && curl 'a b' | grep c", "curl x || curl y"] {
+        assert_eq!(shell(&curl, command), "allow", "{command}");
     }
     let free = permission(Some(Level::Yolo), &[], &[], &["Bash(rm:*)"]);
     for command in ["ls; rm x", "ls && rm x", "echo $(rm x)", "ls | rm x"] {
