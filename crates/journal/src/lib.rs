@@ -25,7 +25,7 @@ mod event_texts;
 mod filesystem;
 
 pub use home::{Home, HomeError, Unwritable};
-pub use log::{LogWriter, read_events, read_state};
+pub use log::{LogCursor, LogReader, LogWriter, read_events, read_state};
 pub use run_dir::{NewRun, RunDir};
 pub use run_lock::RunLock;
 pub use spool::{SpoolReader, SpoolWriter};

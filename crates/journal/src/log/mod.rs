@@ -4,7 +4,7 @@ mod reader;
 mod writer;
 
 pub(crate) use reader::ended_at;
-pub use reader::{EventBatch, LogReader, read_events, read_state};
+pub use reader::{EventBatch, LogCursor, LogReader, read_events, read_state};
 pub use writer::LogWriter;
 pub(crate) use writer::{AHEAD_BYTES, RESERVE_BYTES};
 

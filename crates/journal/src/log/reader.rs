@@ -5,6 +5,7 @@ use std::io::{self, BufRead, BufReader, Seek, SeekFrom};
 
 use domain::Timestamp;
 use domain::run::{Ending, Envelope, Event, RunState};
+use serde::{Deserialize, Serialize};
 
 use crate::event_line::{self, LINE_BYTES_MAX, LineError, LogPosition};
 use crate::run_dir::{RunDir, read_bounded};
@@ -105,6 +106,18 @@ pub(crate) fn ended_at(dir: &RunDir, mut log: File) -> Result<Option<Timestamp>,
     Ok(state.ending().and(state.last_event_at))
 }
 
+/// A position between two lines of a log, from which another reader continues without reading what is before it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogCursor {
+    /// In bytes.
+    offset: u64,
+    epoch: u32,
+    next_seq: u64,
+    /// How many lines before the position are damaged.
+    damaged: u64,
+    ended: bool,
+}
+
 /// A position in a log from which a follower continues as the log grows.
 #[derive(Debug)]
 pub struct LogReader {
@@ -141,6 +154,23 @@ impl LogReader {
             Ok(file) => Ok(Self::new(dir, Some(file))),
             Err(error) if error.kind() == io::ErrorKind::NotFound && dir.exists() => Ok(Self::new(dir, None)),
             Err(error) => Err(dir.or_no_such_run(failed("open", &path)(error))),
+        }
+    }
+
+    /// Continues at a position that an earlier reader of this log returned.
+    pub fn open_at(dir: &RunDir, cursor: LogCursor) -> Result<Self, StoreError> {
+        let LogCursor { offset, epoch, next_seq, damaged, ended } = cursor;
+        Ok(Self { settled: offset, epoch, next_seq, ended, damaged_settled: damaged, ..Self::open(dir)? })
+    }
+
+    /// Returns the position after the last event that was read.
+    pub fn cursor(&self) -> LogCursor {
+        LogCursor {
+            offset: self.settled,
+            epoch: self.epoch,
+            next_seq: self.next_seq,
+            damaged: self.damaged_settled,
+            ended: self.ended,
         }
     }
 
@@ -219,11 +249,13 @@ impl LogReader {
         Ok(state)
     }
 
-    pub(super) fn damaged(&self) -> u64 {
+    /// Returns how many lines so far are damaged.
+    pub fn damaged(&self) -> u64 {
         self.damaged_settled + self.damaged_tail
     }
 
-    pub(super) fn settled_bytes(&self) -> u64 {
+    /// Returns the number of bytes up to the end of the last valid line.
+    pub fn settled_bytes(&self) -> u64 {
         self.settled
     }
 

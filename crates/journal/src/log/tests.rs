@@ -47,6 +47,28 @@ fn events_are_read_from_any_number_in_pages() {
 }
 
 #[test]
+fn another_reader_continues_at_the_cursor_of_the_first() {
+    let test = TestHome::new();
+    let run = test.run();
+    let mut log = writer(&run);
+    let first = log.append(at(0), text_event("a")).unwrap();
+    append_raw(&run, b"rubbish\n");
+    let second = log.append(at(1), text_event("b")).unwrap();
+    let mut reader = LogReader::open(&run.dir).unwrap();
+    assert_eq!(reader.next_event().unwrap(), Some(first));
+    let mut next = LogReader::open_at(&run.dir, reader.cursor()).unwrap();
+    assert_eq!(next.next_event().unwrap(), Some(second));
+    assert_eq!((next.next_event().unwrap(), next.damaged()), (None, 1));
+    // A torn line is read again when it is complete, and the damage before the cursor still counts.
+    append_raw(&run, b"{\"seq\":2");
+    let mut third = LogReader::open_at(&run.dir, next.cursor()).unwrap();
+    assert_eq!((third.next_event().unwrap(), third.damaged()), (None, 1));
+    let written = writer(&run).append(at(2), text_event("c")).unwrap();
+    let mut last = LogReader::open_at(&run.dir, third.cursor()).unwrap();
+    assert_eq!((last.next_event().unwrap(), last.damaged()), (Some(written), 1));
+}
+
+#[test]
 fn each_writer_has_the_next_epoch() {
     let test = TestHome::new();
     let run = test.run();
