@@ -25,6 +25,7 @@ pub mod price;
 pub mod run;
 pub mod secret;
 pub mod setup;
+pub mod shell_script;
 pub mod size;
 
 pub use jiff::Timestamp;

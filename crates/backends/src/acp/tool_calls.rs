@@ -144,7 +144,9 @@ impl TrackedCall {
         if let Some(title) = fields.title.filter(|_| self.title.is_empty()) {
             self.title = title;
         }
-        let whole = |input: &Value| input.as_object().is_some_and(|object| !object.is_empty());
+        // Opencode reports the directory of a call before its arguments.
+        let whole =
+            |input: &Value| input.as_object().is_some_and(|object| object.keys().any(|key| key != "cwd"));
         if let Some(input) = fields.raw_input.filter(whole) {
             self.set_input(input);
         }

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::protocol::{method_not_found, response};
-use super::shell_command;
 use crate::contract::{AgentReport, PermissionDecision, PermissionRequest};
 
 /// The most pending requests, and the most running items, that are remembered.
@@ -160,7 +159,7 @@ fn command_part(params: &Value) -> (String, Value) {
     if host.is_string() {
         return ("web_fetch".to_owned(), json!({ "host": host }));
     }
-    let script = params["command"].as_str().and_then(shell_command::script);
+    let script = params["command"].as_str().and_then(domain::shell_script::script);
     let mut input = json!({"command": script, "directory": params["cwd"]});
     if let Some(reason) = params["reason"].as_str() {
         input["reason"] = json!(reason);

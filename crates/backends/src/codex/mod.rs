@@ -12,7 +12,6 @@ mod permission_overrides;
 mod protocol;
 mod provider_keys;
 mod reader;
-mod shell_command;
 mod turn_items;
 pub(crate) mod user_settings;
 mod vendor;

@@ -10,7 +10,6 @@ use domain::run::{AgentEnd, Failure, ModelError, StdStream as Pipe, Usage};
 use proptest::prelude::*;
 use serde_json::Map;
 
-use super::shell_command::script;
 use super::*;
 use crate::contract::{
     AgentAnswer, AgentReport, Backend, Conclusion, EnvValue, Exit, OutputReader, PermissionDecision,
@@ -18,6 +17,7 @@ use crate::contract::{
 };
 use crate::program::LocatedProgram;
 use crate::test_fixtures::{self, json_lines};
+use domain::shell_script::script;
 
 /// The conversation of all these streams.
 const THREAD: &str = "t-1";

@@ -1,8 +1,8 @@
-//! Extracts the script from a command line of Codex: a shell, an option, and the quoted script.
+//! Extracts the script from a command line that starts a shell: `/bin/bash -lc '…'`, as Codex reports its commands.
 
 /// Returns the script of `/bin/bash -lc '…'`, or the whole line if it has another form. Returns `None` for unbalanced quotes:
 /// a line that cannot be parsed must not look harmless.
-pub(super) fn script(line: &str) -> Option<String> {
+pub fn script(line: &str) -> Option<String> {
     let words = split_words(line)?;
     match words.as_slice() {
         [shell, option, script] if is_shell(shell) && matches!(option.as_str(), "-c" | "-lc") => {
@@ -12,7 +12,8 @@ pub(super) fn script(line: &str) -> Option<String> {
     }
 }
 
-fn is_shell(program: &str) -> bool {
+/// Returns whether a program is a shell, by its name.
+pub(crate) fn is_shell(program: &str) -> bool {
     let name = program.rsplit('/').next().unwrap_or_default();
     matches!(name, "sh" | "bash" | "zsh" | "dash")
 }
