@@ -1,6 +1,8 @@
 //! The tables of the documents that follow from the vendors' tables. `scripts/vendor-tables` writes them into the pages;
 //! a test fails if a page has others.
 
+use domain::permission::{Level, Permission, ToolKind};
+use domain::policy::Extent;
 use serde_json::Value;
 
 use crate::acp::profile::AgentProfile;
@@ -8,7 +10,7 @@ use crate::api;
 use crate::client_setup::{ClientPatience, RESULT_BYTES};
 use crate::clients;
 use crate::contract::{Backend, Capabilities};
-use crate::registry::VENDORS;
+use crate::registry::{self, VENDORS};
 
 #[cfg(test)]
 mod tests;
@@ -36,6 +38,7 @@ pub fn update(page: &str) -> Result<String, String> {
 fn table(name: &str) -> Option<String> {
     Some(match name {
         "features" => features(),
+        "levels" => levels(),
         "extra_args" => extra_args(),
         "acp_settings" => acp_settings(),
         "patience" => patience(),
@@ -69,6 +72,63 @@ fn features() -> String {
     rows.extend(service);
     let columns: Vec<&str> = FEATURES.iter().map(|(name, _)| *name).collect();
     markdown("backend", &columns, joined(rows))
+}
+
+const LEVELS: [Option<Level>; 4] = [Some(Level::ReadOnly), Some(Level::SafeEdit), None, Some(Level::Yolo)];
+const KINDS: [(&str, ToolKind<'static>); 5] = [
+    ("read, search", ToolKind::Read),
+    ("edit", ToolKind::Edit),
+    ("command", ToolKind::Shell),
+    ("web", ToolKind::Fetch),
+    ("MCP tool", ToolKind::Mcp { server: "own", tool: None }),
+];
+
+/// What each level allows with each backend, without rules.
+fn levels() -> String {
+    let columns: Vec<&str> = std::iter::once("level").chain(KINDS.map(|(name, _)| name)).collect();
+    let rows = LEVELS.iter().flat_map(|level| {
+        let name = level.map_or("none".to_owned(), |level| format!("`{}`", level.as_str()));
+        let mut groups: Vec<(String, Vec<String>)> = Vec::new();
+        for backend in registry::all().filter(|backend| backend.program().is_some()) {
+            let cells: Vec<String> =
+                std::iter::once(name.clone()).chain(level_cells(backend, *level)).collect();
+            let kind = format!("`{}`", backend.kind());
+            match groups.iter_mut().find(|(_, known)| *known == cells) {
+                Some((kinds, _)) => kinds.push_str(&format!(", {kind}")),
+                None => groups.push((kind, cells)),
+            }
+        }
+        groups
+    });
+    markdown("backend", &columns, rows.collect())
+}
+
+/// Returns what a level allows for each kind of tool.
+fn level_cells(backend: &dyn Backend, level: Option<Level>) -> Vec<String> {
+    let permission = Permission { level, ..Permission::default() };
+    if !backend.unenforceable(&permission.for_vendor(), &Value::Null).is_empty() {
+        return KINDS.map(|_| "refused".to_owned()).to_vec();
+    }
+    let can = backend.capabilities(&Value::Null);
+    // Without a level, a program is not held to more than it can be held to.
+    let safe_edit = Permission { level: Some(Level::SafeEdit), ..Permission::default() };
+    let is_held = level.is_some() || backend.unenforceable(&safe_edit.for_vendor(), &Value::Null).is_empty();
+    let cell = |kind: ToolKind<'_>| match (permission.level_extent(kind), kind, level) {
+        (Extent::Everything, _, _) => "allowed",
+        (_, ToolKind::Edit, None) if !is_held => "program decides",
+        (Extent::Nothing, ToolKind::Shell | ToolKind::Fetch, None) if !is_held && can.ask => {
+            "asked, unless its settings allow it"
+        }
+        (Extent::Directory, _, _) => "allowed in its directory",
+        // Every agent may use the servers of its own file, and the run has no others.
+        (Extent::Nothing, ToolKind::Mcp { .. }, _) => "own servers",
+        (Extent::Nothing, ToolKind::Shell, _) if can.sandboxes_commands => "in the program's sandbox",
+        (Extent::Nothing, ToolKind::Shell, None) if can.ask => "reading: allowed, else asked",
+        (Extent::Nothing, ToolKind::Shell, Some(_)) if can.ask => "reading only",
+        (Extent::Nothing, _, None) if can.ask => "asked",
+        (Extent::Nothing, _, _) => "denied",
+    };
+    KINDS.map(|(_, kind)| cell(kind).to_owned()).to_vec()
 }
 
 /// The further arguments that agents may pass.

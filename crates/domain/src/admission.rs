@@ -106,7 +106,7 @@ pub enum AdmissionRefusal {
     MayNotDelegate { parent: AgentName, agent: AgentName },
     #[error("the limit on {} is reached: {allowed} are allowed", .limit.as_str())]
     Limit { limit: LimitName, allowed: u32 },
-    #[error("no time is left for it: the time-out is 0")]
+    #[error("no time is left for the run: its time-out must be more than 0")]
     NoTime,
     #[error("agent {agent} was already given this very prompt by a run above this one")]
     DelegationCycle { agent: AgentName },

@@ -57,15 +57,22 @@ impl Diagnostic {
     }
 }
 
+impl Diagnostic {
+    /// Returns file, line, column and message, without severity and hint.
+    pub fn location_and_message(&self) -> String {
+        format!("{}: {}", self.location(), self.message)
+    }
+
+    /// Returns `file:line:column`, as far as they are known.
+    fn location(&self) -> String {
+        let number = |number: Option<u32>| number.map(|number| format!(":{number}")).unwrap_or_default();
+        format!("{}{}{}", self.file, number(self.line), number(self.column))
+    }
+}
+
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.file)?;
-        if let Some(line) = self.line {
-            write!(f, ":{line}")?;
-        }
-        if let Some(column) = self.column {
-            write!(f, ":{column}")?;
-        }
+        f.write_str(&self.location())?;
         let word = match self.severity {
             Severity::Warning => "warning",
             Severity::Error => "error",

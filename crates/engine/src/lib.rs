@@ -36,6 +36,7 @@ pub use engine::{CallerContext, Engine};
 pub use handle::EngineHandle;
 pub use iac::{Excerpt, IacEntry};
 pub use ipc::relay::Relay;
+pub use journal::LogCursor;
 pub use programs::{LoginStatus, unset_key_variables, vendor_programs};
 pub use query::{
     AgentMetrics, CheckKeyFile, GetIacEntry, GetRunMetrics, ListIacEntries, ReadFolderAgents, RunMetrics,

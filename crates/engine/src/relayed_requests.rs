@@ -8,8 +8,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::api::{
-    AnswerRequest, CancelRunsRequest, EngineError, GetRun, HealthRequest, ListAgents, ListRuns, ReadOutput,
-    ShowAgent, StartRequest, SubmitResult, WaitRequest,
+    AnswerRequest, CancelRunsRequest, EngineError, GetRun, HealthRequest, ListAgents, ListRuns, ReadEvents,
+    ReadOutput, ShowAgent, StartRequest, SubmitResult, WaitRequest,
 };
 use crate::ask::{Ask, OnProgress};
 use crate::engine::Engine;
@@ -74,6 +74,7 @@ relayed_requests! {
         AnswerRequest => "answer",
         HealthRequest => "health",
         ReadOutput => "read_output",
+        ReadEvents => "read_events",
     }
 }
 

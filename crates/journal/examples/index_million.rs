@@ -154,6 +154,7 @@ fn run(number: u64) -> EndedRun {
         prompt_head: "Review the change to the parser of definitions and say what is wrong with it. "
             .repeat(2),
         error,
+        denials_count: 0,
     }
 }
 

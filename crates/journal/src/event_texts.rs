@@ -4,7 +4,7 @@
 //! cannot make the line unreadable. Names of variants and fields, ids and times are not free text.
 
 use domain::run::{
-    CommandExit, Containment, Ending, Event, Failure, FileChange, Outcome, PartialCause, ResultText,
+    CommandExit, Containment, Denial, Ending, Event, Failure, FileChange, Outcome, PartialCause, ResultText,
 };
 use serde_json::Value;
 
@@ -14,7 +14,6 @@ pub(crate) fn rewrite(event: &mut Event, each: &mut dyn FnMut(&mut String)) {
         Event::Claimed { version: text, .. }
         | Event::AnswerAppended { text }
         | Event::CallCompleted { output: text, .. }
-        | Event::QuestionRaised { text, .. }
         | Event::LimitExceeded { detail: text, .. }
         | Event::StopRequested { because: text, .. }
         | Event::ModelReported { model: text }
@@ -50,9 +49,18 @@ pub(crate) fn rewrite(event: &mut Event, each: &mut dyn FnMut(&mut String)) {
             each(name);
             rewrite_value(input, each);
         }
-        Event::QuestionAnswered { question: _, allowed: _, text, by } => {
+        Event::QuestionRaised { question: _, text, until: _, allow_rules } => {
+            each(text);
+            allow_rules.iter_mut().for_each(each);
+        }
+        Event::ToolDenied { denial } => {
+            let Denial { tool, subject, cause: _, reason, by, allow_rules } = denial;
+            [tool, reason].into_iter().chain(subject).chain(by).chain(allow_rules).for_each(each);
+        }
+        Event::QuestionAnswered { question: _, allowed: _, text, by, granted_rules } => {
             each(text);
             each(by);
+            granted_rules.iter_mut().for_each(each);
         }
         Event::CancelRequested { by, reason } => {
             each(by);
@@ -107,6 +115,8 @@ fn rewrite_ending(ending: &mut Ending, each: &mut dyn FnMut(&mut String)) {
         usage: _,
         exit_code: _,
         killed: _,
+        denials_count: _,
+        idle_timeout_ms: _,
     } = ending;
     each(stderr_tail);
     each(waited_for);

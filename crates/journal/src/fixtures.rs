@@ -6,9 +6,9 @@ use domain::budget::Limits;
 use domain::id::{AgentName, RunId};
 use domain::run::{
     BackendSpec, CallClass, CallKind, Caller, CallerOrigin, Containment, ContainmentDemand, ConversationKind,
-    Cost, CostBasis, Ending, Enforcer, Event, Failure, LimitName, LostProcess, ModelError, OnDisconnect,
-    OnInterrupt, Outcome, OutcomeKind, PartialCause, PromptKind, ResultText, RunSpec, SPEC_VERSION,
-    StdStream, StopMode, TimeLimit, Usage,
+    Cost, CostBasis, Denial, DenialCause, Ending, Enforcer, Event, Failure, LimitName, LostProcess,
+    ModelError, OnDisconnect, OnInterrupt, Outcome, OutcomeKind, PartialCause, PromptKind, ResultText,
+    RunSpec, SPEC_VERSION, StdStream, StopMode, TimeLimit, Usage,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -129,7 +129,8 @@ fn any_lifecycle_event() -> impl Strategy<Value = Event> {
         (question, text(), 0_i64..1000).prop_map(|(question, text, second)| Event::QuestionRaised {
             question,
             text,
-            until: at(second)
+            until: at(second),
+            allow_rules: vec!["Bash(touch:*)".to_owned()],
         }),
         any::<u64>().prop_map(|kept_bytes| Event::OutputTruncated {
             stream: StdStream::Stderr,
@@ -164,6 +165,11 @@ fn any_agent_event() -> impl Strategy<Value = Event> {
             }
         }),
         text().prop_map(|message| Event::Warned { message }),
+        (text(), proptest::option::of(text()), text()).prop_map(|(tool, subject, reason)| {
+            let (by, allow_rules) = (subject.clone(), vec![reason.clone()]);
+            let denial = Denial { tool, subject, cause: DenialCause::Level, reason, by, allow_rules };
+            Event::ToolDenied { denial }
+        }),
         (any::<u32>(), text(), any_value()).prop_map(|(call, name, input)| Event::CallRequested {
             call,
             kind: CallKind::Tool,
@@ -177,7 +183,7 @@ fn any_agent_event() -> impl Strategy<Value = Event> {
             output
         }),
         (question, any::<bool>(), text(), text()).prop_map(|(question, allowed, text, by)| {
-            Event::QuestionAnswered { question, allowed, text, by }
+            Event::QuestionAnswered { question, allowed, by, granted_rules: vec![text.clone()], text }
         }),
         (text(), text()).prop_map(|(by, reason)| Event::CancelRequested { by, reason }),
         (any::<u32>(), prop::collection::vec(text(), 0..4), text()).prop_map(|(pid, argv, missing)| {
@@ -211,6 +217,8 @@ pub(crate) fn any_ending() -> impl Strategy<Value = Ending> {
             stderr_tail,
             waited_for: String::new(),
             killed,
+            denials_count: u64::from(killed),
+            idle_timeout_ms: exit_code.map(i32::unsigned_abs).map(u64::from),
             structured: None,
             repaired: false,
             backend: None,

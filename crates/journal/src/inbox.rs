@@ -48,6 +48,9 @@ pub struct InboxAnswer {
     pub text: String,
     pub by: String,
     pub at: Timestamp,
+    /// Rules that the person grants for the rest of the run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub granted_rules: Vec<String>,
 }
 
 /// Orders the run to be cancelled. An order to kill at once is accepted even after an order to stop.

@@ -7,8 +7,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Branch, Changes, ConversationKind, Ending, LimitName, OnDisconnect, OutcomeKind, PromptKind, StopMode,
-    Usage,
+    Branch, Changes, ConversationKind, Denial, Ending, LimitName, OnDisconnect, OutcomeKind, PromptKind,
+    StopMode, Usage,
 };
 use crate::Timestamp;
 use crate::id::{AgentName, QuestionId, RunId, SessionId};
@@ -126,6 +126,9 @@ pub enum Event {
         question: QuestionId,
         text: String,
         until: Timestamp,
+        /// The narrowest rules that would allow it, if it asks whether the agent may use a tool.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        allow_rules: Vec<String>,
     },
     #[serde(rename = "answered")]
     QuestionAnswered {
@@ -133,6 +136,9 @@ pub enum Event {
         allowed: bool,
         text: String,
         by: String,
+        /// Rules that hold for the rest of the run.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        granted_rules: Vec<String>,
     },
     OutputTruncated {
         stream: StdStream,
@@ -169,6 +175,10 @@ pub enum Event {
     },
     Warned {
         message: String,
+    },
+    /// The agent was denied the use of a tool.
+    ToolDenied {
+        denial: Denial,
     },
     /// The agent submitted its answer with our tool. The last one counts.
     ResultSubmitted {
@@ -275,6 +285,9 @@ pub enum WaitReason {
         question: QuestionId,
         text: String,
         until: Timestamp,
+        /// As in the event.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        allow_rules: Vec<String>,
     },
 }
 

@@ -1,8 +1,9 @@
 //! One execution of an agent: its request (`spec`), its events (`event`), the state that follows from them (`state`),
-//! the supervision of its process (`supervision`), further attempts (`attempt`), and how it ended (`outcome`).
+//! the supervision of its process (`supervision`), short texts for people about its steps (`tool_summary`), further attempts (`attempt`), and how it ended (`outcome`).
 
 pub mod attempt;
 mod changes;
+mod denial;
 mod event;
 mod exit;
 mod outcome;
@@ -10,10 +11,12 @@ pub mod replay;
 mod spec;
 mod state;
 mod supervision;
+pub mod tool_summary;
 mod usage;
 
 pub use attempt::{ConversationKind, PromptKind};
 pub use changes::{Branch, ChangedFile, Changes, Commits, FileChange};
+pub use denial::{Denial, DenialCause};
 pub use event::{
     CallClass, CallKind, CommandExit, Containment, Enforcer, Envelope, Event, StdStream, WaitReason,
 };
@@ -27,8 +30,8 @@ pub use spec::{
     OnInterrupt, ResolvedFallback, ResumedRun, RunSpec, SPEC_VERSION, Unattended, UnattendedChoice,
 };
 pub use state::{
-    Acceptance, AttemptState, ChildRun, LoopCall, ModelUsage, Phase, ProgressMark, RunQuestion, RunState,
-    ToolUse, Worktree,
+    Acceptance, AttemptState, Cancellation, ChildRun, LoopCall, ModelUsage, Phase, ProgressMark, RunQuestion,
+    RunState, ToolUse, Worktree,
 };
 pub use supervision::{
     AgentEnd, CancelRequest, Effect, StopMode, Supervision, SupervisionInput, SupervisionLimits,

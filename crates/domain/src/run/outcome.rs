@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::Usage;
+use crate::duration::display_ms;
 use crate::id::BackendName;
 use crate::invisible_text::strip_invisible;
 
@@ -211,6 +212,16 @@ pub struct Ending {
     /// Processes of the run that had to be killed at the end.
     #[serde(default)]
     pub killed: u32,
+    /// How often the agent was denied something.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub denials_count: u64,
+    /// The run's limit on silence, if it ended the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_timeout_ms: Option<u64>,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl Ending {
@@ -228,13 +239,22 @@ impl Ending {
             stderr_tail: String::new(),
             waited_for: String::new(),
             killed: 0,
+            denials_count: 0,
+            idle_timeout_ms: None,
         }
     }
 
     /// Explains in one line how the run ended. A failure without a reason gets the one from stderr; a time-out, what
     /// the run was waiting for.
     pub fn explanation(&self) -> String {
-        let text = self.outcome.to_string();
+        let silent = self.idle_timeout_ms.map(|ms| format!("silent for {} (idle_timeout)", display_ms(ms)));
+        let text = match (&self.outcome, silent) {
+            (Outcome::TimedOut { limit: TimeLimit::Idle }, Some(silent)) => format!("timed out: {silent}"),
+            (Outcome::Partial { cause: PartialCause::TimedOut { limit: TimeLimit::Idle } }, Some(silent)) => {
+                format!("partial: timed out, {silent}, with usable output so far")
+            }
+            (outcome, _) => outcome.to_string(),
+        };
         let reason = match &self.outcome {
             Outcome::Failed { failure } if failure.lacks_reason() => stderr_reason(&self.stderr_tail),
             Outcome::TimedOut { .. } | Outcome::Partial { cause: PartialCause::TimedOut { .. } } => {
@@ -287,6 +307,22 @@ pub enum ResultText {
 }
 
 impl Outcome {
+    /// Returns the time limit that ended the run.
+    pub fn time_limit(&self) -> Option<TimeLimit> {
+        match self {
+            Self::TimedOut { limit } | Self::Partial { cause: PartialCause::TimedOut { limit } } => {
+                Some(*limit)
+            }
+            Self::Succeeded
+            | Self::Partial { .. }
+            | Self::Failed { .. }
+            | Self::Cancelled { .. }
+            | Self::OverBudget { .. }
+            | Self::Refused { .. }
+            | Self::Interrupted { .. } => None,
+        }
+    }
+
     pub fn kind(&self) -> OutcomeKind {
         match self {
             Self::Succeeded => OutcomeKind::Succeeded,
@@ -502,7 +538,7 @@ impl fmt::Display for TimeLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Total => "the total time-out passed",
-            Self::Idle => "no output for the idle time-out",
+            Self::Idle => "silent for too long (idle_timeout)",
             Self::Hard => "the worker did not end the run in time and was killed",
         })
     }

@@ -2,18 +2,24 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::event::{CallClass, CallKind, CommandExit, Containment, Envelope, Event, StdStream, WaitReason};
 use super::{
-    Branch, Changes, ConversationKind, Ending, OnDisconnect, OutcomeKind, PromptKind, Usage, Verification,
+    Branch, Changes, ConversationKind, Denial, Ending, OnDisconnect, OutcomeKind, PromptKind, Usage,
+    Verification,
 };
 use crate::Timestamp;
 use crate::id::{AgentName, RunId, SessionId};
-use crate::permission::ToolKind;
+use crate::permission::{Rule, ToolKind};
 
 /// The most text of an answer that a state stores; the spool has the rest.
 const ANSWER_BYTES_MAX: usize = 256 << 10;
 /// The most warnings that a state stores.
 const WARNINGS_MAX: usize = 64;
+/// The most denials that a state stores, and rules that a person granted.
+const RECORDED_DENIALS_MAX: usize = 100;
+const GRANTED_RULES_MAX: usize = 100;
 /// How much of the end of an earlier attempt's answer is stored.
 const EARLIER_ANSWER_BYTES_MAX: usize = 32 << 10;
 /// More attempts than a run makes; a damaged log may contain any number.
@@ -139,7 +145,14 @@ pub struct RunState {
     pub children: BTreeMap<RunId, ChildRun>,
     pub usage: Usage,
     pub warnings: Vec<String>,
-    pub cancelled_by: Option<String>,
+    /// The first distinct denials.
+    pub denials: Vec<Denial>,
+    /// How often the agent was denied something.
+    pub denials_count: u64,
+    /// Rules that a person granted for the rest of the run.
+    pub granted_rules: Vec<Rule>,
+    /// The first request to cancel the run.
+    pub cancellation: Option<Cancellation>,
     pub session: Option<SessionId>,
     pub attempts: Vec<AttemptState>,
     /// The model, as the agent reported it.
@@ -153,6 +166,14 @@ pub struct RunState {
     pub worktree: Option<Worktree>,
     /// The branch with the run's changes, if it had a work tree of its own.
     pub branch: Option<Branch>,
+}
+
+/// Who cancelled a run, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cancellation {
+    pub by: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
 }
 
 /// An acceptance command.
@@ -257,7 +278,10 @@ impl RunState {
             }
             Event::Ended { ending } => self.phase = Phase::Ended(ending.clone()),
             Event::StopRequested { .. } => self.phase = Phase::Stopping,
-            Event::CancelRequested { by, .. } => self.cancelled_by = Some(by.clone()),
+            Event::CancelRequested { by, reason } => {
+                let request = || Cancellation { by: by.clone(), reason: reason.clone() };
+                self.cancellation.get_or_insert_with(request);
+            }
             Event::AttemptStarted { .. }
             | Event::UsageReported { .. }
             | Event::ModelReported { .. }
@@ -266,6 +290,7 @@ impl RunState {
             | Event::ToolReturned { .. } => self.apply_attempt(&envelope.event),
             Event::AnswerAppended { text } => self.append_answer(text),
             Event::Warned { message } => self.warn(message),
+            Event::ToolDenied { denial } => self.count_denial(denial),
             Event::LimitExceeded { detail, .. } => self.warn(detail),
             Event::ChildStarted { run, agent } => {
                 self.children.insert(*run, ChildRun { agent: agent.clone(), outcome: None });
@@ -469,14 +494,21 @@ impl RunState {
 
     fn apply_question(&mut self, event: &Event) {
         match event {
-            Event::QuestionRaised { question, text, until } => {
+            Event::QuestionRaised { question, text, until, allow_rules } => {
                 let new_question = RunQuestion { text: text.clone(), until: *until, answer: None };
                 self.questions.insert(question.to_string(), new_question);
-                let reason =
-                    WaitReason::Answer { question: question.clone(), text: text.clone(), until: *until };
+                let reason = WaitReason::Answer {
+                    question: question.clone(),
+                    text: text.clone(),
+                    until: *until,
+                    allow_rules: allow_rules.clone(),
+                };
                 self.phase = Phase::Waiting(reason);
             }
-            Event::QuestionAnswered { question, text, .. } => {
+            Event::QuestionAnswered { question, text, granted_rules, .. } => {
+                let rules = granted_rules.iter().filter_map(|rule| rule.parse().ok());
+                self.granted_rules
+                    .extend(rules.take(GRANTED_RULES_MAX.saturating_sub(self.granted_rules.len())));
                 if let Some(known) = self.questions.get_mut(question.as_str()) {
                     known.answer.get_or_insert_with(|| text.clone());
                 }
@@ -503,6 +535,13 @@ impl RunState {
         };
         let retained = crate::size::display_bytes(retained_bytes);
         self.warn(&format!("{name} was longer than the {retained} that are kept: its middle is missing"));
+    }
+
+    fn count_denial(&mut self, denial: &Denial) {
+        self.denials_count = self.denials_count.saturating_add(1);
+        if self.denials.len() < RECORDED_DENIALS_MAX && !self.denials.contains(denial) {
+            self.denials.push(denial.clone());
+        }
     }
 
     fn warn(&mut self, message: &str) {

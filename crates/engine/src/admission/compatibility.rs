@@ -14,7 +14,7 @@ use domain::policy::{Effect, Policy, Use};
 use domain::run::{BackendSpec, OnInterrupt, RunSpec};
 use domain::setup::{AnswerChannel, Context, PromptMode, Setup};
 
-use super::unattended_denials::{self, Approver, PermissionOwner};
+use super::unattended_denials::{self, Approver};
 use crate::api::EngineError;
 
 /// The requirements of an agent or a run.
@@ -23,18 +23,16 @@ pub(crate) struct Requirements<'a> {
     model: bool,
     resume: bool,
     setup: &'a Setup,
-    owner: PermissionOwner<'a>,
     answers: Approver<'a>,
 }
 
 impl<'a> Requirements<'a> {
-    pub(crate) fn for_run(spec: &'a RunSpec, agent: &'a Agent) -> Self {
+    pub(crate) fn for_run(spec: &'a RunSpec) -> Self {
         Self {
             system_prompt: !spec.system_prompt.is_empty(),
             model: spec.model.is_some(),
             resume: spec.on_interrupt == OnInterrupt::Resume,
             setup: &spec.setup,
-            owner: PermissionOwner::for_run(agent, &spec.grants),
             answers: spec.unattended.as_deref().map_or(Approver::Available, Approver::Nobody),
         }
     }
@@ -45,7 +43,6 @@ impl<'a> Requirements<'a> {
             model: agent.model.is_some(),
             resume: agent.on_interrupt == OnInterrupt::Resume,
             setup: &agent.setup,
-            owner: PermissionOwner::for_agent(agent),
             answers: Approver::Unknown,
         }
     }
@@ -214,7 +211,6 @@ pub(crate) fn warnings(requirements: &Requirements<'_>, spec: &BackendSpec) -> V
     );
     sentences.extend(unattended_denials::denial_warnings(
         requirements.setup,
-        requirements.owner,
         requirements.answers,
         backend,
         spec,

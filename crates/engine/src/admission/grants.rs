@@ -15,8 +15,8 @@ use domain::run::{BackendSpec, CallerOrigin, RunSpec};
 use domain::setup::Setup;
 
 use super::compatibility;
+use super::config_section::config_section;
 use super::start::find_agent;
-use super::unattended_denials::config_section;
 use crate::api::{EngineError, StartRequest};
 use crate::engine::{Engine, store_error};
 use crate::registry::{self, Catalog};

@@ -3,6 +3,7 @@
 
 pub(crate) mod attempt_backend;
 pub(crate) mod compatibility;
+mod config_section;
 mod container;
 mod fallbacks;
 mod grants;
@@ -14,8 +15,8 @@ pub(crate) mod start;
 mod unattended_denials;
 
 pub(crate) use compatibility::chooses_sessions;
+pub use config_section::{config_section, without_agent_name};
 pub use container::find_container_engine;
 pub(crate) use grants::{resolve_untrusted, section_name};
 pub(crate) use start::StartedChild;
 pub use start::check_installed;
-pub use unattended_denials::{config_section, without_agent_name};

@@ -9,13 +9,15 @@ use domain::run::{
 };
 
 use super::{compatibility, session_resolution};
-use crate::api::{EngineError, StartRequest};
+use crate::api::{AfterInterruption, EngineError, StartRequest};
 
 /// How many times in a row a run is resumed automatically.
 const CHAIN_MAX: u32 = 5;
 /// The prefix of the idempotency keys of resumptions: the key counts the resumptions in a row, and there is one run
 /// for each interruption.
 const KEY_PREFIX: &str = "resume";
+/// A longer task is not repeated in a command.
+const QUOTED_TASK_BYTES: usize = 300;
 
 /// Returns the session that a later run can continue: a backend without sessions gets one with the run's own id.
 pub(crate) fn continuable_session(spec: &RunSpec, state: &RunState) -> Option<String> {
@@ -23,10 +25,47 @@ pub(crate) fn continuable_session(spec: &RunSpec, state: &RunState) -> Option<St
     reported.or_else(|| (!compatibility::keeps_sessions(&spec.backend)).then(|| spec.id.to_string()))
 }
 
+/// Returns what the user can do about an interrupted run; `None` for any other run.
+pub(crate) fn after_interruption(spec: &RunSpec, state: &RunState) -> Option<AfterInterruption> {
+    let resumption = resumption(spec, state, lost_cause(state)?);
+    Some(match resumption {
+        Ok(_) => AfterInterruption::Resume { command: format!("volery resume {}", spec.id.short()) },
+        Err(error) => AfterInterruption::RunAgain { command: run_again_command(spec), reason: error.message },
+    })
+}
+
+/// Returns the command that starts a run with the same agent, task, directory and session.
+fn run_again_command(spec: &RunSpec) -> String {
+    let mut command = format!("volery run {}", spec.agent);
+    if let Some(session) = &spec.session {
+        let option = if spec.fork { "--fork" } else { "--session" };
+        command.push_str(&format!(" {option} {session}"));
+    }
+    if spec.directory != spec.project {
+        command.push_str(&format!(" --dir {}", shell_quoted(&spec.directory)));
+    }
+    let is_redacted = spec.iac.as_ref().is_some_and(|iac| iac.redacted_task.is_some());
+    let task = spec.task();
+    match !is_redacted && task.len() <= QUOTED_TASK_BYTES && !task.contains(char::is_control) {
+        true => {
+            let end_of_options = if task.starts_with('-') { " --" } else { "" };
+            command.push_str(&format!("{end_of_options} {}", shell_quoted(task)));
+        }
+        // On one line of advice, a long task would hide the command, and a redacted one must not be shown.
+        false => command.push_str(" - < FILE-WITH-THE-TASK"),
+    }
+    command
+}
+
+/// Quotes a text as one word of a shell.
+fn shell_quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
 /// Returns why a run is not resumed when a server starts, although its agent wants that.
 pub(crate) fn resume_blocker(spec: &RunSpec, state: &RunState) -> Option<String> {
     let reason = resumption_unless_blocked(spec, state)?.err()?;
-    Some(format!("it is not gone on with by itself: {reason}"))
+    Some(format!("the run was not resumed automatically: {reason}"))
 }
 
 /// Returns the request that resumes a run, or why it cannot be resumed, if its agent wants it resumed automatically.
@@ -85,16 +124,22 @@ pub(crate) fn resumption(
         return Ok(StartRequest { session, fork: spec.fork, ..start });
     }
     if !compatibility::starts_a_process(&spec.backend) {
-        let message = format!("the run {short} had begun, and its steps would be taken once more");
-        return Err(EngineError::usage(message).hint(format!("volery show {short} tells how far it came")));
+        let message = format!("the run {short} had begun, and a resumed run would repeat its steps");
+        return Err(EngineError::usage(message).hint(run_again_hint(spec)));
     }
     match continuable_session(spec, state) {
         Some(session) => Ok(StartRequest { session: Some(session), ..start }),
         None => {
-            let message = format!("the run {short} had begun and named no session to go on with");
-            Err(EngineError::usage(message).hint(format!("volery show {short} tells how far it came")))
+            let message =
+                format!("the run {short} had begun, and reported no session that could be continued");
+            Err(EngineError::usage(message).hint(run_again_hint(spec)))
         }
     }
+}
+
+fn run_again_hint(spec: &RunSpec) -> String {
+    let (short, command) = (spec.id.short(), run_again_command(spec));
+    format!("volery show {short} shows how far it came; to run it again: {command}")
 }
 
 /// Returns the agent of a run of a dialect: only the dialect defines it, so it is restored from the run's record with

@@ -1,15 +1,16 @@
 //! Decides which session a run continues or copies, and whether it may.
 
 use domain::agent::{Agent, AgentFormat, AgentSource, Layer};
-use domain::id::{RunId, SessionId};
+use domain::id::{RunId, RunRef, SessionId};
 use domain::launch::LaunchOverrides;
 use domain::run::replay::Exchange;
 use domain::run::{BackendSpec, RunSpec};
 use journal::RunLock;
+use journal::run_lookup::FindError;
 use journal::session_names::{self, SessionAlias, SessionName};
 use journal::sessions::{self, Session, VendorSession};
 
-use super::compatibility;
+use super::{compatibility, resumption};
 use crate::api::{EngineError, NamedSession, PriorConversation};
 use crate::clock;
 use crate::engine::{Engine, Visibility, store_error};
@@ -58,6 +59,7 @@ impl Engine {
         directory: &str,
     ) -> Result<Option<SessionId>, EngineError> {
         let SessionRequest { session, fork } = request;
+        let session = session.map(|typed| self.session_of_reference(typed, backend)).transpose()?;
         if let Some(requested) = &session
             && !self.may_continue(requested, compatibility::chooses_sessions(backend))?
         {
@@ -100,6 +102,34 @@ impl Engine {
             ))),
             None => Ok(Some(session)),
         }
+    }
+
+    /// Returns the session that a caller typed: its id, or the id of a run, whole or short. Where callers choose the
+    /// names of sessions, every text is a name.
+    fn session_of_reference(
+        &self,
+        typed: SessionId,
+        backend: &BackendSpec,
+    ) -> Result<SessionId, EngineError> {
+        let is_session = compatibility::chooses_sessions(backend)
+            || sessions::read(&self.home, &typed).map_err(store_error)?.is_some();
+        let Ok(reference) = typed.as_str().parse::<RunRef>() else { return Ok(typed) };
+        if is_session {
+            return Ok(typed);
+        }
+        let dir = match self.home.find(&reference) {
+            Ok(dir) if self.may_see(&dir) => dir,
+            Ok(_) | Err(FindError::NotFound { .. }) => return Err(unknown_session(&typed)),
+            Err(FindError::Ambiguous { .. } | FindError::Store(_)) => self.find(typed.as_str())?,
+        };
+        let spec = self.reconcile(&dir)?;
+        let (state, _) = journal::read_state(&dir).map_err(store_error)?;
+        let session = resumption::continuable_session(&spec, &state).and_then(|session| session.parse().ok());
+        session.ok_or_else(|| {
+            let (short, agent) = (spec.id.short(), &spec.agent);
+            EngineError::usage(format!("the run {short} has no session: {} reported none", spec.backend.name))
+                .hint(format!("start a new conversation: volery run {agent} \"…\""))
+        })
     }
 
     /// Returns the agent of a session from its last run, and its directory.
@@ -221,6 +251,7 @@ impl Engine {
 }
 
 fn unknown_session(session: &SessionId) -> EngineError {
-    let hint = "a session has the id that an earlier run of the agent tells; begin without one";
+    let hint = "`volery show RUN` (over MCP: get_run) prints the session of an earlier run; without a session a new \
+                conversation begins";
     EngineError::not_found(format!("there is no session {session}")).hint(hint)
 }

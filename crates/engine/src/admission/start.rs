@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use domain::admission::{AdmissionContext, AdmissionRefusal, AdmissionRequest, ParentRun, admit};
 use domain::agent::{Agent, AgentFormat, Layer, ScriptSource};
+use domain::diagnostic::Diagnostic;
 use domain::id::{AgentName, IdError, IdempotencyKey, RunId};
 use domain::inherit::describe_all;
 use domain::mcp_server::McpServer;
@@ -155,7 +156,8 @@ impl Engine {
             spec.containment = catalog.config.containment.value;
         }
         check_compatible(&spec, agent.source.format)?;
-        spec.warnings = compatibility::warnings(&Requirements::for_run(&spec, agent), &spec.backend);
+        check_model(&spec)?;
+        spec.warnings = compatibility::warnings(&Requirements::for_run(&spec), &spec.backend);
         let agent_warnings = agent_warnings.into_iter().chain(broken_file_warning(&catalog, agent));
         spec.warnings.extend(agent_warnings.chain(fallback_warnings));
         protected_paths::protect(self.home.path(), &mut spec)?;
@@ -348,8 +350,11 @@ pub fn check_installed(agent: &Agent) -> Result<(), EngineError> {
     }
     let program_name = agent.launch.program.clone().unwrap_or_else(|| program.names.join(" or "));
     let message = format!("agent {} needs {program_name}, which is not on the PATH", agent.name);
-    Err(EngineError::usage(message)
-        .hint(format!("install {program_name}, or give the agent another backend")))
+    let hint = match agent.launch.program {
+        Some(_) => format!("install {program_name}, or give the agent another backend"),
+        None => format!("install it: {}; or give the agent another backend", program.install),
+    };
+    Err(EngineError::usage(message).hint(hint))
 }
 
 /// Refuses a run if its backend lacks something that the agent requires.
@@ -361,6 +366,17 @@ fn check_compatible(spec: &RunSpec, format: AgentFormat) -> Result<(), EngineErr
             Err(EngineError { message: format!("agent {}: {}", spec.agent, error.message), ..error })
         }
     }
+}
+
+/// Refuses a run of a model service without a model: only the service's own process would notice it.
+fn check_model(spec: &RunSpec) -> Result<(), EngineError> {
+    let service = backends::api::services().find(|service| service.backend == spec.backend.kind);
+    let Some(service) = service.filter(|_| spec.model.is_none()) else { return Ok(()) };
+    let (agent, backend) = (&spec.agent, service.backend);
+    let message = format!("agent {agent} needs a model, because {backend} has no default");
+    let key = service.keys.first().map(|key| format!("; {key} holds the service's key")).unwrap_or_default();
+    Err(EngineError::usage(message)
+        .hint(format!("write model: NAME into the agent's file, or give the run --model NAME{key}")))
 }
 
 fn build_order(
@@ -413,6 +429,7 @@ pub(crate) fn find_agent<'a>(
         // A display name has a form that is a valid agent name.
         let suggestion = config::agent_formats::declared_name(AgentFormat::Claude, "", typed);
         let suggestion = suggestion.filter(|suggestion| catalog.agents.contains_key(suggestion));
+        let suggestion = suggestion.or_else(|| agent_of_file(catalog, directory, typed));
         let refused = EngineError::usage(error.to_string());
         suggestion.map_or(refused.clone(), |suggestion| refused.hint(format!("did you mean {suggestion}?")))
     })?;
@@ -423,14 +440,20 @@ pub(crate) fn find_agent<'a>(
     let file_of_that_name =
         || catalog.diagnostics.iter().find(|found| found.is_error() && defines_agent(typed, &found.file));
     if let Some(found) = catalog.broken.get(&name).or_else(file_of_that_name) {
-        return Err(refused.hint(format!("its file has a problem: {found}")));
+        let found = Diagnostic { file: relative_file(&found.file, &catalog.project), ..found.clone() };
+        let error =
+            EngineError::not_found(format!("agent {typed} cannot be used: {}", found.location_and_message()));
+        return Err(match found.hint {
+            Some(hint) => error.hint(hint),
+            None => error.hint("`volery agents check` lists everything that is wrong"),
+        });
     }
     if let Some(found) = registry::nested_agent_warnings(directory, &catalog.project).first() {
         return Err(refused.hint(found.to_string()));
     }
     if let Some(vendor) = backends::registry::program_backends().find(|vendor| vendor.backend == typed) {
-        let program = vendor.program.names.join(" or ");
-        let hint = format!("install {program} and put it on the PATH: then {typed} is a built-in agent");
+        let install = vendor.program.install;
+        let hint = format!("install its program: {install}; then {typed} is a built-in agent");
         return Err(refused.hint(hint));
     }
     let built_in = catalog.built_in_agents();
@@ -444,6 +467,26 @@ pub(crate) fn find_agent<'a>(
         (None, false) => format!("available: {}", names.join(", ")),
     };
     Err(refused.hint(hint))
+}
+
+/// Returns the agent that a file defines, if the user typed its path instead of its name.
+fn agent_of_file(catalog: &Catalog, directory: &str, typed: &str) -> Option<AgentName> {
+    let path = Path::new(directory).join(typed);
+    let by_path = || {
+        let path = path.canonicalize().ok()?;
+        catalog.agents.values().find(|agent| Path::new(&agent.source.file) == path)
+    };
+    let by_stem = || {
+        let name: AgentName = Path::new(typed).file_stem()?.to_str()?.parse().ok()?;
+        catalog.agents.get(&name)
+    };
+    by_path().or_else(by_stem).map(|agent| agent.name.clone())
+}
+
+/// Returns a file of a project relative to it.
+fn relative_file(file: &str, project: &str) -> String {
+    let relative = Path::new(file).strip_prefix(project).ok().and_then(Path::to_str);
+    relative.unwrap_or(file).to_owned()
 }
 
 /// Returns a warning if a stronger file with the agent's name has errors, so that this agent is used instead.

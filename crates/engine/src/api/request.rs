@@ -7,6 +7,7 @@ use domain::id::SessionId;
 use domain::permission::Permission;
 use domain::run::replay::Exchange;
 use domain::run::{CancelRequest, OnDisconnect, Unattended};
+use journal::LogCursor;
 use serde::{Deserialize, Serialize};
 
 /// An answer that an agent submits.
@@ -159,6 +160,14 @@ pub struct GetRun {
     pub events_max: usize,
 }
 
+/// Returns the events of a run after a position, oldest first.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ReadEvents {
+    pub run: String,
+    /// The default is the beginning of the log.
+    pub after: LogCursor,
+}
+
 /// Lists runs, the newest first.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct ListRuns {
@@ -202,7 +211,7 @@ pub enum CancelTarget {
 }
 
 /// Answers the question of a waiting run.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct AnswerRequest {
     pub run: String,
     /// Absent: the only open question.
@@ -211,6 +220,9 @@ pub struct AnswerRequest {
     pub allow: Option<bool>,
     pub text: Option<String>,
     pub by: String,
+    /// Rules that hold for the rest of the run, if the answer allows it.
+    #[serde(default)]
+    pub granted_rules: Vec<String>,
 }
 
 /// Sums up the results of agents and backends.

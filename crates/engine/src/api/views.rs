@@ -9,7 +9,10 @@ use domain::inherit::Inherited;
 use domain::invisible_text::{strip_invisible_in_place, strip_invisible_in_value};
 use domain::permission::{Level, Rule};
 use domain::policy::Grant;
-use domain::run::{Branch, Changes, Containment, Outcome, Usage, Verification};
+use domain::run::{
+    Branch, Cancellation, Changes, Containment, Denial, Envelope, Outcome, Usage, Verification,
+};
+use journal::LogCursor;
 use serde::{Deserialize, Serialize};
 
 /// An agent in a list.
@@ -152,6 +155,12 @@ pub struct RunView {
     pub outcome: Option<Outcome>,
     /// The outcome or state in a sentence.
     pub explanation: String,
+    /// Who cancelled the run, and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cancellation: Option<Cancellation>,
+    /// For an interrupted run: what the user can do about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after_interruption: Option<AfterInterruption>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting: Option<WaitingView>,
     /// The answer, or the requested page of it.
@@ -179,6 +188,12 @@ pub struct RunView {
     pub exit_code: Option<i32>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stderr_tail: String,
+    /// The beginning of the task.
+    #[serde(default)]
+    pub prompt: String,
+    /// The length of the whole task.
+    #[serde(default)]
+    pub prompt_bytes: u64,
     pub directory: String,
     pub project: String,
     pub caller: String,
@@ -222,6 +237,12 @@ pub struct RunView {
     pub children: Vec<ChildView>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+    /// What the agent was denied: the first distinct denials.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub denials: Vec<Denial>,
+    /// How often the agent was denied something.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub denials_count: u64,
     /// What the agent inherits from its user, as in the system of its dialect.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub inherit: BTreeSet<Inherited>,
@@ -243,8 +264,48 @@ impl RunView {
     pub fn clean(&mut self) {
         let texts = [&mut self.explanation, &mut self.stderr_tail];
         let optional = [&mut self.result, &mut self.partial].into_iter().flatten();
-        texts.into_iter().chain(optional).chain(&mut self.warnings).for_each(strip_invisible_in_place);
+        let reason = self.cancellation.as_mut().map(|cancellation| &mut cancellation.reason);
+        texts
+            .into_iter()
+            .chain(optional)
+            .chain(reason)
+            .chain(&mut self.warnings)
+            .for_each(strip_invisible_in_place);
+        for Denial { tool, subject, cause: _, reason, by, allow_rules } in &mut self.denials {
+            [tool, reason]
+                .into_iter()
+                .chain(subject)
+                .chain(by)
+                .chain(allow_rules)
+                .for_each(strip_invisible_in_place);
+        }
         self.structured.iter_mut().for_each(strip_invisible_in_value);
+    }
+}
+
+/// What a user can do about an interrupted run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "action", rename_all = "snake_case")]
+pub enum AfterInterruption {
+    Resume {
+        command: String,
+    },
+    /// It cannot be resumed.
+    RunAgain {
+        command: String,
+        reason: String,
+    },
+}
+
+impl AfterInterruption {
+    /// Returns the advice in a sentence.
+    pub fn sentence(&self) -> String {
+        match self {
+            Self::Resume { command } => format!("{command} continues it"),
+            Self::RunAgain { command, reason } => {
+                format!("it cannot be resumed: {reason}; to run it again: {command}")
+            }
+        }
     }
 }
 
@@ -275,18 +336,21 @@ pub struct ChildView {
 #[serde(tag = "for", rename_all = "snake_case")]
 pub enum WaitingView {
     /// A free slot; 1 is the next.
-    Slot {
-        position: u64,
-    },
+    Slot { position: u64 },
     /// The end of another run of the session.
-    Session {
-        session: String,
-    },
+    Session { session: String },
     Answer {
         question: String,
         text: String,
         until: String,
+        /// The narrowest rules that would allow it, if it asks whether the agent may use a tool.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        allow_rules: Vec<String>,
     },
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// A run in a list.
@@ -304,6 +368,9 @@ pub struct RunSummary {
     /// The error, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// How often the agent was denied something.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub denials_count: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_microusd: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -408,8 +475,11 @@ pub struct Progress {
     pub agent: String,
     pub status: String,
     pub elapsed_ms: u64,
-    /// The current activity: `started`, `wrote 12 KiB`, `waiting for a slot (3rd)`, `asks: …`
+    /// The current activity in a line: `Read src/main.rs`, `$ cargo test`, the agent's last sentence, `asks: …`
     pub activity: String,
+    /// The activity is the end of `text_tail`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub activity_is_text: bool,
     /// The end of its text so far.
     pub text_tail: String,
 }
@@ -421,4 +491,18 @@ pub struct OutputPage {
     pub next_offset: u64,
     /// The run has ended and this page reaches the end of the stream.
     pub complete: bool,
+}
+
+/// A page of events.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct EventPage {
+    pub run_id: RunId,
+    pub events: Vec<Envelope>,
+    pub next: LogCursor,
+    /// How many lines of the log so far cannot be read.
+    pub damaged_lines: u64,
+    /// No event will follow.
+    pub complete: bool,
+    /// The choices (`AttemptStarted::choice`) whose program writes text for people, and no events about it.
+    pub plain_choices: Vec<u32>,
 }

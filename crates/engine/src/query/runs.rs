@@ -26,6 +26,8 @@ use crate::relayed_requests;
 
 /// The most events in one page.
 const EVENTS_MAX: usize = 1_000;
+/// How much of the task is shown.
+const PROMPT_BYTES: usize = 4 << 10;
 /// How much of the text so far is shown.
 const PARTIAL_BYTES: usize = 4 << 10;
 /// Without output for this long a run is shown as stalled.
@@ -184,11 +186,12 @@ impl Engine {
             Phase::Waiting(WaitReason::Answer { .. }) if spec.unattended.is_some() => {
                 plain("running", "denied a question, since nobody can answer")
             }
-            Phase::Waiting(WaitReason::Answer { question, text, until }) => {
+            Phase::Waiting(WaitReason::Answer { question, text, until, allow_rules }) => {
                 let waiting = WaitingView::Answer {
                     question: question.to_string(),
                     text: text.clone(),
                     until: until.to_string(),
+                    allow_rules: allow_rules.clone(),
                 };
                 ("waiting".to_owned(), format!("waiting for an answer: {text}"), Some(waiting))
             }
@@ -259,14 +262,15 @@ impl Engine {
         if ask.question.as_deref().is_some_and(|id| id != question.as_str()) {
             return Err(EngineError::not_found(format!("the open question of this run is {question}")));
         }
-        let AnswerRequest { allow, text, by, .. } = ask;
+        let AnswerRequest { allow, text, by, granted_rules, run: _, question: _ } = ask;
         let Some(allow) = allow.or_else(|| (!question.is_permission()).then_some(true)) else {
             let message = format!("the run {} asks whether it may do something", spec.id.short());
             return Err(
                 EngineError::usage(message).hint("words alone do not decide that: approve or deny it")
             );
         };
-        let answer = InboxAnswer { allow, text: text.unwrap_or_default(), by, at: clock::now() };
+        let answer =
+            InboxAnswer { allow, text: text.unwrap_or_default(), by, at: clock::now(), granted_rules };
         match inbox::post_answer(&dir, question, &answer).map_err(store_error)? {
             PostOutcome::First => {}
             PostOutcome::AlreadyThere => {
@@ -338,6 +342,8 @@ fn view_without_result(
         ended: state.ending().is_some(),
         outcome: state.ending().map(|ending| ending.outcome.clone()),
         explanation,
+        cancellation: state.cancellation.clone(),
+        after_interruption: resumption::after_interruption(spec, state),
         waiting,
         result: None,
         result_bytes: 0,
@@ -351,6 +357,8 @@ fn view_without_result(
         usage: state.usage,
         exit_code: None,
         stderr_tail: String::new(),
+        prompt: domain::size::head(spec.public_task(), PROMPT_BYTES).to_owned(),
+        prompt_bytes: spec.public_task().len() as u64,
         directory: spec.directory.clone(),
         project: spec.project.clone(),
         caller: spec.caller.name.clone(),
@@ -369,6 +377,8 @@ fn view_without_result(
         parent: spec.parent,
         children: state.children.iter().map(child).collect(),
         warnings: spec.warnings.iter().chain(&state.warnings).cloned().collect(),
+        denials: state.denials.clone(),
+        denials_count: state.denials_count,
         inherit: spec.setup.inherit.clone(),
         changes: state.changes.clone(),
         branch: state.branch.clone(),

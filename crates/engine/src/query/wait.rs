@@ -171,6 +171,7 @@ impl Engine {
             status: view.status,
             elapsed_ms: view.duration_ms,
             activity,
+            activity_is_text: false,
             text_tail: view.partial.unwrap_or_default(),
         })
     }

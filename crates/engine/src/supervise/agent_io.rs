@@ -2,6 +2,7 @@
 
 use backends::contract::AgentReport;
 use domain::run::Event;
+use domain::run::tool_summary::{summarize_tool_call, truncate};
 use journal::StoreError;
 use tokio::sync::mpsc;
 
@@ -13,6 +14,9 @@ const TEXT_BYTES_MAX: usize = 64 << 10;
 const TOOL_BYTES_MAX: usize = 16 << 10;
 /// How deep a tool's input may be; a line of the journal allows somewhat more.
 const TOOL_DEPTH_MAX: usize = 48;
+/// How many short texts of a longer input stay, and the longest of them.
+const SHORT_TEXTS_MAX: usize = 16;
+const SHORT_BYTES_MAX: usize = 512;
 /// The most of the name of a tool, a call or a model.
 const NAME_BYTES_MAX: usize = 1 << 10;
 /// How long an agent may take to exit after it has reported that it is finished.
@@ -42,7 +46,7 @@ impl RunSupervisor {
                     }
                 }
                 AgentReport::Finished => self.exit_deadline = Some(crate::clock::monotonic_ms() + EXIT_MS),
-                AgentReport::PermissionRequested(ask) => self.handle_permission_ask(ask)?,
+                AgentReport::PermissionRequested(ask) => self.handle_permission_request(ask)?,
                 AgentReport::Session(session) => self.record_session(&session)?,
                 AgentReport::Text(text) => {
                     self.delay_reason = None;
@@ -61,6 +65,7 @@ impl RunSupervisor {
                 }
                 AgentReport::Retrying { error, message } => {
                     self.delay_reason = Some(format!("{error}; {message}"));
+                    self.subscribers.set_activity(truncate(&domain::invisible_text::one_line(&message)));
                     self.append(Event::Warned { message })?;
                 }
                 AgentReport::Model(model) => {
@@ -73,7 +78,8 @@ impl RunSupervisor {
                     let (id, name) = (truncate_name(id), truncate_name(name));
                     self.delay_reason = None;
                     self.recent_calls.remember(&id, &input);
-                    self.subscribers.set_activity(format!("uses {name}"));
+                    let summary = summarize_tool_call(&name, &input, &self.attempt_spec.directory);
+                    self.subscribers.set_activity(summary);
                     self.append(Event::ToolCalled { id, name, input: bound_input(input) })?;
                 }
                 AgentReport::ToolReturned { id, ok, output } => {
@@ -103,8 +109,23 @@ fn bound_input(input: serde_json::Value) -> serde_json::Value {
     let text = input.to_string();
     match text.len() {
         0..=TOOL_BYTES_MAX if is_shallow(&input, TOOL_DEPTH_MAX) => input,
-        bytes => serde_json::json!({"beginning": domain::size::head(&text, TOOL_BYTES_MAX), "bytes": bytes}),
+        bytes => {
+            // The short arguments say what the call is about: the path of a file that is written, for example.
+            let mut bounded: serde_json::Map<String, serde_json::Value> = short_texts(&input).collect();
+            bounded.insert("beginning".to_owned(), domain::size::head(&text, TOOL_BYTES_MAX).into());
+            bounded.insert("bytes".to_owned(), bytes.into());
+            bounded.into()
+        }
     }
+}
+
+/// Returns the first short texts of an input, with their keys.
+fn short_texts(input: &serde_json::Value) -> impl Iterator<Item = (String, serde_json::Value)> {
+    let is_short =
+        |value: &serde_json::Value| value.as_str().is_some_and(|text| text.len() <= SHORT_BYTES_MAX);
+    let fields = input.as_object().into_iter().flatten();
+    let short = fields.filter(move |(key, value)| key.len() <= SHORT_BYTES_MAX && is_short(value));
+    short.take(SHORT_TEXTS_MAX).map(|(key, value)| (key.clone(), value.clone()))
 }
 
 fn is_shallow(value: &serde_json::Value, levels: usize) -> bool {
@@ -135,5 +156,11 @@ mod tests {
         let bounded = bound_input(nested(90));
         assert_eq!(bounded["bytes"], json!(nested(90).to_string().len()));
         assert!(bounded["beginning"].as_str().unwrap().contains("egg"));
+    }
+
+    #[test]
+    fn the_short_texts_of_a_long_input_stay() {
+        let bounded = bound_input(json!({"content": "x".repeat(100_000), "file_path": "a.txt", "limit": 3}));
+        assert_eq!((&bounded["file_path"], bounded.get("content")), (&json!("a.txt"), None));
     }
 }

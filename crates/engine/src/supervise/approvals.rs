@@ -4,47 +4,60 @@ use backends::contract::{PermissionDecision, PermissionRequest};
 use backends::mcp_config;
 use domain::inherit::Inherited;
 use domain::invisible_text::sanitize_for_terminal;
-use domain::policy::{Effect, Verdict};
-use domain::run::{Event, SupervisionInput};
+use domain::policy::{Effect, Policy, Verdict};
+use domain::run::{DenialCause, Event, SupervisionInput};
 use journal::StoreError;
 
+use super::denials::DeniedUse;
 use super::permission_question::{elide_middle, question_text};
-use super::questions::{OpenQuestion, QuestionSource};
+use super::questions::{Answer, OpenQuestion, QuestionSource};
 use super::resolved_path;
 use super::supervisor::{AgentHandle, RunSupervisor};
 
 /// The most of a free-text question that a person is shown.
 const QUESTION_BYTES_MAX: usize = 2 << 10;
 /// How many asks of one agent may wait for a person.
-const ASKS_MAX: usize = 32;
+const PENDING_REQUESTS_MAX: usize = 32;
 
 impl RunSupervisor {
     /// Decides about a tool use that the agent asks for, or asks a person.
-    pub(super) fn handle_permission_ask(&mut self, ask: PermissionRequest) -> Result<(), StoreError> {
+    pub(super) fn handle_permission_request(&mut self, ask: PermissionRequest) -> Result<(), StoreError> {
         let verdict = self.verdict_for(&ask.tool, &ask.input);
         match verdict.effect {
-            Effect::Allow => self.send_decision(&ask, &PermissionDecision::Allow(ask.input.clone())),
-            Effect::Deny => self.deny_by(&ask, &verdict),
+            Effect::Allow => self.pass_on_decision(&ask, &PermissionDecision::Allow(ask.input.clone())),
+            // The record says who set the rule; the agent learns only the rule.
+            Effect::Deny => self.deny(&ask, DeniedUse::by_verdict(&verdict), verdict.reason()),
             Effect::Ask if mcp_config::needs_no_approval(&self.spec, &ask.tool) => {
-                self.send_decision(&ask, &PermissionDecision::Allow(ask.input.clone()))
+                self.pass_on_decision(&ask, &PermissionDecision::Allow(ask.input.clone()))
             }
             Effect::Ask => {
-                let AgentHandle::Process { pending_asks, .. } = &mut self.handle else { return Ok(()) };
-                if pending_asks.len() >= ASKS_MAX {
-                    let reason = format!("{ASKS_MAX} other questions of this run are not answered yet");
-                    return self.send_decision(&ask, &PermissionDecision::Deny(reason));
+                let AgentHandle::Process { pending_requests, .. } = &mut self.handle else { return Ok(()) };
+                if pending_requests.len() >= PENDING_REQUESTS_MAX {
+                    let reason =
+                        format!("{PENDING_REQUESTS_MAX} other questions of this run are not answered yet");
+                    return self.deny(
+                        &ask,
+                        DeniedUse::because(DenialCause::Unanswered, reason.clone()),
+                        reason,
+                    );
                 }
-                pending_asks.push_back(ask);
-                self.ask_next()
+                pending_requests.push_back(ask);
+                self.open_next_question()
             }
         }
     }
 
     /// Returns what the run's policy decides about a tool use.
     pub(super) fn verdict_for(&self, tool: &str, input: &serde_json::Value) -> Verdict {
-        let directory = resolved_path::resolved_directory(&self.spec.directory);
         let of = resolved_path::resolved_use(tool, input, &self.spec.directory);
-        self.attempt_spec.policy(directory, self.user_rules_apply()).decide(&of)
+        self.policy().decide(&of)
+    }
+
+    /// Returns the run's policy, with the rules that a person has granted during the run.
+    pub(super) fn policy(&self) -> Policy {
+        let directory = resolved_path::resolved_directory(&self.spec.directory);
+        let policy = self.attempt_spec.policy(directory, self.user_rules_apply());
+        policy.with_allowed(&self.log.state().granted_rules)
     }
 
     /// Returns whether the agent's program asks only about uses that its user's own rules do not allow.
@@ -56,11 +69,11 @@ impl RunSupervisor {
     }
 
     /// Asks a person about the next pending request of the agent, if no question is open.
-    fn ask_next(&mut self) -> Result<(), StoreError> {
-        let AgentHandle::Process { pending_asks, question: None, .. } = &mut self.handle else {
+    fn open_next_question(&mut self) -> Result<(), StoreError> {
+        let AgentHandle::Process { pending_requests, question: None, .. } = &mut self.handle else {
             return Ok(());
         };
-        let Some(ask) = pending_asks.pop_front() else { return Ok(()) };
+        let Some(ask) = pending_requests.pop_front() else { return Ok(()) };
         let text = match ask.question() {
             // It is answered in words, so nothing can be approved with it: emoji and scripts stay.
             Some(question) => elide_middle(&sanitize_for_terminal(&question), QUESTION_BYTES_MAX),
@@ -75,7 +88,14 @@ impl RunSupervisor {
         let backend = &self.attempt_spec.backend;
         let can = backends::registry::by_kind(&backend.kind).map(|kind| kind.capabilities(&backend.options));
         let opened = OpenQuestion::new(&self.spec, source, number, can.and_then(|can| can.answer_ms_max));
-        let event = Event::QuestionRaised { question: opened.id.clone(), text, until: opened.until };
+        let allow_rules = match &opened.source {
+            QuestionSource::Agent(ask) if ask.question().is_none() => {
+                self.rules_to_allow(&ask.tool, &ask.input)
+            }
+            QuestionSource::Agent(_) | QuestionSource::Call(_) => Vec::new(),
+        };
+        let (question, until) = (opened.id.clone(), opened.until);
+        let event = Event::QuestionRaised { question, text, until, allow_rules };
         match &mut self.handle {
             AgentHandle::Loop { question, .. } | AgentHandle::Process { question, .. } => {
                 *question = Some(opened)
@@ -100,13 +120,12 @@ impl RunSupervisor {
             return Ok(());
         };
         let Some(question) = open.clone() else { return Ok(()) };
-        let Some(answered) = question.answer(&self.dir) else { return Ok(()) };
+        let Some(answer) = question.answer(&self.dir) else { return Ok(()) };
         *open = None;
-        let (allowed, text) = match &answered {
-            Event::QuestionAnswered { allowed, text, .. } => (*allowed, text.clone()),
-            _ => (false, String::new()),
-        };
-        self.append(answered)?;
+        let Answer { allowed, text, .. } = &answer;
+        let (allowed, text) = (*allowed, text.clone());
+        let denied = answer.denied_use();
+        self.append(answer.into_event(question.id.clone()))?;
         self.subscribers.set_activity("was answered".to_owned());
         self.step(SupervisionInput::WaitEnded).await?;
         match question.source {
@@ -115,34 +134,38 @@ impl RunSupervisor {
                 self.complete_call(call, allowed, text).await
             }
             QuestionSource::Agent(ask) => {
-                let decision = match allowed {
+                match allowed {
                     true if ask.question().is_some() => {
-                        PermissionDecision::AgentAnswer { input: ask.input.clone(), text }
+                        let decision = PermissionDecision::AgentAnswer { input: ask.input.clone(), text };
+                        self.pass_on_decision(&ask, &decision)?;
                     }
-                    true => PermissionDecision::Allow(ask.input.clone()),
-                    false => PermissionDecision::Deny(text),
-                };
-                self.send_decision(&ask, &decision)?;
-                self.ask_next()
+                    true => self.pass_on_decision(&ask, &PermissionDecision::Allow(ask.input.clone()))?,
+                    false => self.deny(&ask, denied, text)?,
+                }
+                self.answer_granted()?;
+                self.open_next_question()
             }
         }
     }
 
-    fn send_decision(
-        &mut self,
-        ask: &PermissionRequest,
-        decision: &PermissionDecision,
-    ) -> Result<(), StoreError> {
-        if let PermissionDecision::Deny(reason) = decision {
-            self.record_denial(&ask.tool, &ask.input, reason)?;
+    /// Allows the pending requests that the rules granted meanwhile cover.
+    fn answer_granted(&mut self) -> Result<(), StoreError> {
+        let AgentHandle::Process { pending_requests, .. } = &mut self.handle else { return Ok(()) };
+        for ask in std::mem::take(pending_requests) {
+            let is_allowed = self.verdict_for(&ask.tool, &ask.input).effect == Effect::Allow;
+            if is_allowed {
+                self.pass_on_decision(&ask, &PermissionDecision::Allow(ask.input.clone()))?;
+            } else if let AgentHandle::Process { pending_requests, .. } = &mut self.handle {
+                pending_requests.push_back(ask);
+            }
         }
-        self.pass_on_decision(ask, decision)
+        Ok(())
     }
 
-    /// Denies a use. The record says who set the rule; the agent learns only the rule.
-    fn deny_by(&mut self, ask: &PermissionRequest, verdict: &Verdict) -> Result<(), StoreError> {
-        self.record_denial(&ask.tool, &ask.input, &verdict.explanation())?;
-        self.pass_on_decision(ask, &PermissionDecision::Deny(verdict.reason()))
+    /// Records that a use is denied, and tells the agent why.
+    fn deny(&mut self, ask: &PermissionRequest, denied: DeniedUse, reason: String) -> Result<(), StoreError> {
+        self.record_denial(&ask.tool, &ask.input, denied)?;
+        self.pass_on_decision(ask, &PermissionDecision::Deny(reason))
     }
 
     fn pass_on_decision(

@@ -6,7 +6,8 @@ use backends::contract::NO_SUCH_TOOL;
 use backends::user_environment::UserEnvironment;
 use domain::permission::{Permission, ToolKind};
 use domain::policy::{Basis, Effect, Layer, Policy, Verdict};
-use domain::run::Event;
+use domain::run::tool_summary::tool_subject;
+use domain::run::{Denial, DenialCause, Event};
 use journal::StoreError;
 use serde_json::Value;
 
@@ -17,21 +18,6 @@ use crate::env;
 /// How many tool calls are remembered, and how long the input of one may be.
 const CALLS_MAX: usize = 256;
 const INPUT_BYTES_MAX: usize = 2 << 10;
-/// The most of a command or a path in one line.
-const SHOWN_CHARS_MAX: usize = 120;
-/// The input keys that name the subject of a tool call, the most telling first.
-const SUBJECTS: [&str; 10] = [
-    "command",
-    "cmd",
-    "file_path",
-    "path",
-    "filePath",
-    "absolute_path",
-    "notebook_path",
-    "url",
-    "pattern",
-    "query",
-];
 
 /// The inputs of the last tool calls. Some programs report a denial only later, and only by the id of the call.
 #[derive(Debug, Default)]
@@ -59,6 +45,27 @@ impl RecentCalls {
 }
 
 impl RunSupervisor {
+    /// Returns the narrowest rules that would allow a tool use, if they would help: the backend can express them, and no
+    /// other rule or run denies it.
+    pub(super) fn rules_to_allow(&self, tool: &str, input: &Value) -> Vec<String> {
+        let spec = &self.attempt_spec;
+        let Some(backend) = backends::registry::by_kind(&spec.backend.kind) else { return Vec::new() };
+        let of = resolved_path::resolved_use(tool, input, &spec.directory);
+        let rules = self.policy().rules_to_allow(&of);
+        let own = &spec.setup.permission;
+        let widened = Permission { allow: [own.allow.clone(), rules.clone()].concat(), ..own.clone() };
+        let gaps = |permission: &Permission| {
+            let permission = permission.for_vendor();
+            let options = &spec.backend.options;
+            backend.unenforceable(&permission, options).len()
+                + backend.inexpressible_grants(&permission, options).len()
+        };
+        match gaps(&widened) <= gaps(own) {
+            true => rules.iter().map(ToString::to_string).collect(),
+            false => Vec::new(),
+        }
+    }
+
     /// Records that the agent's program denied a tool use by itself: by the rules that it was passed, or by its own.
     pub(super) fn record_program_denial(
         &mut self,
@@ -75,12 +82,13 @@ impl RunSupervisor {
             true => None,
             false => self.settings_denial(tool, &input),
         };
-        let reason = match by_settings {
-            Some(denial) => denial.explanation(),
-            None if is_ours => verdict.explanation(),
-            None => reason.to_owned(),
+        let denied = match by_settings {
+            Some(verdict) => DeniedUse::by_verdict(&verdict),
+            None if is_ours => DeniedUse::by_verdict(&verdict),
+            None if reason == NO_SUCH_TOOL => DeniedUse::because(DenialCause::NoSuchTool, reason.to_owned()),
+            None => DeniedUse::because(DenialCause::Program, reason.to_owned()),
         };
-        self.record_denial(tool, &input, &reason)
+        self.record_denial(tool, &input, denied)
     }
 
     /// Returns whether the agent would not have a tool at any level. A level can withhold the tools of the program
@@ -113,38 +121,52 @@ impl RunSupervisor {
         })
     }
 
+    /// Records a denial, with the rules that would have prevented it.
     pub(super) fn record_denial(
         &mut self,
         tool: &str,
         input: &Value,
-        reason: &str,
+        denied: DeniedUse,
     ) -> Result<(), StoreError> {
-        self.append(Event::Warned { message: denial_message(tool, input, reason) })
+        let DeniedUse { cause, reason, by } = denied;
+        let allow_rules = match cause {
+            // A person has decided, and no rule gives an agent a tool that it does not have.
+            DenialCause::Person | DenialCause::NoSuchTool | DenialCause::Rule => Vec::new(),
+            DenialCause::Level | DenialCause::Unattended | DenialCause::Unanswered | DenialCause::Program => {
+                self.rules_to_allow(tool, input)
+            }
+        };
+        let (tool, subject) = (tool.to_owned(), tool_subject(input));
+        let denial = Denial { tool, subject, cause, reason, by, allow_rules };
+        self.subscribers.set_activity(denial.sentence());
+        self.append(Event::ToolDenied { denial })
     }
 }
 
-/// `denied: Bash(touch a.txt): the rule deny Bash(touch:*), set by the command line`
-fn denial_message(tool: &str, input: &Value, reason: &str) -> String {
-    // The answer to a question already begins with "denied: ".
-    let reason = reason.strip_prefix("denied: ").unwrap_or(reason);
-    match subject(input) {
-        Some(subject) => format!("denied: {tool}({subject}): {reason}"),
-        None => format!("denied: {tool}: {reason}"),
-    }
+/// Why a tool use is denied.
+#[derive(Debug, Clone)]
+pub(super) struct DeniedUse {
+    cause: DenialCause,
+    reason: String,
+    /// The person who denied it.
+    by: Option<String>,
 }
 
-/// Returns the subject of a tool call, on one line.
-fn subject(input: &Value) -> Option<String> {
-    let value = SUBJECTS.iter().find_map(|key| input.get(key))?;
-    let text = match value {
-        Value::String(text) => text.clone(),
-        Value::Array(arguments) => arguments.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" "),
-        _ => return None,
-    };
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(SHOWN_CHARS_MAX) {
-        Some((end, _)) => Some(format!("{}…", &line[..end])),
-        None => Some(line).filter(|line| !line.is_empty()),
+impl DeniedUse {
+    pub(super) fn because(cause: DenialCause, reason: String) -> Self {
+        Self { cause, reason, by: None }
+    }
+
+    pub(super) fn by_verdict(verdict: &Verdict) -> Self {
+        let cause = match verdict.basis {
+            Basis::Rule(_) => DenialCause::Rule,
+            Basis::Level(_) | Basis::UserRules(_) | Basis::NoRule => DenialCause::Level,
+        };
+        Self::because(cause, verdict.explanation())
+    }
+
+    pub(super) fn by_person(name: String, reason: String) -> Self {
+        Self { cause: DenialCause::Person, reason, by: Some(name) }
     }
 }
 
@@ -153,20 +175,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-
-    #[test]
-    fn a_denial_names_the_tool_its_subject_and_the_reason_once() {
-        let bash = json!({"command": "touch  a.txt\n"});
-        assert_eq!(denial_message("Bash", &bash, "a rule"), "denied: Bash(touch a.txt): a rule");
-        let unattended = "denied: nobody can answer: no terminal";
-        assert_eq!(
-            denial_message("Bash", &bash, unattended),
-            "denied: Bash(touch a.txt): nobody can answer: no terminal"
-        );
-        assert_eq!(denial_message("Fetch", &Value::Null, "x"), "denied: Fetch: x");
-        let long = json!({"cmd": ["echo", "x".repeat(500)]});
-        assert_eq!(subject(&long).unwrap().chars().count(), SHOWN_CHARS_MAX + 1);
-    }
 
     #[test]
     fn remembered_calls_are_bounded() {

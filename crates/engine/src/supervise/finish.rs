@@ -1,7 +1,7 @@
 //! Finishes a run: sweeps its processes, writes its outcome and notifies its subscribers.
 
 use backends::contract::{AgentAnswer, Exit};
-use domain::run::Outcome;
+use domain::run::{Outcome, TimeLimit};
 use domain::setup::Isolation;
 use journal::StoreError;
 
@@ -54,7 +54,10 @@ impl RunSupervisor {
             usage,
             waited_for,
         };
-        let ending = run_ending::build_ending(&self.dir, self.log.state(), facts)?;
+        let mut ending = run_ending::build_ending(&self.dir, self.log.state(), facts)?;
+        if ending.outcome.time_limit() == Some(TimeLimit::Idle) {
+            ending.idle_timeout_ms = self.spec.limits.idle_timeout_ms;
+        }
         self.add_session_usage();
         let ended = self.log.append_ending(clock::now(), ending)?;
         self.finished = true;

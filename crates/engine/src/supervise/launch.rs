@@ -173,7 +173,7 @@ impl RunSupervisor {
             open_streams: 2,
             drained_by: u64::MAX,
             input: stays_open.then_some(to_agent),
-            pending_asks: VecDeque::new(),
+            pending_requests: VecDeque::new(),
             question: None,
         };
         self.report_started().await

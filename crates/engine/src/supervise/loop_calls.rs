@@ -3,7 +3,7 @@
 
 use backends::contract::{AgentAnswer, CallAction, Conclusion, LoopStep, PlannedCall};
 use domain::invisible_text::escape_invisible;
-use domain::run::{CallClass, Event, SupervisionInput};
+use domain::run::{CallClass, CallKind, Event, SupervisionInput};
 use journal::StoreError;
 
 use super::file_writes::{self, WriteMode};
@@ -51,7 +51,10 @@ impl RunSupervisor {
 
     async fn start_call(&mut self, planned: PlannedCall) -> Result<(), StoreError> {
         let PlannedCall { call, kind, class, name, input, action } = planned;
-        self.subscribers.set_activity(name.clone());
+        if kind == CallKind::Tool {
+            let summary = domain::run::tool_summary::summarize_tool_call(&name, &input, &self.spec.directory);
+            self.subscribers.set_activity(summary);
+        }
         self.append(Event::CallRequested { call, kind, class, name, input })?;
         match class {
             CallClass::Pure => {}

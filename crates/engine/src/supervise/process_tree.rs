@@ -18,6 +18,7 @@ impl RunSupervisor {
     /// Appends an event to the log and applies it to the state.
     pub(super) fn append(&mut self, event: Event) -> Result<(), StoreError> {
         self.log.append(clock::now(), event)?;
+        self.subscribers.wake();
         Ok(())
     }
 

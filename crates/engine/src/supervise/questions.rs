@@ -3,10 +3,11 @@
 use backends::contract::PermissionRequest;
 use domain::Timestamp;
 use domain::id::QuestionId;
-use domain::run::{Event, RunSpec};
+use domain::run::{DenialCause, Event, RunSpec};
 use journal::RunDir;
 use journal::inbox::{self, InboxAnswer, InboxMessage};
 
+use super::denials::DeniedUse;
 use crate::clock;
 
 /// What a question comes from.
@@ -26,8 +27,39 @@ pub(super) struct OpenQuestion {
     pub(super) until: Timestamp,
     /// On the monotonic clock.
     pub(super) until_ms: u64,
-    /// The answer when the time is up, and its author.
-    denial: (String, &'static str),
+    /// The answer when the time is up.
+    denial: Answer,
+}
+
+/// The answer to a question.
+#[derive(Debug, Clone)]
+pub(super) struct Answer {
+    pub(super) allowed: bool,
+    pub(super) text: String,
+    pub(super) by: String,
+    /// Rules that hold for the rest of the run.
+    granted_rules: Vec<String>,
+    /// Why it is a denial, if nobody gave it.
+    default: Option<DeniedUse>,
+}
+
+impl Answer {
+    fn denial(reason: String, by: &str, cause: DenialCause) -> Self {
+        let (text, by) = (format!("denied: {reason}"), by.to_owned());
+        let default = Some(DeniedUse::because(cause, reason));
+        Self { allowed: false, text, by, granted_rules: Vec::new(), default }
+    }
+
+    /// Describes the denial, for an answer that denies.
+    pub(super) fn denied_use(&self) -> DeniedUse {
+        let by_person = || DeniedUse::by_person(self.by.clone(), self.text.clone());
+        self.default.clone().unwrap_or_else(by_person)
+    }
+
+    pub(super) fn into_event(self, question: QuestionId) -> Event {
+        let Self { allowed, text, by, granted_rules, default: _ } = self;
+        Event::QuestionAnswered { question, allowed, text, by, granted_rules }
+    }
 }
 
 impl OpenQuestion {
@@ -39,10 +71,14 @@ impl OpenQuestion {
         wait_ms_max: Option<u64>,
     ) -> Self {
         let (wait_ms, denial) = match &spec.unattended {
-            Some(reason) => (0, (format!("denied: nobody can answer: {reason}"), "the unattended run")),
+            Some(reason) => {
+                let text = format!("nobody can answer: {reason}");
+                (0, Answer::denial(text, "the unattended run", DenialCause::Unattended))
+            }
             None => {
                 let wait_ms = spec.limits.answer_timeout_ms.min(wait_ms_max.unwrap_or(u64::MAX));
-                (wait_ms, ("denied: nobody answered in time".to_owned(), "the answer time-out"))
+                let text = "nobody answered in time".to_owned();
+                (wait_ms, Answer::denial(text, "the answer time-out", DenialCause::Unanswered))
             }
         };
         let now = clock::now();
@@ -65,17 +101,14 @@ impl OpenQuestion {
     }
 
     /// Returns the answer of a person, or the denial if the time is up.
-    pub(super) fn answer(&self, dir: &RunDir) -> Option<Event> {
-        if let InboxMessage::Valid(InboxAnswer { allow, text, by, .. }) = inbox::read_answer(dir, &self.id) {
-            let default_text = if allow { "yes" } else { "no" };
+    pub(super) fn answer(&self, dir: &RunDir) -> Option<Answer> {
+        if let InboxMessage::Valid(answer) = inbox::read_answer(dir, &self.id) {
+            let InboxAnswer { allow: allowed, text, by, at: _, granted_rules } = answer;
+            let default_text = if allowed { "yes" } else { "no" };
             let text = if text.is_empty() { default_text.to_owned() } else { text };
-            return Some(Event::QuestionAnswered { question: self.id.clone(), allowed: allow, text, by });
+            let granted_rules = if allowed { granted_rules } else { Vec::new() };
+            return Some(Answer { allowed, text, by, granted_rules, default: None });
         }
-        (clock::monotonic_ms() >= self.until_ms).then(|| Event::QuestionAnswered {
-            question: self.id.clone(),
-            allowed: false,
-            text: self.denial.0.clone(),
-            by: self.denial.1.to_owned(),
-        })
+        (clock::monotonic_ms() >= self.until_ms).then(|| self.denial.clone())
     }
 }

@@ -69,6 +69,8 @@ pub(super) fn build_ending(dir: &RunDir, state: &RunState, facts: EndFacts) -> R
         stderr_tail,
         waited_for,
         killed,
+        denials_count: state.denials_count,
+        idle_timeout_ms: None,
     })
 }
 

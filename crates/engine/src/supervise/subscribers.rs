@@ -1,5 +1,6 @@
 //! The subscribers of a run: the door that started it, and clients that watch it.
 
+use domain::run::tool_summary::last_sentence;
 use domain::run::{Phase, RunSpec, RunState};
 
 use crate::api::{Progress, RunView};
@@ -18,7 +19,9 @@ const TAIL_BYTES: usize = 600;
 pub(super) struct Subscribers {
     peers: Vec<MessageSender>,
     tail: Vec<u8>,
+    /// The last step of the agent; shown unless it wrote text since.
     activity: String,
+    wrote_text_since: bool,
     started_ms: u64,
     notified_ms: u64,
     pending: bool,
@@ -30,6 +33,7 @@ impl Subscribers {
             peers: vec![channel],
             tail: Vec::new(),
             activity: "started".to_owned(),
+            wrote_text_since: false,
             started_ms: clock::monotonic_ms(),
             notified_ms: 0,
             pending: true,
@@ -47,15 +51,38 @@ impl Subscribers {
     /// Adds to the tail of the agent's text.
     pub(super) fn push_text(&mut self, bytes: &[u8]) {
         let recent = &bytes[bytes.len().saturating_sub(TAIL_BYTES)..];
+        let begins_message = !std::mem::replace(&mut self.wrote_text_since, true);
+        if begins_message && self.tail.last().is_some_and(|last| *last != b'\n') {
+            // Vendors write no line break between two messages.
+            self.tail.push(b'\n');
+        }
         self.tail.extend_from_slice(recent);
         let excess = self.tail.len().saturating_sub(TAIL_BYTES);
         self.tail.drain(..excess);
         self.pending = true;
     }
 
+    /// Sets the step that the agent is at now.
     pub(super) fn set_activity(&mut self, activity: String) {
         self.activity = activity;
+        self.wrote_text_since = false;
         self.pending = true;
+    }
+
+    /// Sends progress soon, because there is something new in the log: subscribers may read it there.
+    pub(super) fn wake(&mut self) {
+        self.pending = true;
+    }
+
+    /// Returns the last sentence or the last step, whichever is later, and whether it is a sentence.
+    fn latest_activity(&self) -> (String, bool) {
+        if self.wrote_text_since {
+            let sentence = last_sentence(&String::from_utf8_lossy(&self.tail));
+            if !sentence.is_empty() {
+                return (sentence, true);
+            }
+        }
+        (self.activity.clone(), false)
     }
 
     /// Returns when the next progress message is due.
@@ -70,10 +97,10 @@ impl Subscribers {
         }
         self.pending = false;
         self.notified_ms = now;
-        let (status, activity) = match &state.phase {
-            Phase::Waiting(reason) => ("waiting", reason.activity()),
-            Phase::Stopping => ("stopping", "stopping".to_owned()),
-            Phase::Accepted | Phase::Running | Phase::Ended(_) => ("running", self.activity.clone()),
+        let (status, (activity, activity_is_text)) = match &state.phase {
+            Phase::Waiting(reason) => ("waiting", (reason.activity(), false)),
+            Phase::Stopping => ("stopping", ("stopping".to_owned(), false)),
+            Phase::Accepted | Phase::Running | Phase::Ended(_) => ("running", self.latest_activity()),
         };
         let progress = Progress {
             run_id: spec.id,
@@ -81,6 +108,7 @@ impl Subscribers {
             status: status.to_owned(),
             elapsed_ms: now - self.started_ms,
             activity,
+            activity_is_text,
             text_tail: String::from_utf8_lossy(&self.tail).into_owned(),
         };
         let message = RunMessage::Progress { progress };

@@ -129,7 +129,7 @@ pub(super) enum AgentHandle {
         /// `None` once the agent's input is closed.
         input: Option<mpsc::Sender<Vec<u8>>>,
         /// Requests of the agent that no person was asked about yet.
-        pending_asks: VecDeque<PermissionRequest>,
+        pending_requests: VecDeque<PermissionRequest>,
         question: Option<OpenQuestion>,
     },
     Loop {
@@ -395,10 +395,15 @@ impl RunSupervisor {
         // Subscribers see the output masked, like the journal.
         let masked = output.mask(stream, bytes);
         let parsed = output.write(stream, &masked);
-        if stream == StdStream::Stdout && output.is_plain() {
-            self.subscribers.push_text(&masked);
+        // The size of a protocol between programs says nothing about the agent.
+        match (output.is_plain(), stream) {
+            (true, StdStream::Stdout) => self.subscribers.push_text(&masked),
+            (true, StdStream::Stderr) => {
+                let size = domain::size::display_bytes(bytes.len() as u64);
+                self.subscribers.set_activity(format!("wrote {size} to standard error"));
+            }
+            (false, _) => {}
         }
-        self.subscribers.set_activity(format!("wrote {}", domain::size::display_bytes(bytes.len() as u64)));
         self.apply_reports_or_stop(parsed).await?;
         if self.finished { Ok(()) } else { self.step(SupervisionInput::Output(stream)).await }
     }

@@ -23,7 +23,13 @@ fn urgent(by: &str) -> CancelRequest {
 }
 
 fn answer(by: &str) -> InboxAnswer {
-    InboxAnswer { allow: true, text: "yes".to_owned(), by: by.to_owned(), at: at(0) }
+    InboxAnswer {
+        allow: true,
+        text: "yes".to_owned(),
+        by: by.to_owned(),
+        at: at(0),
+        granted_rules: Vec::new(),
+    }
 }
 
 fn question() -> QuestionId {

@@ -16,7 +16,7 @@ const AMOUNT_MAX: u64 = 1 << 50;
 
 /// The columns in the order of [`EndedRun::from_row`] and [`EndedRun::values`].
 pub(super) const COLUMNS: &str = "id, agent, backend, project, caller, session, parent, root, outcome, created_at_ms, \
-     ended_at_ms, duration_ms, cost_microusd, input_tokens, output_tokens, prompt_head, error, ending, token";
+     ended_at_ms, duration_ms, cost_microusd, input_tokens, output_tokens, prompt_head, error, ending, token, denials";
 
 /// An ended run as the index stores it. Times have a precision of one millisecond.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +44,8 @@ pub struct EndedRun {
     pub prompt_head: String,
     /// The error in one line. A cancelled run has none.
     pub error: Option<String>,
+    /// How often the agent was denied something.
+    pub denials_count: u64,
 }
 
 impl EndedRun {
@@ -68,10 +70,11 @@ impl EndedRun {
             output_tokens: ending.usage.output_tokens.min(AMOUNT_MAX),
             prompt_head: one_line(&spec.prompt, PROMPT_HEAD_CHARS_MAX),
             error: error_text(ending),
+            denials_count: ending.denials_count.min(AMOUNT_MAX),
         }
     }
 
-    pub(super) fn values(&self) -> [Box<dyn ToSql>; 19] {
+    pub(super) fn values(&self) -> [Box<dyn ToSql>; 20] {
         [
             Box::new(run_key::from_run_id(self.id)),
             Box::new(self.agent.as_str().to_owned()),
@@ -92,6 +95,7 @@ impl EndedRun {
             Box::new(self.error.as_deref().map(|error| one_line(error, ERROR_CHARS_MAX))),
             Box::new(run_key::reversed_hex(&self.id.hex())),
             Box::new(self.token.clone()),
+            Box::new(clamp_amount(self.denials_count)),
         ]
     }
 
@@ -115,6 +119,7 @@ impl EndedRun {
             prompt_head: row.get(15)?,
             error: row.get(16)?,
             token: row.get(18)?,
+            denials_count: read_amount(row, 19)?,
         })
     }
 }

@@ -13,10 +13,11 @@ use rustix::fs::FlockOperation;
 /// The version in the file's name. Another schema uses another file, so old and new programs do not share one.
 pub const INDEX_VERSION: u32 = 2;
 
-const MIGRATIONS: [&str; 3] = [
+const MIGRATIONS: [&str; 4] = [
     include_str!("migrations/0001_run.sql"),
     include_str!("migrations/0002_rollup.sql"),
     include_str!("migrations/0003_token.sql"),
+    include_str!("migrations/0004_denials.sql"),
 ];
 /// The value of `user_version` after all migrations.
 const SCHEMA: u32 = MIGRATIONS.len() as u32;

@@ -59,6 +59,7 @@ fn run(sketch: &Sketch) -> EndedRun {
         output_tokens: sketch.duration_ms % 7,
         prompt_head: format!("do thing {}", sketch.number),
         error: (!went_well).then(|| format!("went wrong in {}", sketch.number)),
+        denials_count: 0,
     }
 }
 

@@ -40,7 +40,7 @@ impl Index {
     pub fn insert(&mut self, runs: &[EndedRun]) -> WriteOutcome {
         let sql = format!(
             "INSERT INTO run ({COLUMNS}) VALUES ({}) ON CONFLICT (id) DO NOTHING",
-            vec!["?"; 19].join(", ")
+            vec!["?"; 20].join(", ")
         );
         self.write("add runs", |transaction| {
             let mut statement = transaction.prepare(&sql)?;

@@ -160,6 +160,12 @@ fn print_list(list: &AgentList, out: &mut Out) -> Result<Exit, CommandError> {
         OutputFormat::Json => out.json(list)?,
         OutputFormat::Text if list.agents.is_empty() => {
             out.note(&format!("no agents in {}", list.project));
+            let installs = backends::registry::vendor_by_name("claude").map(|vendor| vendor.program.install);
+            let install =
+                installs.map(|install| format!("; {install} installs Claude Code")).unwrap_or_default();
+            out.hint(&format!(
+                "every installed agent program is an agent: volery doctor says how to install one{install}"
+            ));
             out.hint("volery agents new NAME writes one; volery demo shows how agents work");
         }
         OutputFormat::Text => {

@@ -5,7 +5,9 @@ use super::context::Context;
 use super::error::CommandError;
 use super::exit::Exit;
 use super::output::Out;
-use engine::AnswerRequest;
+use super::terminal_questions::write_rules;
+use super::waiting_run::{self, AnsweredQuestion, TypedQuestion};
+use engine::{AnswerRequest, EngineError, EngineHandle, GetRun, WaitingView};
 
 /// Approve the request of a waiting run
 ///
@@ -13,13 +15,19 @@ use engine::AnswerRequest;
 /// run ignores it.
 ///
 /// Examples:
+///   volery approve
 ///   volery approve 3f9a
+///   volery approve 3f9a --always
 ///   volery approve 3f9a --question deploy
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// The id of the run, or at least its last four digits
-    pub(crate) run: String,
+    /// The id of the run, or at least its last four digits [default: the only waiting run of this project]
+    pub(crate) run: Option<String>,
+
+    /// Also write the narrowest rule that allows it into your configuration
+    #[arg(long)]
+    pub(crate) always: bool,
 
     /// The question to answer, if the run has several
     #[arg(long, value_name = "QUESTION")]
@@ -27,7 +35,38 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<Exit, CommandError> {
-    let Args { run, question } = args;
-    let answer = AnswerRequest { run, question, allow: Some(true), text: None, by: context.user_name() };
-    answer::send_answer(answer, "approved", context, out).await
+    let Args { run, question, always } = args;
+    let app = context.open()?;
+    let typed = TypedQuestion { run, question };
+    let AnsweredQuestion { run, question } =
+        waiting_run::typed_or_waiting(&app, typed, "approve", out).await?;
+    let rules = match always {
+        true => Some(offered_rules(&app, &run).await?),
+        false => None,
+    };
+    let granted_rules = rules.as_ref().map(|(_, rules)| rules.clone()).unwrap_or_default();
+    let by = context.user_name();
+    let answer = AnswerRequest { run, question, allow: Some(true), text: None, by, granted_rules };
+    let exit = answer::send_answer(answer, "approved", &app, out).await?;
+    if let Some((agent, rules)) = rules {
+        write_rules(&agent, &rules, out);
+    }
+    Ok(exit)
+}
+
+/// Returns the agent of a waiting run, and the rules that would allow what it asks for.
+async fn offered_rules(app: &EngineHandle, run: &str) -> Result<(String, Vec<String>), CommandError> {
+    let run = app.ask(GetRun { run: run.to_owned(), ..GetRun::default() }).await?.run;
+    match run.waiting {
+        Some(WaitingView::Answer { allow_rules, .. }) if !allow_rules.is_empty() => {
+            Ok((run.agent, allow_rules))
+        }
+        Some(WaitingView::Answer { .. }) => {
+            let message = format!("no narrow rule would allow what the run {} asks for", run.short_id);
+            Err(EngineError::usage(message).hint("approve it without --always").into())
+        }
+        Some(WaitingView::Slot { .. } | WaitingView::Session { .. }) | None => {
+            Err(EngineError::usage(format!("the run {} asks for nothing", run.short_id)).into())
+        }
+    }
 }

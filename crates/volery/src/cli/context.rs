@@ -32,6 +32,12 @@ impl Context {
         EngineHandle::open(context).map(Arc::new)
     }
 
+    /// Returns the directory that `VOLERY_HOME` names, if it does not exist: probably a slip. Opening the engine creates it.
+    pub(crate) fn missing_state_home(&self) -> Option<PathBuf> {
+        let home = PathBuf::from(engine::env::get(engine::env::VOLERY_HOME)?);
+        (!home.exists()).then_some(home)
+    }
+
     /// Resolves a directory from the command line to an absolute path.
     pub(crate) fn absolute(&self, typed: Option<&PathBuf>) -> Result<Option<String>, EngineError> {
         let Some(typed) = typed else { return Ok(None) };

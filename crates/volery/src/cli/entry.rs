@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
-use clap::error::ErrorKind as ParseErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind as ParseErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use super::context::Context;
@@ -103,7 +103,7 @@ pub(crate) fn parse_and_run(args: Vec<OsString>, out: &mut Out) -> Exit {
     let done = match parse(serve_budgie_flags::normalize_go_flags(args), help_width(out)) {
         Ok(Cli { command: Some(command), .. }) => carry_out(command, out),
         Ok(Cli { command: None, .. }) => print_start_page(out),
-        Err(error) => explain_parse(&error, out),
+        Err(error) => explain_parse(&with_nearest_command(error), out),
     };
     match done.and_then(|exit| out.flush().map(|()| exit)) {
         Ok(exit) => exit,
@@ -188,6 +188,21 @@ fn print_start_page(out: &mut Out) -> Result<Exit, CommandError> {
         }
     }
     Ok(Exit::Done)
+}
+
+/// Adds the nearest command to an error about an unknown one: the parser itself overlooks swapped letters.
+fn with_nearest_command(mut error: clap::Error) -> clap::Error {
+    let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) else { return error };
+    if error.get(ContextKind::SuggestedSubcommand).is_some() {
+        return error;
+    }
+    let cli = Cli::command();
+    let names = cli.get_subcommands().filter(|command| !command.is_hide_set()).map(clap::Command::get_name);
+    if let Some(near) = domain::nearest::nearest(typed, names) {
+        let suggestion = ContextValue::Strings(vec![near.to_owned()]);
+        error.insert(ContextKind::SuggestedSubcommand, suggestion);
+    }
+    error
 }
 
 fn explain_parse(error: &clap::Error, out: &mut Out) -> Result<Exit, CommandError> {

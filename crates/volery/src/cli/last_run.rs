@@ -1,4 +1,4 @@
-//! The default run of a command: the last one that its caller started in this project.
+//! The default run of a command: the last one that its caller started in this project. And the last conversation.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use domain::id::RunId;
 
 use super::error::CommandError;
 use super::output::{Out, OutputFormat};
-use engine::{EngineError, EngineHandle, ListRuns, ListScope, RunSummary};
+use engine::{EngineError, EngineHandle, GetRun, ListRuns, ListScope, RunSummary};
 
 /// Runs per request.
 const PAGE: usize = 50;
@@ -30,6 +30,65 @@ pub(super) async fn run_or_last(
 }
 
 async fn find(app: &EngineHandle) -> Result<RunSummary, EngineError> {
+    let found = find_own(app, ListRuns::default(), async |run| Ok(Some(run))).await?;
+    found.ok_or_else(|| {
+        EngineError::not_found("you have not started a run in this project").hint(
+            "name one: `volery ps` lists the runs of this project, `volery ps --all` those of every project",
+        )
+    })
+}
+
+/// The conversation that `volery run --continue` continues.
+pub(super) struct LastConversation {
+    pub(super) agent: String,
+    pub(super) session: String,
+    pub(super) directory: String,
+}
+
+/// Returns the last conversation that the caller had in a directory, with this agent or with any, and prints which it is.
+pub(super) async fn last_conversation(
+    app: &EngineHandle,
+    directory: String,
+    agent: Option<String>,
+    out: &mut Out,
+) -> Result<LastConversation, CommandError> {
+    let request =
+        ListRuns { directory: Some(directory.clone()), agent: agent.clone(), ..ListRuns::default() };
+    let found = find_own(app, request, async |summary| {
+        let view = app.ask(GetRun { run: summary.run_id.to_string(), ..GetRun::default() }).await?.run;
+        // A run that ended before its agent started has no conversation.
+        let began = view.attempts > 0 || !view.ended;
+        let conversation = view.session.filter(|_| began && view.directory == directory);
+        Ok(conversation.map(|session| (summary, session)))
+    });
+    let Some((run, session)) = found.await? else {
+        let (message, name) = match &agent {
+            Some(agent) => (format!("you have no conversation with {agent} in {directory}"), agent.as_str()),
+            None => (format!("you have no conversation in {directory}"), "AGENT"),
+        };
+        let hint = format!(
+            "start one: volery run {name} \"…\"; to continue one of another directory: \
+             volery run --continue --dir DIR \"…\""
+        );
+        return Err(EngineError::not_found(message).hint(hint).into());
+    };
+    if out.format() == OutputFormat::Text {
+        out.note(&format!(
+            "continues the conversation of {} {}: {}",
+            run.short_id,
+            run.agent,
+            head(&run.prompt)
+        ));
+    }
+    Ok(LastConversation { agent: run.agent, session, directory })
+}
+
+/// Passes the runs that the caller started itself to `pick`, the newest first, until it returns a value.
+async fn find_own<T>(
+    app: &EngineHandle,
+    filter: ListRuns,
+    mut pick: impl AsyncFnMut(RunSummary) -> Result<Option<T>, EngineError>,
+) -> Result<Option<T>, EngineError> {
     let caller = app.caller().map(|caller| caller.name);
     let mut before: Option<RunId> = None;
     let mut searched = 0;
@@ -38,25 +97,27 @@ async fn find(app: &EngineHandle) -> Result<RunSummary, EngineError> {
             scope: ListScope::Project,
             before: before.map(|id| id.to_string()),
             limit: PAGE,
-            ..ListRuns::default()
+            ..filter.clone()
         };
         let list = app.ask(request).await?;
         searched += list.runs.len();
         let ids: BTreeSet<RunId> = list.runs.iter().map(|run| run.run_id).collect();
-        let own = list.runs.into_iter().find(|run| match &caller {
+        let own = list.runs.into_iter().filter(|run| match &caller {
             Some(caller) => run.parent.is_none() && run.caller == *caller,
             // Inside a run, the list holds only its descendants. Those whose parent is listed belong to another run.
             None => run.parent.is_none_or(|parent| !ids.contains(&parent)),
         });
-        match (own, list.before) {
-            (Some(run), _) => return Ok(run),
-            (None, Some(next)) => before = Some(next),
-            (None, None) => break,
+        for run in own {
+            if let Some(found) = pick(run).await? {
+                return Ok(Some(found));
+            }
+        }
+        match list.before {
+            Some(next) => before = Some(next),
+            None => break,
         }
     }
-    Err(EngineError::not_found("you have not started a run in this project").hint(
-        "name one: `volery ps` lists the runs of this project, `volery ps --all` those of every project",
-    ))
+    Ok(None)
 }
 
 fn head(prompt: &str) -> &str {

@@ -4,6 +4,7 @@
 mod entry;
 
 mod agents;
+mod allow_rule;
 mod answer;
 mod approve;
 mod cancel;
@@ -32,8 +33,10 @@ mod token;
 mod trust;
 mod wait;
 
+mod closed_question;
 mod context;
 mod error;
+mod event_follower;
 mod exit;
 mod last_run;
 mod live_display;
@@ -41,6 +44,7 @@ mod output;
 mod prompt;
 mod run_result;
 mod signals;
+mod waiting_run;
 mod watch;
 
 pub(crate) use entry::main;

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::error::CommandError;
 use crate::report::{
-    ColorMode, INDENT, TextStyle, Tone, one_line, sanitize_for_terminal, width, with_tilde, wrap_hanging,
+    ColorMode, INDENT, TextStyle, Tone, fit, one_line, sanitize_for_terminal, width, with_tilde, wrap_hanging,
 };
 use engine::EngineError;
 
@@ -163,6 +163,22 @@ impl Out {
     pub(crate) fn note(&mut self, text: &str) {
         let text = self.wrap_line(0, &one_line(text));
         self.notes_page(&format!("{text}\n"));
+    }
+
+    /// Writes a step of an agent to standard error, on one line.
+    pub(crate) fn step(&mut self, text: &str) {
+        self.write_step(Tone::Faint, text);
+    }
+
+    /// Writes a step that failed.
+    pub(crate) fn failed_step(&mut self, text: &str) {
+        self.write_step(Tone::Bad, text);
+    }
+
+    fn write_step(&mut self, tone: Tone, text: &str) {
+        let line = one_line(text);
+        let line = self.notes_stream.width.map_or_else(|| line.clone(), |columns| fit(&line, columns));
+        self.notes_page(&format!("{}\n", self.notes_stream.color.apply(tone, &line)));
     }
 
     pub(crate) fn warning(&mut self, text: &str) {

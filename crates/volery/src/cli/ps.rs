@@ -9,7 +9,7 @@ use super::error::CommandError;
 use super::exit::Exit;
 use super::output::{Out, OutputFormat};
 use crate::report::{run_table, runs_in_order};
-use engine::{EngineError, EngineHandle, ListRuns, ListScope, RunList};
+use engine::{EngineError, EngineHandle, GetRun, ListRuns, ListScope, RunList};
 
 /// The states of a run that has not ended.
 const OPEN_STATES: [&str; 4] = ["accepted", "running", "waiting", "stopping"];
@@ -70,6 +70,7 @@ pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<
     check_states(&args.state)?;
     let scope = if args.all { ListScope::All } else { ListScope::Project };
     let directory = context.absolute(args.dir.as_ref())?;
+    let missing_home = context.missing_state_home();
     let app = context.open()?;
     let request = ListRuns {
         directory,
@@ -86,12 +87,25 @@ pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<
     };
     match out.format() {
         OutputFormat::Json => out.json(&list)?,
-        OutputFormat::Text if list.runs.is_empty() => explain_nothing(scope, filtered, out),
+        OutputFormat::Text if list.runs.is_empty() => match missing_home {
+            Some(home) => {
+                out.note(&format!("{} does not exist, so there are no runs", home.display()));
+                out.hint("VOLERY_HOME names this directory; correct it if that is a slip");
+            }
+            None => explain_nothing(scope, filtered, out),
+        },
         OutputFormat::Text => {
             let table = run_table(&list.runs, scope, &out.style());
             out.page(&table)?;
             if list.before.is_some() {
                 out.note("… and more: `-n NUMBER` shows so many of those that have ended");
+            }
+            let interrupted = list.runs.iter().find(|run| run.status == OutcomeKind::Interrupted.as_str());
+            if let Some(run) = interrupted {
+                let shown = app.ask(GetRun { run: run.run_id.to_string(), ..GetRun::default() }).await?.run;
+                if let Some(advice) = shown.after_interruption {
+                    out.hint(&format!("{} was interrupted: {}", run.short_id, advice.sentence()));
+                }
             }
         }
     }

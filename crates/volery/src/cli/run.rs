@@ -13,16 +13,19 @@ use domain::run::OnDisconnect;
 
 use super::context::Context;
 use super::error::CommandError;
+use super::event_follower::{EventFollower, Verbosity};
 use super::exit::Exit;
+use super::last_run::LastConversation;
 use super::output::{Out, OutputFormat};
 use super::signals::{SignalResponse, Signals};
 use super::trust;
 use super::watch::{OwnRun, WatchOutcome, watch};
-use super::{prompt, run_result};
-use crate::report::{denials, summary};
+use super::{last_run, prompt, run_result};
+use crate::report::{denial_lines, summary};
 use engine::unattended::{self, PromptSource};
 use engine::{
-    Attachment, EngineError, EngineHandle, ErrorKind, StartRequest, StartedRun, WaitRequest, WaitUntil,
+    Attachment, EngineError, EngineHandle, ErrorKind, ListAgents, StartRequest, StartedRun, WaitRequest,
+    WaitUntil,
 };
 
 /// The time between the end of this command and the cancel of its run.
@@ -39,8 +42,13 @@ const TOOLS: [&str; 10] =
 /// Ctrl-C asks the run to stop and waits until it has ended, the second kills
 /// it. If the terminal closes, the run continues: find it with `volery ps`.
 ///
+/// Several words make one prompt. Options may stand between them; after `--`
+/// every word belongs to the prompt.
+///
 /// Examples:
 ///   volery run reviewer "review the last commit"
+///   volery run claude explain this repo to me
+///   volery run --continue "and now fix what you found"
 ///   git diff | volery run reviewer
 ///   volery run fixer - --dir ../api --timeout 20m < task.md
 ///   id=$(volery run fixer "fix the build" --background); volery wait $id
@@ -49,12 +57,13 @@ const TOOLS: [&str; 10] =
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
     /// The agent to run; `volery agents` lists them
-    pub(crate) agent: String,
+    #[arg(required_unless_present = "continue_last")]
+    pub(crate) agent: Option<String>,
 
     /// The task; `-`, or a pipe without this argument, reads standard input (up to 1 MiB)
-    pub(crate) prompt: Option<String>,
+    pub(crate) prompt: Vec<String>,
 
-    /// The directory that the agent works in [default: the project of the working directory]
+    /// The directory that the agent works in [default: the working directory]
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub(crate) dir: Option<PathBuf>,
 
@@ -70,11 +79,16 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", value_parser = parse_ms)]
     pub(crate) idle_timeout: Option<u64>,
 
-    /// Continue this conversation: the session id printed by `volery show`
+    /// Continue your last conversation in this directory: that of AGENT, or without AGENT any. The first word is AGENT
+    /// if an agent has that name
+    #[arg(long = "continue", short = 'c', conflicts_with_all = ["session", "fork"])]
+    pub(crate) continue_last: bool,
+
+    /// Continue this conversation: a session id, or the id of a run (at least its last four digits)
     #[arg(long, value_name = "SESSION")]
     pub(crate) session: Option<String>,
 
-    /// Start from a copy of this conversation; the original stays unchanged
+    /// Start from a copy of this conversation, named like that of --session; the original stays unchanged
     #[arg(long, value_name = "SESSION", conflicts_with = "session")]
     pub(crate) fork: Option<String>,
 
@@ -102,6 +116,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "WHAT")]
     pub(crate) on_disconnect: Option<OnDisconnectChoice>,
 
+    /// Exit with code 3 if the agent was denied something, even if the run succeeded
+    #[arg(long, conflicts_with = "background")]
+    pub(crate) fail_on_denied: bool,
+
     /// Replace the agent's permission level; rules can still allow or deny single actions
     #[arg(long, value_name = "LEVEL")]
     pub(crate) permission: Option<LevelChoice>,
@@ -121,6 +139,10 @@ pub(crate) struct Args {
     /// Deny all questions of the agent at once. Implied without a terminal, or if CI is set
     #[arg(long)]
     pub(crate) unattended: bool,
+
+    /// Print each step of the agent on standard error: tool calls, failures, questions, its sentences
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
 }
 
 /// What was typed for `--on-disconnect`.
@@ -153,14 +175,59 @@ impl From<LevelChoice> for Level {
     }
 }
 
-pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<Exit, CommandError> {
-    let start = into_start(args, context, out)?;
-    carry_out(start, context, out).await
+/// What a command shows and returns while it follows its run.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Following {
+    pub(super) verbosity: Verbosity,
+    pub(super) on_denied: OnDenied,
+}
+
+/// What a denial means for the exit code of a run that succeeded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OnDenied {
+    Report,
+    Fail,
+}
+
+pub(crate) async fn run(mut args: Args, context: &Context, out: &mut Out) -> Result<Exit, CommandError> {
+    let continued = match args.continue_last {
+        true => Some(conversation_to_continue(&mut args, context, out).await?),
+        false => None,
+    };
+    let following = Following {
+        verbosity: Verbosity::steps_if(args.verbose, Verbosity::Warnings),
+        on_denied: if args.fail_on_denied { OnDenied::Fail } else { OnDenied::Report },
+    };
+    let mut start = into_start(args, context, out)?;
+    if let Some(LastConversation { agent, session, directory }) = continued {
+        (start.agent, start.session, start.directory) = (agent, Some(session), Some(directory));
+    }
+    carry_out(start, following, context, out).await
+}
+
+/// Returns the conversation that `--continue` means. The first word counts as the agent only if an agent has that name.
+async fn conversation_to_continue(
+    args: &mut Args,
+    context: &Context,
+    out: &mut Out,
+) -> Result<LastConversation, CommandError> {
+    let app = context.open()?;
+    let typed =
+        args.dir.as_ref().map_or_else(|| context.directory.clone(), |dir| context.directory.join(dir));
+    let directory = typed.canonicalize().map_err(|error| {
+        EngineError::usage(format!("could not open the directory {}: {error}", typed.display()))
+    })?;
+    let directory = context.absolute(Some(&directory))?;
+    let known = app.ask(ListAgents { directory: directory.clone() }).await?.agents;
+    let agent = args.agent.take_if(|word| known.iter().any(|agent| agent.name == *word));
+    args.prompt.splice(0..0, args.agent.take());
+    last_run::last_conversation(&app, directory.unwrap_or_default(), agent, out).await
 }
 
 /// Starts a run, and follows it unless it runs in the background.
 pub(super) async fn carry_out(
     start: StartRequest,
+    following: Following,
     context: &Context,
     out: &mut Out,
 ) -> Result<Exit, CommandError> {
@@ -188,7 +255,11 @@ pub(super) async fn carry_out(
         Attachment::Detached => announce(&started, out),
         Attachment::Attached => {
             let own = OwnRun { run: started.run_id, user_name: context.user_name() };
-            follow(&app, &started, own, &mut signals, out).await
+            let verbosity = following.verbosity;
+            let RunExit { exit, has_denials } =
+                follow(&app, &started, (own, verbosity), &mut signals, out).await?;
+            let is_denied = has_denials && exit == Exit::Done && following.on_denied == OnDenied::Fail;
+            Ok(if is_denied { Exit::Denied } else { exit })
         }
     }
 }
@@ -209,13 +280,14 @@ fn warn_about_unknown_tools(args: &Args, out: &mut Out) {
 
 fn into_start(args: Args, context: &Context, out: &mut Out) -> Result<StartRequest, CommandError> {
     warn_about_unknown_tools(&args, out);
-    let from = match args.prompt.as_deref() {
+    let prompt = (!args.prompt.is_empty()).then(|| args.prompt.join(" "));
+    let from = match prompt.as_deref() {
         None | Some("-") => PromptSource::StandardInput,
         Some(_) => PromptSource::Arguments,
     };
-    let prompt = prompt::read(args.prompt, "prompt", out)?;
+    let prompt = prompt::read(prompt, "prompt", out)?;
     let limits = RequestedLimits {
-        timeout_ms: args.timeout,
+        timeout_ms: check_timeout(args.timeout)?,
         idle_timeout_ms: args.idle_timeout,
         ..RequestedLimits::default()
     };
@@ -224,7 +296,8 @@ fn into_start(args: Args, context: &Context, out: &mut Out) -> Result<StartReque
         OnDisconnectChoice::Continue => OnDisconnect::Continue,
     });
     Ok(StartRequest {
-        agent: args.agent,
+        // Absent only with --continue, which finds it.
+        agent: args.agent.unwrap_or_default(),
         prompt,
         directory: context.absolute(args.dir.as_ref())?,
         context: args.context,
@@ -252,6 +325,14 @@ fn read_schema(file: &Path) -> Result<serde_json::Value, CommandError> {
     let wrong = |reason: String| EngineError::usage(format!("the schema {}: {reason}", file.display()));
     let text = std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
     Ok(serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?)
+}
+
+/// Returns the limit on the time of a run, which cannot be 0.
+pub(super) fn check_timeout(typed: Option<u64>) -> Result<Option<u64>, EngineError> {
+    match typed {
+        Some(0) => Err(EngineError::usage("--timeout must be more than 0")),
+        Some(_) | None => Ok(typed),
+    }
 }
 
 fn parse_input(typed: &str) -> Result<(String, String), String> {
@@ -286,27 +367,44 @@ fn announce(started: &StartedRun, out: &mut Out) -> Result<Exit, CommandError> {
 async fn follow(
     app: &EngineHandle,
     started: &StartedRun,
-    own: OwnRun,
+    (own, verbosity): (OwnRun, Verbosity),
     signals: &mut Signals,
     out: &mut Out,
-) -> Result<Exit, CommandError> {
+) -> Result<RunExit, CommandError> {
     let run = started.run_id;
     if started.reused {
         out.note(&format!("the idempotency key was known: this is the earlier run {}", run.short()));
     }
     let request = WaitRequest { runs: vec![run.to_string()], until: WaitUntil::All, timeout_ms: None };
-    match watch(app, request, Some(own), signals, out).await? {
-        WatchOutcome::Left(response) => Ok(leave(app, run, response, out)),
+    let user_name = own.user_name.clone();
+    let follower = EventFollower::new(verbosity, &request.runs);
+    let mut follower = follower.with_known_warnings(&started.warnings);
+    match watch(app, request, Some(own), (signals, &mut follower), out).await? {
+        WatchOutcome::Left(response) => {
+            Ok(RunExit { exit: leave(app, run, response, out), has_denials: false })
+        }
         WatchOutcome::Waited { interrupted, .. } => {
-            let exit = show_end(app, run, out).await?;
+            let RunExit { exit, has_denials } = show_end(app, run, &user_name, out).await?;
             app.sweep_if_due();
             // After Ctrl-C the exit code says so, even if the run still delivered a result.
-            Ok(if interrupted && exit != Exit::Done { Exit::Interrupted } else { exit })
+            let exit = if interrupted && exit != Exit::Done { Exit::Interrupted } else { exit };
+            Ok(RunExit { exit, has_denials })
         }
     }
 }
 
-async fn show_end(app: &EngineHandle, run: RunId, out: &mut Out) -> Result<Exit, CommandError> {
+/// How a run ended for its command.
+struct RunExit {
+    exit: Exit,
+    has_denials: bool,
+}
+
+async fn show_end(
+    app: &EngineHandle,
+    run: RunId,
+    user_name: &str,
+    out: &mut Out,
+) -> Result<RunExit, CommandError> {
     let run = run.to_string();
     let detail = match out.format() {
         OutputFormat::Json => {
@@ -319,12 +417,14 @@ async fn show_end(app: &EngineHandle, run: RunId, out: &mut Out) -> Result<Exit,
     };
     let view = &detail.run;
     out.note(&summary(view));
-    denials(view).iter().for_each(|denial| out.warning(denial));
+    denial_lines(view, user_name).iter().for_each(|line| out.warning(line));
     let exit = Exit::from_run(view);
-    if exit != Exit::Done {
+    if let Some(advice) = &view.after_interruption {
+        out.hint(&advice.sentence());
+    } else if exit != Exit::Done {
         out.hint(&format!("volery show {} tells all that is known about it", view.short_id));
     }
-    Ok(exit)
+    Ok(RunExit { exit, has_denials: view.denials_count > 0 })
 }
 
 fn leave(app: &EngineHandle, run: RunId, response: SignalResponse, out: &mut Out) -> Exit {

@@ -90,7 +90,12 @@ fn print(detail: &RunDetail, out: &mut Out) -> Result<(), CommandError> {
         out.hint(&format!("the result is longer: volery wait {short} prints all of it"));
     }
     if detail.events.is_empty() {
-        out.hint(&format!("volery show {short} --events lists its events, volery logs {short} its output"));
+        out.hint(&format!(
+            "volery show {short} --events lists its events, volery logs {short} prints its transcript"
+        ));
+    }
+    if let Some(advice) = &run.after_interruption {
+        out.hint(&advice.sentence());
     }
     if !run.ended {
         out.hint(&format!("volery wait {short} waits for its end, volery cancel {short} ends it"));

@@ -6,6 +6,8 @@ use std::io::{BufRead, IsTerminal, stderr, stdin};
 use domain::id::{QuestionId, RunId};
 use tokio::sync::mpsc;
 
+use super::allow_rule;
+use super::closed_question;
 use super::output::Out;
 use engine::{AnswerRequest, EngineHandle, GetRun, RunView, WaitingView};
 
@@ -28,14 +30,26 @@ pub(super) struct OpenQuestion {
     id: String,
     text: String,
     answer_kind: AnswerKind,
+    /// Where the agent works.
+    directory: String,
+    /// When the question counts as denied.
+    until: String,
+    /// The rules that would answer it for good.
+    allow_rules: Vec<String>,
 }
 
 /// The meaning of a typed line.
 #[derive(Debug, PartialEq, Eq)]
 enum TypedReply {
     Allow,
+    /// Allow it now and from now on.
+    AllowAlways,
     Deny,
     Text(String),
+    /// Show the question with everything that is known about it.
+    View,
+    /// Explain the answers.
+    Help,
     /// Does not answer the question.
     Unclear,
 }
@@ -71,7 +85,7 @@ impl TerminalUser {
     pub(super) fn ask(&mut self, question: OpenQuestion, out: &mut Out) {
         self.last = Some(question.id.clone());
         out.note(&question.sentence());
-        out.notes_page(question.prompt());
+        out.notes_page(&question.prompt());
         self.lines.get_or_insert_with(read_lines);
         self.open = Some(question);
     }
@@ -92,30 +106,55 @@ impl TerminalUser {
             out.notes_page("\n");
             return out.note(&question.commands());
         };
-        let (allow, text) = match question.answer_kind.parse_reply(&line) {
-            TypedReply::Allow => (Some(true), None),
+        let reply = question.parse_reply(&line);
+        let (allow, text) = match &reply {
+            TypedReply::Allow | TypedReply::AllowAlways => (Some(true), None),
             TypedReply::Deny => (Some(false), None),
-            TypedReply::Text(text) => (None, Some(text)),
-            TypedReply::Unclear => {
-                out.notes_page(question.prompt());
+            TypedReply::Text(text) => (None, Some(text.clone())),
+            TypedReply::View | TypedReply::Help | TypedReply::Unclear => {
+                match reply {
+                    TypedReply::View => question.details().iter().for_each(|line| out.note(line)),
+                    TypedReply::Help => question.help().iter().for_each(|line| out.note(line)),
+                    _ => {}
+                }
+                out.notes_page(&question.prompt());
                 self.open = Some(question);
                 return;
             }
         };
+        let granted_rules = match reply {
+            TypedReply::AllowAlways => question.allow_rules.clone(),
+            _ => Vec::new(),
+        };
         let (run, id) = (question.run.to_string(), Some(question.id.clone()));
-        let answer = AnswerRequest { run, question: id, allow, text, by: self.name.clone() };
+        let answer = AnswerRequest { run, question: id, allow, text, by: self.name.clone(), granted_rules };
         // Fails if the question was answered elsewhere or has expired.
-        if let Err(error) = app.ask(answer).await {
-            out.error(&error);
+        match app.ask(answer).await {
+            Ok(_) if reply == TypedReply::AllowAlways => {
+                write_rules(&question.agent, &question.allow_rules, out);
+            }
+            Ok(_) => {}
+            Err(error) => out.error(&error),
         }
     }
 
     /// Drops the open question if the run no longer asks it.
-    pub(super) fn withdraw(&mut self, now: Option<&OpenQuestion>, out: &mut Out) {
-        if self.open.take_if(|question| now != Some(question)).is_some() {
+    pub(super) async fn withdraw(&mut self, now: Option<&OpenQuestion>, app: &EngineHandle, out: &mut Out) {
+        if let Some(question) = self.open.take_if(|question| now != Some(question)) {
             out.notes_page("\n");
-            out.note("the question was answered elsewhere, or its time is up");
+            out.note(&closed_question::explain(app, question.run, &question.id).await);
         }
+    }
+}
+
+/// Adds rules to the user's configuration and shows what was written. The answer itself was given already.
+pub(super) fn write_rules(agent: &str, rules: &[String], out: &mut Out) {
+    match allow_rule::allow_always(agent, rules) {
+        Ok(written) => {
+            let file = out.notes_style().short_path(&written.file.to_string_lossy(), None);
+            out.note(&format!("{file} has now: {}", written.line));
+        }
+        Err(error) => out.error(&error),
     }
 }
 
@@ -133,26 +172,78 @@ impl OpenQuestion {
     }
 
     fn from_view(view: &RunView) -> Option<Self> {
-        let Some(WaitingView::Answer { question, text, .. }) = &view.waiting else { return None };
+        let Some(WaitingView::Answer { question, text, until, allow_rules }) = &view.waiting else {
+            return None;
+        };
         let id: QuestionId = question.parse().ok()?;
         let answer_kind = match id.as_str().as_bytes().first() {
             _ if id.is_permission() => AnswerKind::Permission,
             Some(b'w') => AnswerKind::Text,
             _ => AnswerKind::Either,
         };
-        let (agent, text) = (view.agent.clone(), text.clone());
-        Some(Self { run: view.run_id, agent, id: question.clone(), text, answer_kind })
+        Some(Self {
+            run: view.run_id,
+            agent: view.agent.clone(),
+            id: question.clone(),
+            text: text.clone(),
+            answer_kind,
+            directory: view.directory.clone(),
+            until: until.clone(),
+            allow_rules: allow_rules.clone(),
+        })
     }
 
     pub(super) fn sentence(&self) -> String {
         format!("{} asks: {}", self.agent, self.text)
     }
 
-    fn prompt(&self) -> &'static str {
+    fn prompt(&self) -> String {
         match self.answer_kind {
-            AnswerKind::Permission => "[a]llow or [d]eny? ",
-            AnswerKind::Text => "your answer: ",
-            AnswerKind::Either => "[a]llow, [d]eny, or an answer in words: ",
+            AnswerKind::Permission => {
+                let always = if self.allow_rules.is_empty() { "" } else { "[a]lways  " };
+                format!("[y]es  [n]o  {always}[v]iew  [?] ")
+            }
+            AnswerKind::Text => "your answer: ".to_owned(),
+            AnswerKind::Either => "[y]es, [n]o, or an answer in words: ".to_owned(),
+        }
+    }
+
+    /// Explains the answers.
+    fn help(&self) -> Vec<String> {
+        let mut lines = vec![
+            "y  allow it this time".to_owned(),
+            "n  deny it; the agent continues without it".to_owned(),
+            "v  show the question again, with everything that is known about it".to_owned(),
+        ];
+        if !self.allow_rules.is_empty() {
+            let rules = self.allow_rules.join(" ");
+            let agent = &self.agent;
+            lines.insert(
+                1,
+                format!("a  allow it now, and write {rules} into your configuration for the agent {agent}"),
+            );
+        }
+        lines
+    }
+
+    fn details(&self) -> Vec<String> {
+        let Self { run, agent, text, directory, until, allow_rules, .. } = self;
+        let mut lines = vec![
+            format!("run: {} of the agent {agent}", run.short()),
+            format!("directory: {directory}"),
+            format!("until: {until}, then it is denied"),
+            format!("question: {text}"),
+        ];
+        if !allow_rules.is_empty() {
+            lines.push(format!("always: {}", allow_rules.join(" ")));
+        }
+        lines
+    }
+
+    fn parse_reply(&self, line: &str) -> TypedReply {
+        match self.answer_kind.parse_reply(line) {
+            TypedReply::AllowAlways if self.allow_rules.is_empty() => TypedReply::Unclear,
+            reply => reply,
         }
     }
 
@@ -173,15 +264,21 @@ impl OpenQuestion {
 impl AnswerKind {
     fn parse_reply(self, line: &str) -> TypedReply {
         let text = line.trim();
-        let yes = matches!(text.to_ascii_lowercase().as_str(), "a" | "allow" | "y" | "yes");
-        let no = matches!(text.to_ascii_lowercase().as_str(), "d" | "deny" | "n" | "no");
-        match self {
-            _ if text.is_empty() => TypedReply::Unclear,
-            Self::Text => TypedReply::Text(text.to_owned()),
-            Self::Permission | Self::Either if yes => TypedReply::Allow,
-            Self::Permission | Self::Either if no => TypedReply::Deny,
-            Self::Permission => TypedReply::Unclear,
-            Self::Either => TypedReply::Text(text.to_owned()),
+        let word = text.to_ascii_lowercase();
+        let decision = match word.as_str() {
+            "y" | "yes" => Some(TypedReply::Allow),
+            "n" | "no" => Some(TypedReply::Deny),
+            _ => None,
+        };
+        match (self, word.as_str(), decision) {
+            (_, "", _) => TypedReply::Unclear,
+            (Self::Text, _, _) => TypedReply::Text(text.to_owned()),
+            (Self::Permission | Self::Either, _, Some(decision)) => decision,
+            (Self::Permission, "a" | "always", _) => TypedReply::AllowAlways,
+            (Self::Permission, "v" | "view", _) => TypedReply::View,
+            (Self::Permission, "?" | "h" | "help", _) => TypedReply::Help,
+            (Self::Permission, _, None) => TypedReply::Unclear,
+            (Self::Either, _, None) => TypedReply::Text(text.to_owned()),
         }
     }
 }
@@ -211,6 +308,7 @@ mod tests {
             question: id.to_owned(),
             text: "May I?".to_owned(),
             until: "2026-11-15T10:00:00Z".to_owned(),
+            allow_rules: Vec::new(),
         };
         let view = RunView { waiting: Some(waiting), ..crate::sample_run::sample_run(run_id, "asker") };
         OpenQuestion::from_view(&view).unwrap()
@@ -228,12 +326,18 @@ mod tests {
 
     #[test]
     fn only_a_clear_answer_allows_something() {
-        let permission = |line: &str| AnswerKind::Permission.parse_reply(line);
-        assert_eq!((permission(" A\n"), permission("yes")), (TypedReply::Allow, TypedReply::Allow));
-        assert_eq!((permission("d"), permission("No")), (TypedReply::Deny, TypedReply::Deny));
-        assert_eq!((permission(""), permission("all of it")), (TypedReply::Unclear, TypedReply::Unclear));
+        let mut asks = question("a0");
+        asks.allow_rules = vec!["Bash(touch:*)".to_owned()];
+        let reply = |line: &str| asks.parse_reply(line);
+        assert_eq!((reply(" Y\n"), reply("yes")), (TypedReply::Allow, TypedReply::Allow));
+        assert_eq!((reply("n"), reply("No")), (TypedReply::Deny, TypedReply::Deny));
+        assert_eq!((reply("A"), reply("always")), (TypedReply::AllowAlways, TypedReply::AllowAlways));
+        assert_eq!((reply("v"), reply("?")), (TypedReply::View, TypedReply::Help));
+        assert_eq!((reply(""), reply("all of it")), (TypedReply::Unclear, TypedReply::Unclear));
+        // There is no rule that would allow it.
+        assert_eq!(question("a0").parse_reply("a"), TypedReply::Unclear);
         assert_eq!(AnswerKind::Text.parse_reply("yes"), TypedReply::Text("yes".to_owned()));
         assert_eq!(AnswerKind::Either.parse_reply("on Monday"), TypedReply::Text("on Monday".to_owned()));
-        assert_eq!(AnswerKind::Either.parse_reply("a"), TypedReply::Allow);
+        assert_eq!(AnswerKind::Either.parse_reply("y"), TypedReply::Allow);
     }
 }

@@ -105,7 +105,7 @@ fn nonsense_is_refused() {
     for line in [
         "volery frobnicate",
         "volery run",
-        "volery run a b c",
+        "volery run a b --continue --session s",
         "volery run a b --timeout soon",
         "volery run a b --on-disconnect maybe",
         "volery wait 3f9a --timeout -1",
@@ -135,8 +135,8 @@ fn values_arrive_as_what_they_mean() {
     let Command::Run(args) = parsed("volery run reviewer - --timeout 1h30m --on-disconnect cancel") else {
         panic!("not a run")
     };
-    assert_eq!(args.agent, "reviewer");
-    assert_eq!(args.prompt.as_deref(), Some("-"));
+    assert_eq!(args.agent.as_deref(), Some("reviewer"));
+    assert_eq!(args.prompt, ["-"]);
     assert_eq!(args.timeout, Some(5_400_000));
     assert_eq!(args.on_disconnect, Some(run::OnDisconnectChoice::Cancel));
     let Command::Agents(args) = parsed("volery agents check --dir /x") else { panic!("not agents") };
@@ -296,6 +296,9 @@ fn a_slip_of_the_keyboard_gets_a_suggestion_on_standard_error() {
     assert_eq!(parse_and_run(typed(&["volery", "agent"]), &mut out), Exit::Usage);
     assert!(captured.notes().contains("'agents'"), "{}", captured.notes());
     assert_eq!(captured.data(), "");
+    let (mut out, captured) = Out::captured(OutputFormat::Text, StreamProperties::PIPE);
+    assert_eq!(parse_and_run(typed(&["volery", "rnu"]), &mut out), Exit::Usage);
+    assert!(captured.notes().contains("a similar subcommand exists: 'run'"), "{}", captured.notes());
 }
 
 #[test]

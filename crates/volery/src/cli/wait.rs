@@ -4,13 +4,14 @@ use domain::duration::{display_ms, parse_ms};
 
 use super::context::Context;
 use super::error::CommandError;
+use super::event_follower::{EventFollower, Verbosity};
 use super::exit::Exit;
 use super::last_run;
 use super::output::{Out, OutputFormat};
 use super::run_result;
 use super::signals::Signals;
 use super::watch::{WatchOutcome, watch};
-use crate::report::{denials, summary, view_table};
+use crate::report::{denial_lines, summary, view_table};
 use engine::{EngineHandle, WaitRequest, WaitResult, WaitUntil};
 
 /// Wait until runs have ended
@@ -37,6 +38,10 @@ pub(crate) struct Args {
     /// Wait at most this long, such as 90s or 5m
     #[arg(long, value_name = "TIME", value_parser = parse_ms)]
     pub(crate) timeout: Option<u64>,
+
+    /// Print each step of the agents on standard error
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
 }
 
 pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<Exit, CommandError> {
@@ -46,10 +51,21 @@ pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<
         true => vec![last_run::run_or_last(&app, None, out).await?],
         false => args.runs,
     };
+    let mut follower = EventFollower::new(Verbosity::steps_if(args.verbose, Verbosity::Nothing), &runs);
     let request = WaitRequest { runs, until, timeout_ms: args.timeout };
-    let waited = match watch(&app, request, None, &mut Signals::default_actions(), out).await? {
+    let ids = request.runs.join(" ");
+    let (subject, object) = match request.runs.len() {
+        1 => ("the run continues", "it"),
+        _ => ("the runs continue", "them"),
+    };
+    let mut signals = Signals::listen()?;
+    let waited = match watch(&app, request, None, (&mut signals, &mut follower), out).await? {
         WatchOutcome::Waited { waited, .. } => waited,
-        WatchOutcome::Left(_) => return Ok(Exit::Interrupted),
+        WatchOutcome::Left(_) => {
+            out.note(&format!("stopped waiting; {subject}"));
+            out.hint(&format!("volery wait {ids} waits again, volery cancel {ids} ends {object}"));
+            return Ok(Exit::Interrupted);
+        }
     };
     match out.format() {
         OutputFormat::Json => {
@@ -58,7 +74,7 @@ pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<
             Ok(exit_for(&waited))
         }
         OutputFormat::Text => {
-            print(&app, &waited, out).await?;
+            print(&app, &waited, &context.user_name(), out).await?;
             if let (true, Some(timeout)) = (waited.timed_out, args.timeout) {
                 out.note(&format!("not ended within {}", display_ms(timeout)));
                 out.hint("the runs go on; wait again with the same ids");
@@ -68,18 +84,31 @@ pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<
     }
 }
 
-async fn print(app: &EngineHandle, waited: &WaitResult, out: &mut Out) -> Result<(), CommandError> {
+async fn print(
+    app: &EngineHandle,
+    waited: &WaitResult,
+    user: &str,
+    out: &mut Out,
+) -> Result<(), CommandError> {
     match waited.runs.as_slice() {
         [run] if run.ended => {
             let detail = run_result::print(app, &run.run_id.to_string(), out).await?;
             out.note(&summary(&detail.run));
-            denials(&detail.run).iter().for_each(|denial| out.warning(denial));
+            denial_lines(&detail.run, user).iter().for_each(|line| out.warning(line));
+            if let Some(advice) = &detail.run.after_interruption {
+                out.hint(&advice.sentence());
+            }
         }
         [run] => out.note(&summary(run)),
         runs => {
             let table = view_table(runs, &out.style());
             out.page(&table)?;
             out.flush()?;
+            for run in runs {
+                if let Some(advice) = &run.after_interruption {
+                    out.hint(&format!("{} was interrupted: {}", run.short_id, advice.sentence()));
+                }
+            }
         }
     }
     Ok(())

@@ -9,6 +9,7 @@ use domain::run::CancelRequest;
 use tokio::time::MissedTickBehavior;
 
 use super::error::CommandError;
+use super::event_follower::EventFollower;
 use super::live_display::{LiveDisplay, REDRAW_EVERY};
 use super::output::Out;
 use super::signals::{SignalResponse, Signals, respond};
@@ -40,6 +41,8 @@ struct ProgressState {
     shown_questions: BTreeMap<RunId, String>,
     /// Progress has arrived since `has_changed` was called.
     changed: bool,
+    /// Progress has arrived since `has_news` was called.
+    news: bool,
 }
 
 /// The run that a command started itself, and the user who answers its questions if the command has a terminal.
@@ -53,7 +56,7 @@ pub(crate) async fn watch(
     app: &EngineHandle,
     request: WaitRequest,
     own: Option<OwnRun>,
-    signals: &mut Signals,
+    (signals, follower): (&mut Signals, &mut EventFollower),
     out: &mut Out,
 ) -> Result<WatchOutcome, CommandError> {
     let (own, user) = own.map(|own| (own.run, own.user_name)).unzip();
@@ -76,7 +79,7 @@ pub(crate) async fn watch(
                     // The question may have been answered elsewhere, but only if there was progress.
                     if let Some(run) = own.filter(|_| user.has_open_question() && latest.has_changed()) {
                         let now = OpenQuestion::fetch(app, run).await;
-                        user.withdraw(now.as_ref(), out);
+                        user.withdraw(now.as_ref(), app, out).await;
                     }
                     if user.has_open_question() {
                         // A frame would overwrite the line that the user types.
@@ -99,6 +102,9 @@ pub(crate) async fn watch(
                             out.note(&question.commands());
                         }
                     }
+                }
+                if latest.has_news() {
+                    follower.print_new(app, &mut live, out).await;
                 }
                 if !user.as_ref().is_some_and(TerminalUser::has_open_question) {
                     live.draw(&latest.rows(), out);
@@ -128,6 +134,9 @@ pub(crate) async fn watch(
         }
     };
     live.erase(out);
+    if matches!(watched, Ok(WatchOutcome::Waited { .. })) {
+        follower.print_new(app, &mut live, out).await;
+    }
     Ok(watched?)
 }
 
@@ -161,7 +170,13 @@ impl LatestProgress {
     fn record(&self, progress: Progress) {
         let mut state = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         state.by_run.insert(progress.run_id, (progress, Instant::now()));
-        state.changed = true;
+        (state.changed, state.news) = (true, true);
+    }
+
+    /// Returns whether progress has arrived since the last call; a run also sends some with each new event.
+    fn has_news(&self) -> bool {
+        let mut state = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        std::mem::take(&mut state.news)
     }
 
     /// Returns whether progress has arrived since the last call.
@@ -173,7 +188,7 @@ impl LatestProgress {
     /// Returns the runs that have a new question. They are printed, because a run that waits for an answer looks as if it hung.
     fn new_questions(&self) -> Vec<RunId> {
         let mut state = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let ProgressState { by_run, shown_questions, changed: _ } = &mut *state;
+        let ProgressState { by_run, shown_questions, changed: _, news: _ } = &mut *state;
         let mut asking = Vec::new();
         for (run, (progress, _)) in by_run {
             match Some(&progress.activity).filter(|activity| activity.starts_with(ASKING_PREFIX)) {
@@ -210,6 +225,7 @@ fn row(progress: &Progress, at: Instant, several: bool) -> LiveRow {
         status: progress.status.clone(),
         elapsed_ms: progress.elapsed_ms.saturating_add(since),
         activity: progress.activity.clone(),
+        activity_is_text: progress.activity_is_text,
         text_tail: progress.text_tail.clone(),
         ended,
     }

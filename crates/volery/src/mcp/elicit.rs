@@ -101,6 +101,7 @@ pub(super) fn to_answer(
         allow: Some(result.action == ElicitationAction::Accept),
         text: text.filter(|text| !text.is_empty()).map(str::to_owned),
         by: call.client.caller_name(),
+        granted_rules: Vec::new(),
     }
 }
 

@@ -24,6 +24,7 @@ use super::elicit;
 use super::options::Options;
 use super::tasks;
 use super::tool_call::ToolCall;
+use super::tools::ReturnedResults;
 use engine::EngineApi;
 
 /// How long a client may cache the list of tools, which never changes while a server runs.
@@ -35,12 +36,15 @@ pub(super) struct Handler {
     pub(super) engine: Arc<dyn EngineApi>,
     pub(super) options: Options,
     pub(super) leaving: CancellationToken,
+    /// The results that this connection has returned.
+    pub(super) returned_results: ReturnedResults,
     caller: Mutex<String>,
 }
 
 impl Handler {
     pub(super) fn new(engine: Arc<dyn EngineApi>, options: Options, leaving: CancellationToken) -> Self {
-        Self { engine, options, leaving, caller: Mutex::default() }
+        let returned_results = ReturnedResults::default();
+        Self { engine, options, leaving, returned_results, caller: Mutex::default() }
     }
 
     /// Returns the profile of the request's client, and sets its name as the engine's caller.

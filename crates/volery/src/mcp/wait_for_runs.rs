@@ -162,13 +162,13 @@ fn is_active(status: &str) -> bool {
 }
 
 fn describe_one(sample: &ProgressSample) -> String {
-    let Progress { agent, activity, elapsed_ms, text_tail, .. } = &sample.progress;
+    let Progress { agent, activity, activity_is_text, elapsed_ms, text_tail, .. } = &sample.progress;
     // The time of a silent run advances too.
     let since_ms = u64::try_from(sample.at.elapsed().as_millis()).unwrap_or(u64::MAX);
     let elapsed = display_ms(elapsed_ms.saturating_add(since_ms));
     let mut line = format!("{agent}: {activity} ({elapsed})");
     let last_line = text_tail.lines().rev().find(|line| !line.trim().is_empty());
-    if let Some(text) = last_line {
+    if let Some(text) = last_line.filter(|_| !activity_is_text) {
         let skipped = text.chars().count().saturating_sub(TAIL_CHARS);
         line.push_str(" … ");
         line.push_str(&text.chars().skip(skipped).collect::<String>());

@@ -21,6 +21,8 @@ pub(crate) struct LiveRow {
     pub(crate) status: String,
     pub(crate) elapsed_ms: u64,
     pub(crate) activity: String,
+    /// The activity is the end of the text.
+    pub(crate) activity_is_text: bool,
     pub(crate) text_tail: String,
     pub(crate) ended: bool,
 }
@@ -43,10 +45,9 @@ pub(crate) fn frame(rows: &[LiveRow], tick: usize, style: &TextStyle) -> Vec<Str
         let time = span(row.elapsed_ms);
         let head = format!("{symbol} {name:<names$}  ");
         let used = head.chars().count() + status.chars().count() + 2 + time.chars().count() + 2;
-        let mut activity = one_line(&row.activity);
-        if rows.len() > 1 && !row.text_tail.is_empty() {
-            activity = last_line(&row.text_tail);
-        }
+        // A run that is watched alone shows its text below.
+        let is_shown_below = rows.len() == 1 && row.activity_is_text;
+        let activity = if is_shown_below { String::new() } else { one_line(&row.activity) };
         let activity = fit(&activity, columns.saturating_sub(used));
         let status = style.color.apply(Tone::for_status(&row.status), &status);
         let activity = style.color.apply(Tone::Faint, &activity);
@@ -67,8 +68,4 @@ fn tail_lines(tail: &str, columns: usize, style: &TextStyle) -> Vec<String> {
     let visible = &lines[lines.len().saturating_sub(TAIL_LINES)..];
     let cut = |line: &&str| style.color.apply(Tone::Faint, &fit(&format!("  │ {}", one_line(line)), columns));
     visible.iter().map(cut).collect()
-}
-
-fn last_line(text: &str) -> String {
-    text.lines().rev().map(one_line).find(|line| !line.is_empty()).unwrap_or_default()
 }

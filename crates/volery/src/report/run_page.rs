@@ -2,25 +2,32 @@
 
 use domain::inherit::describe_all;
 use domain::run::{
-    Branch, Changes, Commits, Containment, Enforcer, Failure, FileChange, Outcome, Verification,
+    Branch, Cancellation, Changes, Commits, Containment, Enforcer, Failure, FileChange, Outcome, Verification,
 };
 use domain::size::display_bytes;
 
+use super::denials::{denial_line, status_with_denials};
 use super::number_format::{age, cost_with_basis, count, moment, span};
 use super::page::{Page, grant_line};
+use super::prompt_excerpt::PromptExcerpt;
 use super::text::one_line;
 use super::text_style::{TextStyle, Tone};
 use engine::{RunView, WaitingView};
 
 /// How many changed files a page names.
 const FILES_SHOWN: usize = 20;
-/// How many denials the end of a command names.
-const DENIALS_SHOWN: usize = 5;
+/// How many lines of the task a page shows.
+const PROMPT_LINES: usize = 3;
 
 /// Returns a run's outcome, duration, cost and id in a line.
 pub(crate) fn summary(run: &RunView) -> String {
     let time = span(run.duration_ms);
-    let what = one_line(&run.explanation);
+    let cancel_reason = run.cancellation.as_ref().map(|request| one_line(&request.reason));
+    let explanation = match cancel_reason.filter(|reason| !reason.is_empty() && run.status == "cancelled") {
+        Some(reason) => format!("{}: {reason}", one_line(&run.explanation)),
+        None => one_line(&run.explanation),
+    };
+    let what = status_with_denials(&explanation, run.denials_count);
     let mut parts = match (run.ended, run.status.as_str()) {
         (true, "succeeded") => vec![format!("{} {what} in {time}", run.short_id)],
         (true, _) => vec![format!("{} {what}", run.short_id), format!("after {time}")],
@@ -42,23 +49,6 @@ pub(crate) fn summary(run: &RunView) -> String {
     parts.extend(run.changes.as_ref().map(changed_count));
     parts.extend(run.branch.as_ref().map(|branch| format!("on the branch {}", one_line(&branch.name))));
     parts.join(", ")
-}
-
-/// Returns one line for each distinct denial, up to a few, for the end of a command's output.
-pub(crate) fn denials(run: &RunView) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for warning in run.warnings.iter().filter(|warning| warning.starts_with("denied: ")) {
-        let line = one_line(warning);
-        if !lines.contains(&line) {
-            lines.push(line);
-        }
-    }
-    let more = lines.len().saturating_sub(DENIALS_SHOWN);
-    lines.truncate(DENIALS_SHOWN);
-    if more > 0 {
-        lines.push(format!("denied: {more} more, listed by volery show {}", run.short_id));
-    }
-    lines
 }
 
 /// Describes how many files changed.
@@ -92,6 +82,10 @@ pub(crate) fn run_page(run: &RunView, style: &TextStyle) -> String {
     for warning in &run.warnings {
         page.fact("warning", &one_line(warning));
     }
+    for denial in &run.denials {
+        // Whoever reads the page need not be the person who denied it.
+        page.fact("denied", &denial_line(denial, "").replacen("denied: ", "", 1));
+    }
     if run.damaged_lines > 0 {
         page.fact("warning", &damage_warning(run.damaged_lines));
     }
@@ -109,14 +103,27 @@ impl Page<'_> {
     fn facts(&mut self, run: &RunView) {
         let reason = reason(run);
         let explanation = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+        let denied = match run.denials_count {
+            0 => String::new(),
+            denied => format!(", {} denied", count(denied)),
+        };
         self.fact("run", &run.run_id.to_string());
         self.fact("short id", &run.short_id);
         self.fact("agent", &format!("{} (backend {})", one_line(&run.agent), one_line(&run.backend)));
-        self.toned_fact("status", (Tone::for_status(&run.status), &run.status), &explanation);
+        self.toned_fact(
+            "status",
+            (Tone::for_status(&run.status), &run.status),
+            &format!("{denied}{explanation}"),
+        );
+        if let Some(Cancellation { by, reason }) = &run.cancellation {
+            let reason = if reason.is_empty() { String::new() } else { format!(": {}", one_line(reason)) };
+            self.fact("cancelled", &format!("by {}{reason}", one_line(by)));
+        }
         if run.stalled {
             self.fact("", "stalled: no output for two minutes");
         }
         self.fact("asked by", &one_line(&run.caller));
+        self.prompt(run);
         for grant in &run.grants {
             self.fact("permission", &grant_line(grant));
         }
@@ -151,6 +158,17 @@ impl Page<'_> {
         }
     }
 
+    /// Adds the first lines of the task, and the length of the rest.
+    fn prompt(&mut self, run: &RunView) {
+        let excerpt = PromptExcerpt::new(run, PROMPT_LINES);
+        for (index, line) in excerpt.lines.iter().enumerate() {
+            self.fact(if index == 0 { "prompt" } else { "" }, line);
+        }
+        if let Some(rest) = excerpt.rest() {
+            self.fact("", &rest);
+        }
+    }
+
     fn moment(&self, at: &str) -> String {
         format!("{} ({} ago)", moment(at), age(self.style.now, at))
     }
@@ -164,7 +182,7 @@ impl Page<'_> {
             Some(WaitingView::Session { session }) => {
                 self.fact("waits for", &format!("the session {}, which another run has", one_line(session)));
             }
-            Some(WaitingView::Answer { question, text, until }) => {
+            Some(WaitingView::Answer { question, text, until, allow_rules: _ }) => {
                 self.fact("waits for", &format!("an answer to {question}: {}", one_line(text)));
                 self.fact("", &format!("until {}, then it is denied", moment(until)));
                 let or_answer = match question.starts_with('a') {
@@ -194,7 +212,7 @@ impl Page<'_> {
                 self.fact("success", "verified: all acceptance commands succeeded")
             }
             Some(Verification::Claimed) if run.acceptance.is_empty() => {
-                self.fact("success", "claimed: only the agent says so");
+                self.fact("success", "unverified (no accept commands)");
             }
             Some(Verification::Claimed) => {
                 self.fact("success", "claimed: its acceptance commands did not all come to an end");

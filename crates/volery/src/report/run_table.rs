@@ -1,9 +1,10 @@
 //! Renders runs as tables, one line per run.
 
+use super::denials::status_with_denials;
 use super::number_format::{age, cost_with_basis, count, money, span};
 use super::run_page::reason;
 use super::table::{Cell, Column, Table};
-use super::text_style::TextStyle;
+use super::text_style::{TextStyle, Tone};
 use engine::{ListScope, RunSummary, RunView};
 
 /// Returns the table of `ps`. With runs of all projects, each line names its own.
@@ -25,7 +26,7 @@ pub(crate) fn run_table(runs: &[RunSummary], scope: ListScope, style: &TextStyle
         let mut row = vec![
             Cell::new(&run.short_id),
             Cell::new(&run.agent),
-            Cell::status(&run.status),
+            status_cell(&run.status, run.denials_count),
             Cell::new(&age(style.now, &run.created_at)),
             Cell::new(&span(run.duration_ms)),
             Cell::new(&money(run.cost_microusd)),
@@ -37,6 +38,10 @@ pub(crate) fn run_table(runs: &[RunSummary], scope: ListScope, style: &TextStyle
         table.push(row);
     }
     table.render(style)
+}
+
+fn status_cell(status: &str, denials_count: u64) -> Cell {
+    Cell::toned(&status_with_denials(status, denials_count), Tone::for_status(status))
 }
 
 /// Returns the runs with those that have not ended first, the newest first within each part.
@@ -62,7 +67,7 @@ pub(crate) fn view_table(runs: &[RunView], style: &TextStyle) -> String {
         table.push(vec![
             Cell::new(&run.short_id),
             Cell::new(&run.agent),
-            Cell::status(&run.status),
+            status_cell(&run.status, run.denials_count),
             Cell::new(&span(run.duration_ms)),
             Cell::new(&count(tokens)),
             Cell::new(&run.usage.cost.map_or_else(|| money(None), cost_with_basis)),

@@ -37,6 +37,7 @@ fn line(number: u8, status: &str, ended: bool) -> RunSummary {
         created_at: "2026-11-15T11:57:30Z".into(),
         ended_at: None,
         error: None,
+        denials_count: 0,
         duration_ms: 2_345,
         cost_microusd: Some(12_345),
         session: None,
@@ -57,6 +58,8 @@ fn view() -> RunView {
         ended: true,
         outcome: None,
         explanation: "partial: timed out, the total time-out passed, with usable output so far".into(),
+        cancellation: None,
+        after_interruption: None,
         waiting: None,
         result: Some("Line one\nLine \x1b[31mtwo\x1b[0m\x07".into()),
         result_bytes: 18,
@@ -75,6 +78,8 @@ fn view() -> RunView {
         },
         exit_code: Some(7),
         stderr_tail: "warning: slow\n".into(),
+        prompt: "review the last commit\nand say what could go wrong\n\nIn detail.\n".into(),
+        prompt_bytes: 5_000,
         directory: "/src/api/web".into(),
         project: "/src/api".into(),
         caller: "main".into(),
@@ -92,6 +97,8 @@ fn view() -> RunView {
             status: "succeeded".into(),
         }],
         warnings: vec!["the backend cannot honour model".into()],
+        denials: Vec::new(),
+        denials_count: 0,
         inherit: std::collections::BTreeSet::new(),
         containment: Some(Containment {
             subreaper: true,
@@ -221,12 +228,15 @@ fn colours_only_add_to_the_text() {
 
 #[test]
 fn a_page_shows_everything_about_a_run() {
-    insta::assert_snapshot!(run_page(&view(), &style(None)), @r"
+    insta::assert_snapshot!(run_page(&view(), &style(None)), @"
     run         0199a8c0-1234-7abc-8def-012345678907
     short id    45678907
     agent       reviewer (backend rehearsal)
     status      partial: timed out, the total time-out passed, with usable output so far
     asked by    main
+    prompt      review the last commit
+                and say what could go wrong
+                … 4.8 KiB more
     created     2026-11-15T11:57:30.000Z (2m ago)
     started     2026-11-15T11:57:31.000Z (2m ago)
     ended       2026-11-15T11:59:31.000Z (29s ago)
@@ -262,6 +272,7 @@ fn a_page_of_a_waiting_run_says_how_to_answer() {
             question: "deploy".into(),
             text: "Deploy to production?".into(),
             until: "2026-11-15T13:00:00Z".into(),
+            allow_rules: vec!["Bash(touch:*)".to_owned()],
         }),
         result: None,
         partial: Some("I have built it.".into()),
@@ -274,12 +285,15 @@ fn a_page_of_a_waiting_run_says_how_to_answer() {
         session: None,
         ..view()
     };
-    insta::assert_snapshot!(run_page(&waiting, &style(Some(90))), @r"
+    insta::assert_snapshot!(run_page(&waiting, &style(Some(90))), @"
     run         0199a8c0-1234-7abc-8def-012345678907
     short id    45678907
     agent       reviewer (backend rehearsal)
     status      waiting: for an answer
     asked by    main
+    prompt      review the last commit
+                and say what could go wrong
+                … 4.8 KiB more
     created     2026-11-15T11:57:30.000Z (2m ago)
     started     2026-11-15T11:57:31.000Z (2m ago)
     time        2m00s
@@ -454,7 +468,8 @@ fn a_live_frame_never_exceeds_the_terminal() {
         name: "reviewer".into(),
         status: "running".into(),
         elapsed_ms: 12_345,
-        activity: "wrote 12 KiB of something rather long that does not fit".into(),
+        activity: "$ cargo test --workspace --all-targets --locked".into(),
+        activity_is_text: false,
         text_tail: "one\ntwo\nthree\n\nfour \x1b[2Jand a line that is much too long for this terminal\n"
             .into(),
         ended: false,
@@ -462,15 +477,15 @@ fn a_live_frame_never_exceeds_the_terminal() {
     let alone = frame(std::slice::from_ref(&row), 1, &style(Some(50)));
     assert!(alone.iter().all(|line| width(line) < 50), "{alone:#?}");
     insta::assert_snapshot!(alone.join("\n"), @r"
-    ⠙ reviewer  running  12.3s  wrote 12 KiB of some…
+    ⠙ reviewer  running  12.3s  $ cargo test --works…
       │ two
       │ three
       │ four ␛[2Jand a line that is much too long fo…
     ");
     let ended = LiveRow { status: "failed".into(), ended: true, ..row.clone() };
-    insta::assert_snapshot!(frame(&[row.clone(), ended], 0, &style(Some(60))).join("\n"), @r"
-    ⠋ reviewer  running  12.3s  four ␛[2Jand a line that is mu…
-    ✗ reviewer  failed   12.3s  four ␛[2Jand a line that is mu…
+    insta::assert_snapshot!(frame(&[row.clone(), ended], 0, &style(Some(60))).join("\n"), @"
+    ⠋ reviewer  running  12.3s  $ cargo test --workspace --all…
+    ✗ reviewer  failed   12.3s  $ cargo test --workspace --all…
     ");
     let many = frame(&vec![row; 40], 0, &style(Some(60)));
     assert_eq!(many.len(), 13);

@@ -1,10 +1,13 @@
 //! A run is independent of the call that started it: time-outs, cancels, disconnects and crashes of a client.
 
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::test_env::{Client, PATIENCE, TestEnv, kill, run_processes, state_and_parent, tagged, wait_for};
+use crate::test_env::{
+    Client, PATIENCE, TestEnv, command_output, kill, run_processes, state_and_parent, tagged, wait_for,
+};
 
 /// A run that says something at once and the rest when the test lets it.
 fn slow(env: &TestEnv) {
@@ -141,4 +144,43 @@ fn a_client_that_ends_all_that_descends_from_its_server_does_not_end_a_run() {
     }
     let_go(&env);
     assert_eq!(env.wait_for_end(&run)["status"], json!("succeeded"));
+}
+
+#[test]
+fn ctrl_c_ends_a_wait_of_the_shell_and_says_that_the_run_continues() {
+    let env = TestEnv::new();
+    slow(&env);
+    let run = env.start("slow", "x");
+    let mut command = env.command(["wait", &run]);
+    let waiting = command.stdin(Stdio::null()).stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    wait_for(PATIENCE, "the command to catch SIGINT", || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", waiting.id())).ok()?;
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?.trim().to_owned();
+        (u64::from_str_radix(&mask, 16).unwrap() & 2 != 0).then_some(())
+    });
+    kill(waiting.id(), rustix::process::Signal::INT);
+    let ended = command_output(waiting.wait_with_output().unwrap()).exits(130);
+    insta::assert_snapshot!(env.masked(&ended.stderr), @r"
+    stopped waiting; the run continues
+    hint: volery wait [run id] waits again, volery cancel [run id] ends it
+    ");
+    let_go(&env);
+    assert_eq!(env.wait_for_end(&run)["status"], json!("succeeded"));
+}
+
+#[test]
+fn who_cancelled_a_run_and_why_is_shown() {
+    let env = TestEnv::new();
+    slow(&env);
+    let run = env.start("slow", "x");
+    let mut cancel = env.command(["cancel", &run, "--reason", "the task was wrong"]);
+    command_output(cancel.env("USER", "ada").output().unwrap()).ok();
+    let ended = env.wait_for_end(&run);
+    assert_eq!(ended["cancellation"], json!({"by": "ada", "reason": "the task was wrong"}));
+    let page = env.volery(["show", &run]).ok().stdout;
+    let line = page.lines().find(|line| line.starts_with("cancelled ")).unwrap();
+    assert_eq!(line, "cancelled   by ada: the task was wrong");
+    let mut client = env.serve().initialize("other");
+    let report = client.call("get_run", json!({"run_id": run}));
+    assert_eq!(report["cancellation"], ended["cancellation"]);
 }

@@ -44,6 +44,7 @@ fn a_success_is_verified_by_commands_that_succeed() {
     agent       worker (backend worker)
     status      succeeded
     asked by    main
+    prompt      x
     questions   denied at once: the command has no terminal
     created     [time] ([span] ago)
     started     [time] ([span] ago)

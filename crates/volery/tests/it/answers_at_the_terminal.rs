@@ -19,15 +19,15 @@ fn asker(steps: &str) -> (TestEnv, Terminal) {
 fn a_person_allows_denies_and_answers_where_the_run_was_started() {
     let (env, mut terminal) = asker("- ask: May I build?\n- ask: May I build?\n- ask: When?\n- say: done");
     terminal.shows("asker asks: May I build?");
-    terminal.shows("[a]llow, [d]eny, or an answer in words: ");
-    terminal.types("a");
+    terminal.shows("[y]es, [n]o, or an answer in words: ");
+    terminal.types("y");
     let id = env.only_run();
     env.wait_for_event(&id, "answered");
     wait_for(PATIENCE, "the second question", || {
         let questions = terminal.screen().matches("asks: May I build?").count();
         (questions == 2).then_some(())
     });
-    terminal.types("d");
+    terminal.types("n");
     terminal.shows("asker asks: When?");
     terminal.types("");
     terminal.types("on Monday");
@@ -44,9 +44,11 @@ fn a_person_allows_denies_and_answers_where_the_run_was_started() {
 #[test]
 fn an_answer_from_elsewhere_ends_the_question_and_ctrl_c_still_cancels() {
     let (env, terminal) = asker("- ask: May I build?\n- ask: May I deploy?\n- say: done");
-    terminal.shows("[a]llow, [d]eny");
+    terminal.shows("[y]es, [n]o");
     let id = env.only_run();
-    env.volery(["approve", &id]).ok();
+    let mut approve = env.command(["approve", &id]);
+    crate::test_env::command_output(approve.env("USER", "ada").output().unwrap()).ok();
+    terminal.shows("the question was approved by ada");
     terminal.shows("asker asks: May I deploy?");
     // What Ctrl-C sends to the processes of a terminal.
     kill(terminal.pid(), Signal::INT);

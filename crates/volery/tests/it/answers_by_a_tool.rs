@@ -114,7 +114,7 @@ fn and_a_check_says_how_each_agent_answers() {
     }
     insta::assert_snapshot!(messages, @"
     helper answers by the tool submit_result
-    2 agents, 0 of them blocked, 0 errors, 2 warnings
+    2 agents, 0 of them blocked, 0 errors, 1 warning
     helper answers by the tool submit_result
     2 agents, 0 of them blocked, 0 errors, 1 warning
     helper answers into a file

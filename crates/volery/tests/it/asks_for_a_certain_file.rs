@@ -93,11 +93,10 @@ fn configuration_files_of_a_project_name_no_file_outside_of_it() {
     let roles = "[agents.leaky]\ndescription = \"d\"\nconfig_file = \"../../secret.txt\"\n";
     write(&env.project().join(".codex/config.toml"), roles);
     let checked = env.volery(["agents", "check"]).exits(1).stdout;
-    insta::assert_snapshot!(env.masked(&checked), @r#"
+    insta::assert_snapshot!(env.masked(&checked), @"
     opencode.json: error: agent.leak.prompt: ../secret.txt is outside of the project, so it is not read
     .codex/config.toml: error: agents.leaky.config_file: .codex/../../secret.txt is outside of the project, so it is not read
-    opencode.json: warning: tools: bash is denied: without a level safe-edit holds, which does not allow it, and opencode cannot ask anybody; to allow that, write permission: {bash: allow} in its file, or permission = { allow = ["bash"] } under [agents.fine] in your configuration
-    "#);
+    ");
     let shown = env.json(["agents", "show", "fine"]);
     assert!(shown.to_string().contains("You plan. Go."), "{shown}");
     env.volery(["agents", "show", "leak"]).exits(5);

@@ -204,10 +204,7 @@ fn a_command_in_several_lines_is_shown_whole_and_nothing_of_it_is_hidden() {
     assert!(!page.contains(['\u{202e}', '\u{200b}']), "{page}");
     // The same file is an agent, and both say who runs its hooks.
     let checked = env.volery(["agents", "check"]).ok().stdout;
-    insta::assert_snapshot!(env.masked(&checked), @r#"
-    .claude/agents/check.md:5:3: warning: hooks is not honoured: Volery runs no hook of the file; Claude Code runs them if it starts the agent by itself
-    .claude/agents/check.md: warning: tools: Bash needs an answer from a person, and is denied where nobody can answer; to allow that, write permission = { allow = ["Bash"] } under [agents.check] in your configuration
-    "#);
+    insta::assert_snapshot!(env.masked(&checked), @".claude/agents/check.md:5:3: warning: hooks is not honoured: Volery runs no hook of the file; Claude Code runs them if it starts the agent by itself");
 }
 
 #[test]

@@ -166,3 +166,51 @@ fn an_empty_answer_approves_nothing() {
     env.volery(["deny", &id]).ok();
     assert_eq!(env.wait_for_end(&id)["status"], json!("succeeded"));
 }
+
+#[test]
+fn the_only_waiting_run_of_the_project_needs_no_id() {
+    let env = TestEnv::new();
+    env.people_answer();
+    env.rehearsal("asker", "- ask: May I deploy?\n- say: after", "");
+    let none = env.volery(["approve"]).exits(5).stderr;
+    insta::assert_snapshot!(env.masked(&none), @r"
+    error: no run of this project waits for an answer
+    hint: `volery ps --all --state waiting` lists the waiting runs of every project
+    ");
+    let start = || {
+        let id = env.start("asker", "go");
+        env.wait_for_event(&id, "asked");
+        id
+    };
+    let first = start();
+    let approved = env.volery(["approve"]).ok();
+    insta::assert_snapshot!(env.masked(&(approved.stdout + &approved.stderr)), @r"
+    [run-id] approved q0
+    [run-id] asker asks: May I deploy?
+    ");
+    assert_eq!(env.wait_for_end(&first)["result"], json!("yes\nafter\n"));
+
+    let answered_by_text = start();
+    env.volery(["answer", "only on Monday"]).ok();
+    assert_eq!(env.wait_for_end(&answered_by_text)["result"], json!("only on Monday\nafter\n"));
+    let denied = start();
+    // A text in the form of an id is not taken for the answer.
+    let unknown = env.volery(["answer", "2024"]).exits(5).stderr;
+    insta::assert_snapshot!(env.masked(&unknown), @r"
+    error: there is no run 2024
+    hint: if 2024 is the answer, give the run too: volery answer RUN 2024
+    ");
+    let other = start();
+    let several = env.volery(["deny"]).exits(2).stderr;
+    insta::assert_snapshot!(env.masked(&several), @r"
+    error: 2 runs of this project wait for an answer:
+      [run-id] asker asks: May I deploy?
+      [run-id] asker asks: May I deploy?
+    hint: name one: volery deny [run-id]
+    ");
+    env.volery(["deny", &other]).ok();
+    env.wait_for_end(&other);
+    env.volery(["deny", "--reason", "not today"]).ok();
+    env.wait_for_end(&denied);
+    assert_eq!(answered(&env, &denied)["allowed"], json!(false));
+}

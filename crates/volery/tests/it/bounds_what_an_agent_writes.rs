@@ -70,7 +70,7 @@ fn a_line_of_ten_megabytes_without_an_end_comes_back_in_pages() {
         offset = page["result_next_offset"].clone();
     }
     assert!(whole == format!("{}{}\n", "é".repeat(50), "x".repeat(LENGTH)), "{} bytes", whole.len());
-    assert!(env.volery(["logs", &id]).ok().stdout == whole);
+    assert!(env.volery(["logs", &id, "--raw"]).ok().stdout == whole);
 }
 
 #[test]

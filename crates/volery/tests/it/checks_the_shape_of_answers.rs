@@ -47,12 +47,13 @@ fn a_value_is_found_in_what_any_agent_says() {
         "{mended}"
     );
     let shown = env.volery(["show", mended["run_id"].as_str().unwrap()]).ok().stdout;
-    insta::assert_snapshot!(env.masked(&shown), @"
+    insta::assert_snapshot!(env.masked(&shown), @r"
     run         [run id]
     short id    [run-id]
     agent       worker (backend rehearsal)
     status      succeeded
     asked by    main
+    prompt      Count the birds.
     questions   denied at once: the command has no terminal
     created     [time] ([span] ago)
     started     [time] ([span] ago)
@@ -62,7 +63,7 @@ fn a_value_is_found_in_what_any_agent_says() {
     cost        not known
     directory   [stage]/project
     value       valid, its spelling was mended
-    success     claimed: only the agent says so
+    success     unverified (no accept commands)
     session     [run id]
 
     result (12 B)
@@ -133,7 +134,10 @@ fn what_is_wrong_twice_fails_with_its_errors_and_its_text() {
     insta::assert_snapshot!(env.masked_texts(&run["outcome"]["errors"]), @"the answer is in words and holds no JSON value");
     assert_eq!((&run["result"], &run["attempts"]), (&json!("I said three."), &json!(2)), "{run}");
     assert_eq!(run.get("structured"), None);
-    insta::assert_snapshot!(env.masked(&output.stderr), @"[run-id] failed: the answer does not have the shape that was asked for: the answer is in words and holds no JSON value, after [span]");
+    insta::assert_snapshot!(env.masked(&output.stderr), @"
+    warning: continued by replay: two was told what was said before (1 exchange)
+    [run-id] failed: the answer does not have the shape that was asked for: the answer is in words and holds no JSON value, after [span]
+    ");
     assert_eq!(tagged(env.tag(run["run_id"].as_str().unwrap())), Vec::<u32>::new());
     fs::remove_file(env.path("asked-1")).unwrap();
     let mut client = env.serve().initialize("it");

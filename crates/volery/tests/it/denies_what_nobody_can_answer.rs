@@ -40,12 +40,13 @@ fn a_command_without_a_terminal() {
     let id = env.only_run();
     assert_eq!(answer(&env, &id), json!("denied: nobody can answer: the command has no terminal"));
     let page = env.volery(["show", &id]).ok().stdout;
-    insta::assert_snapshot!(env.masked(&page), @"
+    insta::assert_snapshot!(env.masked(&page), @r"
     run         [run id]
     short id    [run-id]
     agent       publisher (backend rehearsal)
     status      succeeded
     asked by    main
+    prompt      go
     questions   denied at once: the command has no terminal
     created     [time] ([span] ago)
     started     [time] ([span] ago)
@@ -54,7 +55,7 @@ fn a_command_without_a_terminal() {
     tokens      not known
     cost        not known
     directory   [stage]/project
-    success     claimed: only the agent says so
+    success     unverified (no accept commands)
     session     [run id]
 
     result (60 B)

@@ -40,7 +40,7 @@ fn output_before_the_timeout_is_a_partial_result() {
 fn silence_ends_a_run_with_an_idle_time_out() {
     let (outcome, explanation) = outcome("idle_timeout: 250ms", &["hang"]);
     assert_eq!(outcome, json!({"outcome": "timed_out", "limit": "idle"}));
-    insta::assert_snapshot!(explanation, @r#""timed out: no output for the idle time-out""#);
+    insta::assert_snapshot!(explanation, @r#""timed out: silent for 250ms (idle_timeout)""#);
 }
 
 #[test]

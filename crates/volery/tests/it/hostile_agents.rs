@@ -222,7 +222,7 @@ fn hide_no_character_of_a_command_that_a_person_approves() {
     let mut run = env.command(["run", "coder", "go"]);
     run.env("PATH", &search_path);
     let mut terminal = Terminal::start(run);
-    terminal.shows("[a]llow or [d]eny? ");
+    terminal.shows("[y]es  [n]o  [v]iew  [?] ");
     assert!(terminal.screen().contains(command), "{}", terminal.screen());
     let id = env.only_run();
     assert_eq!(env.json(["show", &id])["waiting"]["text"], json!(question));
@@ -234,7 +234,7 @@ fn hide_no_character_of_a_command_that_a_person_approves() {
     let mut client = Client::start(serve).initialize_with("it", json!({"elicitation": {"form": {}}}));
     let got = client.call("get_run", json!({"run_id": id}));
     assert_eq!(got["question"]["text"], json!(question), "{got}");
-    terminal.types("d");
+    terminal.types("n");
     terminal.exits();
 
     let arguments = json!({"agent": "coder", "prompt": "go", "directory": env.project()});

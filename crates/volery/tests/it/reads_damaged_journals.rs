@@ -37,12 +37,13 @@ fn a_flipped_bit_anywhere_changes_no_answer() {
     }
     assert_eq!(warned, (whole.len() - 1).div_ceil(11), "each time the damage is told");
     let shown = env.volery(["show", &id]).ok().stdout;
-    insta::assert_snapshot!(env.masked(&shown), @"
+    insta::assert_snapshot!(env.masked(&shown), @r"
     run         [run id]
     short id    [run-id]
     agent       greeter (backend rehearsal)
     status      succeeded
     asked by    main
+    prompt      world
     questions   denied at once: the command has no terminal
     created     [time] ([span] ago)
     started     [time] ([span] ago)
@@ -51,7 +52,7 @@ fn a_flipped_bit_anywhere_changes_no_answer() {
     tokens      5 in, 0 out
     cost        not known
     directory   [stage]/project
-    success     claimed: only the agent says so
+    success     unverified (no accept commands)
     session     [run id]
     warning     1 damaged line of its journal could not be read
 

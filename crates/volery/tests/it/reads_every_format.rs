@@ -109,11 +109,10 @@ fn a_project_beats_the_user_and_our_own_format_beats_the_others() {
     in_project(&env, ".claude/agents/a.md", "---\nname: same\ndescription: of claude\n---\n");
     assert_eq!(agent(&env, "same")["description"], "of claude");
     let checked = env.volery(["agents", "check"]).ok().stdout;
-    insta::assert_snapshot!(env.masked(&checked), @r#"
+    insta::assert_snapshot!(env.masked(&checked), @"
     .claude/agents/a.md: warning: 3 files define the agent same; this one is used, because claude files come before gemini files; not used: .gemini/agents/a.md, ~/.claude/agents/a.md
       hint: ask for gemini:same to use another one
-    .claude/agents/a.md: warning: tools: Bash needs an answer from a person, and is denied where nobody can answer; to allow that, write permission = { allow = ["Bash"] } under [agents.same] in your configuration
-    "#);
+    ");
     env.agent("same", "backend: rehearsal\nsteps: [{say: ours}]");
     assert_eq!(agent(&env, "same")["format"], "volery");
 }
@@ -202,14 +201,13 @@ fn links_that_leave_their_folder_are_refused() {
     let names: Vec<Value> = listed(&env).iter().map(|agent| agent["name"].clone()).collect();
     assert_eq!(names, [json!("fine"), json!("jar")]);
     let checked = env.volery(["agents", "check"]).exits(1).stdout;
-    insta::assert_snapshot!(env.masked(&checked), @r#"
+    insta::assert_snapshot!(env.masked(&checked), @"
     agents/jar/memory.md: error: the symbolic link leaves its folder, so it is not read
     .cursor/agents: error: the folder leaves the project by a symbolic link, so it is not read
     .claude/agents/folder: error: the symbolic link leaves its folder, so it is not read
     .claude/agents/secret.md: error: the symbolic link leaves its folder, so it is not read
     .claude/agents/fine.md: warning: 2 files define the agent fine; this one is used, because of one format the last file counts; not used: .claude/agents/again.md
-    .claude/agents/fine.md: warning: tools: Bash needs an answer from a person, and is denied where nobody can answer; to allow that, write permission = { allow = ["Bash"] } under [agents.fine] in your configuration
-    "#);
+    ");
     let shown = env.json(["agents", "show", "jar"]);
     assert_eq!(shown["system_prompt"], "Own.", "{shown}");
 }
@@ -249,11 +247,10 @@ fn what_is_passed_over_is_named() {
       hint: agents whose program would read it need `volery trust`
     .claude/agents/gone.md: warning: could not read it: No such file or directory (os error 2)
       hint: agents whose program would read it need `volery trust`
-    .claude/agents/1/2/3/4/5/6/7/8/fine.md: warning: tools: Bash needs an answer from a person, and is denied where nobody can answer; to allow that, write permission = { allow = ["Bash"] } under [agents.fine] in your configuration
     "#);
     let absent = env.path("absent");
     let checked = check(&[("AGENTS_DIR", absent.to_str().unwrap())]);
-    insta::assert_snapshot!(env.masked(&checked), @r#"
+    insta::assert_snapshot!(env.masked(&checked), @"
     .gemini/agents: warning: the symbolic link leads nowhere
     .cursor/agents: warning: could not look into it: Too many levels of symbolic links (os error 40)
     .codex/agents: warning: it holds more than 20000 files and folders; the rest is not read
@@ -264,8 +261,7 @@ fn what_is_passed_over_is_named() {
       hint: agents whose program would read it need `volery trust`
     .claude/agents/gone.md: warning: could not read it: No such file or directory (os error 2)
       hint: agents whose program would read it need `volery trust`
-    .claude/agents/1/2/3/4/5/6/7/8/fine.md: warning: tools: Bash needs an answer from a person, and is denied where nobody can answer; to allow that, write permission = { allow = ["Bash"] } under [agents.fine] in your configuration
-    "#);
+    ");
     let names: Vec<Value> = listed(&env).iter().map(|agent| agent["name"].clone()).collect();
     assert_eq!(names, [json!("fine")]);
 }
@@ -284,11 +280,10 @@ fn folders_next_to_an_agent_do_not_lead_elsewhere() {
         std::os::unix::fs::symlink(&elsewhere, env.project().join(vendor_env)).unwrap();
     }
     let checked = env.volery(["agents", "check"]).exits(1).stdout;
-    insta::assert_snapshot!(env.masked(&checked), @r#"
+    insta::assert_snapshot!(env.masked(&checked), @"
     agents/jar/skills: error: the symbolic link leaves its folder, so it is not read
     .kiro/sub-agents/prompts: error: the folder leaves the project by a symbolic link, so it is not read
-    .kiro/agents/k.json: warning: tools: execute_bash is denied: without a level safe-edit holds, which does not allow it, and kiro cannot ask anybody; to allow that, write execute_bash in allowedTools of its file, or permission = { allow = ["execute_bash"] } under [agents.k] in your configuration
-    "#);
+    ");
     let jar = env.json(["agents", "show", "jar"]);
     assert_eq!(jar["system_prompt"], "Own.", "{jar}");
     assert_eq!(agent(&env, "k")["description"], "own");
@@ -392,14 +387,14 @@ fn a_broken_file_of_any_format_is_named_when_its_agent_is_requested() {
     in_project(&env, ".codex/agents/explorer.toml", "name = \n");
     in_project(&env, "agents/mail/agent.md", "---\nname: mail\n---\n");
     let refused = env.volery(["run", "explorer", "go"]).exits(5).stderr;
-    insta::assert_snapshot!(env.masked(&refused), @"
-    error: there is no agent explorer in [stage]/project
-    hint: its file has a problem: [stage]/project/.codex/agents/explorer.toml:1:8: error: not valid TOML: string values must be quoted, expected literal string
+    insta::assert_snapshot!(env.masked(&refused), @r"
+    error: agent explorer cannot be used: .codex/agents/explorer.toml:1:8: not valid TOML: string values must be quoted, expected literal string
+    hint: `volery agents check` lists everything that is wrong
     ");
     let refused = env.volery(["run", "mail", "go"]).exits(5).stderr;
-    insta::assert_snapshot!(env.masked(&refused), @"
-    error: there is no agent mail in [stage]/project
-    hint: its file has a problem: [stage]/project/agents/mail/agent.md:2:1: error: the key description is missing (hint: callers choose an agent by its description)
+    insta::assert_snapshot!(env.masked(&refused), @r"
+    error: agent mail cannot be used: agents/mail/agent.md:2:1: the key description is missing
+    hint: callers choose an agent by its description
     ");
 }
 
@@ -538,11 +533,10 @@ fn a_folder_that_links_to_itself_is_read_once() {
         std::os::unix::fs::symlink(to, env.project().join(".claude/agents").join(from)).unwrap();
     }
     let checked = env.volery(["agents", "check"]).ok().stdout;
-    insta::assert_snapshot!(env.masked(&checked), @r#"
+    insta::assert_snapshot!(env.masked(&checked), @"
     .claude/agents/deep/a.md:4:8: warning: color is not honoured: it only changes how a terminal shows the agent
     .claude/agents: warning: could not read it: it is no regular file
       hint: agents whose program would read it need `volery trust`
-    .claude/agents/deep/a.md: warning: tools: Bash needs an answer from a person, and is denied where nobody can answer; to allow that, write permission = { allow = ["Bash"] } under [agents.a] in your configuration
-    "#);
+    ");
     assert_eq!(listed(&env).len(), 1);
 }

@@ -64,7 +64,7 @@ fn runs_of_2026_11_18_are_shown_as_they_were() {
     assert_eq!(ids.len(), 18, "{ids:?}");
     let run = |id: &String| shown(&env, &["show", id.as_str(), "--events"]);
     insta::assert_snapshot!("runs", ids.iter().map(run).collect::<Vec<_>>().join("\n"));
-    let output = |id: &String| format!("{id}: {}", env.volery(["logs", id.as_str()]).ok().stdout);
+    let output = |id: &String| format!("{id}: {}", env.volery(["logs", id.as_str(), "--raw"]).ok().stdout);
     insta::assert_snapshot!("output", ids.iter().map(output).collect::<String>());
 }
 

@@ -128,7 +128,7 @@ fn a_step_that_cannot_be_recorded_is_not_made_and_the_run_says_why() {
         let shown = disk.volery(["show", &id, "--json"]).ok().json();
         (shown["status"] == json!("waiting")).then_some(())
     });
-    answer_on_full_disk(&disk, &id);
+    answer_on_full_disk(&env, &disk, &id);
     let full = wait_for(PATIENCE, "the end", || ended(&disk));
     assert_eq!((&full["status"], &full["outcome"]["kind"]), (&json!("failed"), &json!("storage")), "{full}");
     assert!(full["explanation"].as_str().unwrap().contains("No space left on device"), "{full}");
@@ -174,13 +174,14 @@ fn keeper_and_worker(disk: &SmallDisk<'_>, id: &str) -> (u32, u32) {
     (pid("keeper_pid"), pid("worker_pid"))
 }
 
-/// Answers a question, and fills the disk before the worker acts on it.
-fn answer_on_full_disk(disk: &SmallDisk<'_>, id: &str) {
-    let (_, worker) = keeper_and_worker(disk, id);
-    crate::test_env::kill(worker, rustix::process::Signal::STOP);
+/// Answers a question, and fills the disk before the worker acts on it. The worker is held and not stopped: its keeper kills a
+/// stopped one after half a second.
+fn answer_on_full_disk(env: &TestEnv, disk: &SmallDisk<'_>, id: &str) {
+    env.hold("worker_checks_inbox");
+    env.wait_until_held("worker_checks_inbox");
     disk.volery(["approve", id]).ok();
     disk.fill();
-    crate::test_env::kill(worker, rustix::process::Signal::CONT);
+    env.release("worker_checks_inbox");
 }
 
 #[test]

@@ -34,7 +34,7 @@ fn what_a_rehearsal_says_is_its_output() {
     env.rehearsal("talker", "- say: one\n- say: two", "");
     env.volery(["run", "talker", "x"]).ok();
     let id = env.runs().remove(0);
-    assert_eq!(env.volery(["logs", &id]).ok().stdout, "one\ntwo\n");
+    assert_eq!(env.volery(["logs", &id, "--raw"]).ok().stdout, "one\ntwo\n");
 }
 
 #[test]

@@ -61,7 +61,6 @@ fn installed_programs_are_listed_last_and_marked() {
                 delegates: "nobody"
                 on_interrupt: "end"
     warning     claude does not tell its version (asked with --version, it exits with 9); [version] to [version] is what volery fits
-    warning     tools: Bash needs an answer from a person, and is denied where nobody can answer; to allow that, write permission = { allow = ["Bash"] } under [agents.claude] in your configuration
     "#);
     let client =
         Client::start(command(&env, &[], &["serve"])).initialize("it").call("list_agents", json!({}));
@@ -78,9 +77,9 @@ fn an_agent_of_the_project_has_the_name_of_a_backend() {
     // Whoever asks for the name means the file, also when it is broken.
     env.agent("claude", "backend: [");
     let refused = run(&mut command(&env, &[], &["run", "claude", "hi"])).exits(5).stderr;
-    insta::assert_snapshot!(env.masked(&refused), @"
-    error: there is no agent claude in [stage]/project
-    hint: its file has a problem: [stage]/project/.volery/agents/claude.md:3:10: error: not valid YAML: unclosed bracket '['
+    insta::assert_snapshot!(env.masked(&refused), @r"
+    error: agent claude cannot be used: .volery/agents/claude.md:3:10: not valid YAML: unclosed bracket '['
+    hint: `volery agents check` lists everything that is wrong
     ");
 }
 
@@ -100,13 +99,58 @@ fn a_command_of_the_configuration_runs_by_its_name() {
 fn a_program_that_is_not_installed_is_named() {
     let env = TestEnv::new();
     let refused = run(&mut command(&env, &[], &["run", "claude", "hi"])).exits(5).stderr;
-    insta::assert_snapshot!(env.masked(&refused), @"
+    insta::assert_snapshot!(env.masked(&refused), @r"
     error: there is no agent claude in [stage]/project
-    hint: install claude and put it on the PATH: then claude is a built-in agent
+    hint: install its program: npm install -g @anthropic-ai/claude-code; then claude is a built-in agent
     ");
     let refused = run(&mut command(&env, &["codex"], &["run", "codx", "hi"])).exits(5).stderr;
     insta::assert_snapshot!(env.masked(&refused), @"
     error: there is no agent codx in [stage]/project
     hint: did you mean codex? Available: codex
+    ");
+}
+
+#[test]
+fn without_any_agent_the_list_says_how_to_get_one() {
+    let env = TestEnv::new();
+    let mut command = command(&env, &[], &["agents"]);
+    let listed = run(command.env("PATH", "/nowhere")).ok().stderr;
+    insta::assert_snapshot!(env.masked(&listed), @r"
+    no agents in [stage]/project
+    hint: every installed agent program is an agent: volery doctor says how to install one; npm install -g @anthropic-ai/claude-code installs Claude Code
+    hint: volery agents new NAME writes one; volery demo shows how agents work
+    ");
+}
+
+#[test]
+fn a_model_service_without_a_model_is_refused_before_anything_starts() {
+    let env = TestEnv::new();
+    env.agent("thinker", "backend: api-openai");
+    let refused = env.volery(["run", "thinker", "hi"]).exits(2).stderr;
+    insta::assert_snapshot!(env.masked(&refused), @r"
+    error: agent thinker needs a model, because api-openai has no default
+    hint: write model: NAME into the agent's file, or give the run --model NAME; OPENAI_API_KEY holds the service's key
+    ");
+    assert_eq!(env.runs(), Vec::<String>::new());
+}
+
+#[test]
+fn the_path_of_an_agents_file_suggests_the_agents_name() {
+    let env = TestEnv::new();
+    env.rehearsal("greeter", "- say: hello", "");
+    for path in ["./greeter.md", ".volery/agents/greeter.md"] {
+        let refused = env.volery(["run", path, "hi"]).exits(2).stderr;
+        assert!(refused.ends_with("\nhint: did you mean greeter?\n"), "{refused}");
+    }
+}
+
+#[test]
+fn a_state_directory_that_does_not_exist_is_named() {
+    let env = TestEnv::new();
+    let mut command = env.command(["ps"]);
+    let listed = run(command.env("VOLERY_HOME", env.path("no/state"))).ok().stderr;
+    insta::assert_snapshot!(env.masked(&listed), @r"
+    [stage]/no/state does not exist, so there are no runs
+    hint: VOLERY_HOME names this directory; correct it if that is a slip
     ");
 }

@@ -158,9 +158,9 @@ fn sessions_and_keys_of_one_token_are_not_those_of_another() {
     assert_ne!(server.call(&ben, "run_agent", keyed)["run_id"], first["run_id"]);
     let go_on = json!({"agent": "greeter", "prompt": "y", "session_id": first["session_id"]});
     let refusal = server.refused(&ben, "run_agent", go_on.clone());
-    insta::assert_snapshot!(env.masked(&refusal), @"
+    insta::assert_snapshot!(env.masked(&refusal), @r"
     there is no session [run id]
-    hint: a session has the id that an earlier run of the agent tells; begin without one
+    hint: `volery show RUN` (over MCP: get_run) prints the session of an earlier run; without a session a new conversation begins
     ");
     server.call(&ann, "run_agent", go_on);
 }

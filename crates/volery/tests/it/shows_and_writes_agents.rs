@@ -69,9 +69,9 @@ fn the_arguments_of_a_program_that_is_not_installed_are_shown_by_its_name() {
     let argv = shown["invocation"]["process"]["argv"].as_array().unwrap();
     assert_eq!(argv[0], "claude", "{shown}");
     assert!(argv.contains(&json!("--model=opus")), "{shown}");
-    insta::assert_snapshot!(env.masked_texts(&shown["problem"]), @"
+    insta::assert_snapshot!(env.masked_texts(&shown["problem"]), @r"
     needs claude, which is not on the PATH
-    hint: install claude, or give the agent another backend
+    hint: install it: npm install -g @anthropic-ai/claude-code; or give the agent another backend
     ");
 }
 
@@ -208,11 +208,10 @@ fn server_settings_that_the_backend_does_not_support_are_named() {
     env.agent("careful", &format!("backend: claude\n{server}"));
     env.agent("able", &format!("backend: codex\n{server}"));
     let warnings = |name: &str| env.json(["agents", "show", name])["warnings"].clone();
-    insta::assert_snapshot!(env.masked_texts(&warnings("careful")), @r#"
+    insta::assert_snapshot!(env.masked_texts(&warnings("careful")), @"
     the list of tools of an MCP server is not honoured by claude
     the time-out of an MCP server is not honoured by claude
-    tools: Bash needs an answer from a person, and is denied where nobody can answer; to allow that, write permission: {allow: [Bash]} in its file, or permission = { allow = ["Bash"] } under [agents.careful] in your configuration
-    "#);
+    ");
     assert_eq!(warnings("able"), json!(null));
 }
 

@@ -38,12 +38,13 @@ fn of_a_rehearsal_the_files_it_wrote() {
     let shown = env.json(["show", &env.only_run()]);
     assert_eq!(files(&shown), ["added made/here.txt", "modified notes.md"]);
     let page = env.volery(["show", &env.only_run()]).ok().stdout;
-    insta::assert_snapshot!(env.masked(&page), @"
+    insta::assert_snapshot!(env.masked(&page), @r"
     run         [run id]
     short id    [run-id]
     agent       writer (backend rehearsal)
     status      succeeded
     asked by    main
+    prompt      x
     questions   denied at once: the command has no terminal
     created     [time] ([span] ago)
     started     [time] ([span] ago)
@@ -52,7 +53,7 @@ fn of_a_rehearsal_the_files_it_wrote() {
     tokens      not known
     cost        not known
     directory   [stage]/project
-    success     claimed: only the agent says so
+    success     unverified (no accept commands)
     session     [run id]
     changed     2 files changed
                 added     made/here.txt

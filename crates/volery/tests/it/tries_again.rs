@@ -278,6 +278,10 @@ fn what_was_lost_with_keeper_and_worker_goes_on_when_somebody_says_so() {
         member.unwrap().kill();
     }
     fs::write(env.path("go"), "").unwrap();
+    for words in [["wait", &id], ["show", &id]] {
+        let hints = env.volery(words).stderr;
+        assert!(env.masked(&hints).contains("hint: volery resume [run-id] continues "), "{words:?}: {hints}");
+    }
     let resumed = env.json(["resume", &id]);
     let result = resumed["result"].as_str().unwrap();
     assert!(result.contains("# Session History: parrot") && result.contains("was interrupted"), "{result}");
@@ -293,6 +297,22 @@ fn what_was_lost_with_keeper_and_worker_goes_on_when_somebody_says_so() {
 }
 
 #[test]
+fn a_resumed_run_can_have_another_time_limit() {
+    let env = with_slow_parrot();
+    let id = env.start("parrot", "Count the herons.");
+    let spool = env.run_dir(&id).join("stdout");
+    wait_for(PATIENCE, "its word", || fs::read(&spool).ok().filter(|bytes| !bytes.is_empty()));
+    let run_processes = crate::test_env::run_processes(&env.run_dir(&id));
+    for member in [run_processes.keeper, run_processes.worker] {
+        member.unwrap().kill();
+    }
+    fs::write(env.path("go"), "").unwrap();
+    let resumed = env.json(["resume", &id, "--timeout", "50s"]);
+    let limits = env.spec(resumed["run_id"].as_str().unwrap())["limits"].clone();
+    assert_eq!(limits["timeout_ms"], json!(50_000));
+}
+
+#[test]
 fn what_had_begun_and_named_no_session_is_not_begun_again_by_hand_either() {
     let env = with_silent_claude();
     let id = start_with_claude(&env);
@@ -303,9 +323,9 @@ fn what_had_begun_and_named_no_session_is_not_begun_again_by_hand_either() {
         member.unwrap().kill();
     }
     let refused = env.volery(["resume", &id]).exits(2);
-    insta::assert_snapshot!(env.masked(&refused.stderr), @"
-    error: the run [run-id] had begun and named no session to go on with
-    hint: volery show [run-id] tells how far it came
+    insta::assert_snapshot!(env.masked(&refused.stderr), @r"
+    error: the run [run-id] had begun, and reported no session that could be continued
+    hint: volery show [run-id] shows how far it came; to run it again: volery run worker 'x'
     ");
     assert_eq!(env.runs().len(), 1);
 }
@@ -346,12 +366,11 @@ fn what_the_journal_had_not_made_durable_is_not_taken_for_not_begun() {
         assert_eq!(fs::read_to_string(env.path("started")).unwrap(), "x\n", "{on_interrupt}: once");
         assert_eq!(env.runs().len(), 1);
     }
-    insta::assert_snapshot!(messages, @r#"
+    insta::assert_snapshot!(messages, @"
     end
-    tools: Bash is denied: without a level safe-edit holds, which does not allow it, and nobody can answer: the command has no terminal; to allow that, write permission: {allow: [Bash]} in its file, or permission = { allow = ["Bash"] } under [agents.worker] in your configuration
+    null
     resume
-    tools: Bash is denied: without a level safe-edit holds, which does not allow it, and nobody can answer: the command has no terminal; to allow that, write permission: {allow: [Bash]} in its file, or permission = { allow = ["Bash"] } under [agents.worker] in your configuration
-    it is not gone on with by itself: the run [run-id] had begun and named no session to go on with
-    hint: volery show [run-id] tells how far it came
-    "#);
+    the run was not resumed automatically: the run [run-id] had begun, and reported no session that could be continued
+    hint: volery show [run-id] shows how far it came; to run it again: volery run worker 'x'
+    ");
 }

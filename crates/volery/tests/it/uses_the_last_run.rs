@@ -27,7 +27,7 @@ fn the_last_run_of_the_caller_in_this_project_is_meant() {
     nameless.call("run_agent", serde_json::json!({ "agent": "echo", "prompt": "of somebody" }));
 
     assert_eq!(env.json(["show"])["run_id"], second.as_str());
-    let shown = env.volery(["logs"]).ok();
+    let shown = env.volery(["logs", "--raw"]).ok();
     assert_eq!(shown.stdout, "second\n");
     insta::assert_snapshot!(env.masked(&shown.stderr), @"the last run: [run-id] echo: second");
     assert_eq!(env.volery(["wait"]).ok().stdout.trim(), "second");

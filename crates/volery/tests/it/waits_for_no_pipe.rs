@@ -115,25 +115,20 @@ fn a_pipe_as_configuration_starts_nothing_and_says_so() {
         messages += &env.masked(&refused);
         std::fs::remove_file(&path).unwrap();
     }
-    insta::assert_snapshot!(messages, @r#"
+    insta::assert_snapshot!(messages, @"
     .volery/config.toml: error: could not read it: it is no regular file
-    .kiro/agents/k.json: warning: tools: execute_bash is denied: without a level safe-edit holds, which does not allow it, and kiro cannot ask anybody; to allow that, write execute_bash in allowedTools of its file, or permission = { allow = ["execute_bash"] } under [agents.k] in your configuration
     error: the configuration has errors, so nothing is started:
       [stage]/project/.volery/config.toml: error: could not read it: it is no regular file
     hint: `volery agents check` lists everything that is wrong
     [stage]/config/config.toml: error: could not read it: it is no regular file
-    .kiro/agents/k.json: warning: tools: execute_bash is denied: without a level safe-edit holds, which does not allow it, and kiro cannot ask anybody; to allow that, write execute_bash in allowedTools of its file, or permission = { allow = ["execute_bash"] } under [agents.k] in your configuration
     error: the configuration has errors, so nothing is started:
       [stage]/config/config.toml: error: could not read it: it is no regular file
     hint: `volery agents check` lists everything that is wrong
-    "#);
+    ");
     let path = env.path("home/.claude/agents/p.md");
     make_pipe(&path);
     let checked = ends(&env, &["agents", "check"]).stdout;
-    insta::assert_snapshot!(env.masked(&checked), @r#"
-    ~/.claude/agents/p.md: error: could not read it: it is no regular file
-    .kiro/agents/k.json: warning: tools: execute_bash is denied: without a level safe-edit holds, which does not allow it, and kiro cannot ask anybody; to allow that, write execute_bash in allowedTools of its file, or permission = { allow = ["execute_bash"] } under [agents.k] in your configuration
-    "#);
+    insta::assert_snapshot!(env.masked(&checked), @"~/.claude/agents/p.md: error: could not read it: it is no regular file");
 }
 
 #[test]

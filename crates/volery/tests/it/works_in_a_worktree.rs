@@ -68,12 +68,13 @@ fn and_leaves_what_it_did_on_a_branch() {
     let log = git(&project, &["log", "--format=%an <%ae> %s", "main..", &branch]);
     insta::assert_snapshot!(env.masked(&log), @"Volery <volery@localhost> writer: what the run [run-id] left uncommitted");
     let page = env.volery(["show", &env.only_run()]).ok().stdout;
-    insta::assert_snapshot!(env.masked(&page), @"
+    insta::assert_snapshot!(env.masked(&page), @r"
     run         [run id]
     short id    [run-id]
     agent       writer (backend rehearsal)
     status      succeeded
     asked by    main
+    prompt      x
     questions   denied at once: the command has no terminal
     created     [time] ([span] ago)
     started     [time] ([span] ago)
@@ -82,7 +83,7 @@ fn and_leaves_what_it_did_on_a_branch() {
     tokens      not known
     cost        not known
     directory   [stage]/project
-    success     claimed: only the agent says so
+    success     unverified (no accept commands)
     session     [run id]
     changed     2 files changed
                 added     made.txt

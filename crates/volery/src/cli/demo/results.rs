@@ -146,6 +146,7 @@ impl AgentProgress {
             status: self.status.clone(),
             elapsed_ms: self.duration_ms,
             activity: activity.to_owned(),
+            activity_is_text: false,
             text_tail: if ended { self.result.clone() } else { self.so_far.clone() },
             ended,
         }

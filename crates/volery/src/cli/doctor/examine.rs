@@ -86,18 +86,20 @@ fn services(services: &[ServiceKey]) -> Option<Check> {
     let (known, unknown): (Vec<&ServiceKey>, Vec<&ServiceKey>) =
         services.iter().partition(|service| service.is_set);
     let known = known.iter().map(|service| format!("{} by {}", service.backend, service.variable));
-    let without: Vec<&str> = unknown.iter().map(|service| service.backend).collect();
-    let without = (!without.is_empty()).then(|| format!("without a key: {}", without.join(", ")));
-    let found: Vec<String> = known.chain(without).collect();
-    if found.is_empty() {
+    let mut found: Vec<String> = known.collect();
+    if found.is_empty() && unknown.is_empty() {
         return None;
     }
-    let grade = if services.iter().any(|service| service.is_set) { Grade::Ok } else { Grade::Absent };
-    let check = Check::new("services", grade, found.join("; "));
+    let grade = if found.is_empty() { Grade::Absent } else { Grade::Ok };
+    if found.is_empty() {
+        found.push("no key set (optional)".to_owned());
+    }
+    let check = Check::new("model APIs", grade, found.join("; "));
     let variables: Vec<&str> = unknown.iter().map(|service| service.variable).collect();
     Some(match variables.is_empty() {
         true => check,
-        false => check.advice(format!("to use one without a key, set {}", variables.join(", "))),
+        false if grade == Grade::Absent => check.advice(format!("to use one, set {}", variables.join(", "))),
+        false => check.advice(format!("to use another one, set {}", variables.join(", "))),
     })
 }
 

@@ -186,15 +186,16 @@ fn services_are_reported_by_the_variable_of_their_key() {
     let services =
         vec![key("api-a", "A_KEY", true), key("api-b", "B_KEY", false), key("api-c", "C_KEY", false)];
     let checks = examine(&MachineReport { services, ..machine() }, Ok(&report()));
-    let check = checks.iter().find(|check| check.name == "services").unwrap();
-    assert_eq!(check.found, "api-a by A_KEY; without a key: api-b, api-c");
-    assert_eq!(check.advice.as_deref(), Some("to use one without a key, set B_KEY, C_KEY"));
+    let check = checks.iter().find(|check| check.name == "model APIs").unwrap();
+    assert_eq!(check.found, "api-a by A_KEY");
+    assert_eq!(check.advice.as_deref(), Some("to use another one, set B_KEY, C_KEY"));
     assert_eq!(check.grade, Grade::Ok);
     // Without any key there is nothing to use.
     let services = vec![key("api-b", "B_KEY", false)];
     let checks = examine(&MachineReport { services, ..machine() }, Ok(&report()));
-    let check = checks.iter().find(|check| check.name == "services").unwrap();
-    assert_eq!((check.grade, check.found.as_str()), (Grade::Absent, "without a key: api-b"));
+    let check = checks.iter().find(|check| check.name == "model APIs").unwrap();
+    assert_eq!((check.grade, check.found.as_str()), (Grade::Absent, "no key set (optional)"));
+    assert_eq!(check.advice.as_deref(), Some("to use one, set B_KEY"));
 }
 
 #[test]

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use backends::contract::NO_SUCH_TOOL;
 use config::settings::Config;
 use domain::dialect::DialectName;
 use domain::inherit::{Inherited, describe_all};
 use domain::permission::{Level, Permission, Rule, ToolKind};
 use domain::policy::Extent;
+use domain::run::{Denial, DenialCause};
 use domain::setup::Setup;
 
 use engine::{RunView, config_section};
@@ -15,11 +15,8 @@ use engine::{RunView, config_section};
 /// The most notes of an answer, and the length of one.
 const NOTES_MAX: usize = 20;
 const NOTE_BYTES_MAX: usize = 500;
-/// The prefix of warnings about denials.
-const DENIED: &str = "denied: ";
-/// The text of a denial by a rule.
-const BY_RULE: &str = "the rule deny ";
-const REPEATED_PREFIXES: [&str; 2] = [DENIED, "withheld: "];
+/// The prefix of warnings about what the agent does not inherit.
+const WITHHELD: &str = "withheld: ";
 
 /// What a dialect's agents inherit.
 #[derive(Debug, Clone, Default)]
@@ -44,13 +41,11 @@ impl Inheritance {
 
     /// Returns a sentence for everything that a run's agent was denied or did not inherit.
     pub(super) fn notes(&self, run: &RunView) -> Vec<String> {
-        let reported = run
-            .warnings
-            .iter()
-            .filter(|warning| REPEATED_PREFIXES.iter().any(|prefix| warning.starts_with(prefix)));
+        let withheld = run.warnings.iter().filter(|warning| warning.starts_with(WITHHELD)).cloned();
+        let denied = run.denials.iter().map(Denial::sentence);
         let mut notes: Vec<String> = Vec::new();
-        for note in self.withheld.iter().chain(reported) {
-            let note = domain::size::head(note, NOTE_BYTES_MAX).to_owned();
+        for note in self.withheld.iter().cloned().chain(denied).chain(withheld) {
+            let note = domain::size::head(&note, NOTE_BYTES_MAX).to_owned();
             if !notes.contains(&note) {
                 notes.push(note);
             }
@@ -67,23 +62,31 @@ impl Inheritance {
 
 /// Returns the setting that would allow what the agent was denied. The user's section for an agent applies in dialects too.
 fn permission_hint(run: &RunView) -> Option<String> {
-    let denied = run.warnings.iter().filter_map(|warning| warning.strip_prefix(DENIED));
-    // No rule can allow what another rule denies.
-    let denied = denied.filter(|rest| !rest.contains(BY_RULE));
-    // No rule can give the agent a tool that does not exist or is not in its list.
-    let is_missing = |rest: &str, tool: &str| {
-        let is_unknown = matches!(ToolKind::from_name(tool), ToolKind::Mcp { .. } | ToolKind::Other(_));
-        rest.ends_with(NO_SUCH_TOOL) && (is_unknown || run.has_tool_list)
+    let can_be_allowed = |denial: &&Denial| match denial.cause {
+        // No rule can allow what another rule denies.
+        DenialCause::Rule => false,
+        // No rule can give the agent a tool that does not exist or is not in its list.
+        DenialCause::NoSuchTool => {
+            let is_unknown =
+                matches!(ToolKind::from_name(&denial.tool), ToolKind::Mcp { .. } | ToolKind::Other(_));
+            !is_unknown && !run.has_tool_list
+        }
+        DenialCause::Level
+        | DenialCause::Unattended
+        | DenialCause::Unanswered
+        | DenialCause::Person
+        | DenialCause::Program => true,
     };
-    // `Bash(touch a.txt): reason`, or `Bash: reason`.
-    let names = denied.filter_map(|rest| {
-        let tool = rest.split(['(', ':']).next()?;
-        (!is_missing(rest, tool)).then_some(tool)
-    });
-    let mut tools: Vec<&str> = names.collect();
-    tools.sort_unstable();
-    tools.dedup();
-    if tools.is_empty() || tools.len() > NOTES_MAX {
+    // Without a narrow rule, only one for every use of the tool helps.
+    let rules_for = |denial: &'_ Denial| match denial.allow_rules.is_empty() {
+        true => vec![denial.tool.clone()],
+        false => denial.allow_rules.clone(),
+    };
+    let denied: BTreeSet<String> = run.denials.iter().filter(can_be_allowed).flat_map(rules_for).collect();
+    let is_covered =
+        |rule: &&str| denied.contains(rule.split('(').next().unwrap_or(rule)) && rule.contains('(');
+    let wanted: Vec<&str> = denied.iter().map(String::as_str).filter(|rule| !is_covered(rule)).collect();
+    if wanted.is_empty() || wanted.len() > NOTES_MAX {
         return None;
     }
     // With the user's settings, the vendor's program stays in its read-only mode, whatever the rules allow.
@@ -91,10 +94,11 @@ fn permission_hint(run: &RunView) -> Option<String> {
     let (level, rules): (_, Vec<&str>) = match run.level {
         Some(Level::Yolo) => return None,
         Some(Level::ReadOnly) if by_mode => {
-            let is_beyond = |tool: &&str| ToolKind::from_name(tool) != ToolKind::Edit;
-            (Some(Level::SafeEdit), tools.into_iter().filter(is_beyond).collect())
+            let is_beyond =
+                |rule: &&str| rule.parse::<Rule>().is_ok_and(|rule| rule.kind() != ToolKind::Edit);
+            (Some(Level::SafeEdit), wanted.into_iter().filter(is_beyond).collect())
         }
-        level @ (Some(Level::ReadOnly | Level::SafeEdit) | None) => (level, tools),
+        level @ (Some(Level::ReadOnly | Level::SafeEdit) | None) => (level, wanted),
     };
     // Includes the level and the rules in force: this line replaces one that the section may have already, and beyond
     // a level a section allows only what it names.
@@ -167,17 +171,23 @@ mod tests {
         merge(vec![(Layer::User, "config.toml".to_owned(), layer)])
     }
 
-    fn run(warnings: &[&str]) -> RunView {
+    fn denial(tool: &str, cause: DenialCause) -> Denial {
+        let (tool, reason) = (tool.to_owned(), "x".to_owned());
+        Denial { tool, subject: None, cause, reason, by: None, allow_rules: Vec::new() }
+    }
+
+    fn run(denials: &[(&str, DenialCause)]) -> RunView {
         let mut run =
             crate::sample_run::sample_run("01990000-0000-7000-8000-000000000001".parse().unwrap(), "scout");
-        run.warnings = warnings.iter().map(|warning| (*warning).to_owned()).collect();
+        run.denials = denials.iter().map(|(tool, cause)| denial(tool, *cause)).collect();
         run
     }
 
     #[test]
     fn denials_and_withheld_settings_are_noted_once() {
         let whole = Inheritance::from_config(&config(""), DialectName::SubAgentsMcp);
-        let run = run(&["the model is not passed on", "denied: Bash: x", "denied: Bash: x", "withheld: y"]);
+        let mut run = run(&[("Bash", DenialCause::Level), ("Bash", DenialCause::Level)]);
+        run.warnings = ["the model is not passed on", "withheld: y"].map(ToOwned::to_owned).to_vec();
         let hint = "to allow more, write permission = { allow = [\"Bash\"] } under [agents.scout] in your configuration";
         assert_eq!(whole.notes(&run), ["denied: Bash: x", "withheld: y", hint]);
         let narrowed = config("[dialects.sub-agents-mcp]\ninherit = [\"settings\"]\n");
@@ -190,8 +200,8 @@ mod tests {
 
     #[test]
     fn the_permission_hint_depends_on_level_and_backend() {
-        let hint = |backend: &str, level: Level, warnings: &[&str]| {
-            let mut run = run(warnings);
+        let hint = |backend: &str, level: Level, denials: &[(&str, DenialCause)]| {
+            let mut run = run(denials);
             (run.backend, run.level) = (backend.to_owned(), Some(level));
             run.inherit = DialectName::SubAgentsMcp.inherits();
             permission_hint(&run)
@@ -201,20 +211,21 @@ mod tests {
                 "to allow more, write permission = {permission} under [agents.scout] in your configuration"
             ))
         };
-        let shell = ["denied: Bash(ls: x): y", "denied: mcp__aviary__count: y", "withheld: z"];
+        let level = DenialCause::Level;
+        let shell = [("Bash", level), ("mcp__aviary__count", level)];
         let both = expected("{ level = \"safe-edit\", allow = [\"Bash\", \"mcp__aviary__count\"] }");
         assert_eq!(hint("claude", Level::SafeEdit, &shell), both);
         assert_eq!(hint("claude", Level::ReadOnly, &shell), both);
-        assert_eq!(hint("claude", Level::ReadOnly, &["denied: Write: x"]), expected("\"safe-edit\""));
+        assert_eq!(hint("claude", Level::ReadOnly, &[("Write", level)]), expected("\"safe-edit\""));
         assert_eq!(hint("claude", Level::Yolo, &shell), None);
-        assert_eq!(hint("claude", Level::SafeEdit, &["denied: Edit: outside"]), expected("\"yolo\""));
+        assert_eq!(hint("claude", Level::SafeEdit, &[("Edit", level)]), expected("\"yolo\""));
         for backend in ["cursor", "grok"] {
-            assert_eq!(hint(backend, Level::SafeEdit, &["denied: shell: x"]), expected("\"yolo\""));
+            assert_eq!(hint(backend, Level::SafeEdit, &[("shell", level)]), expected("\"yolo\""));
         }
-        assert_eq!(hint("claude", Level::SafeEdit, &["withheld: z"]), None);
-        assert_eq!(hint("claude", Level::SafeEdit, &["denied: Bash: the rule deny Bash(rm:*)"]), None);
+        assert_eq!(hint("claude", Level::SafeEdit, &[]), None);
+        assert_eq!(hint("claude", Level::SafeEdit, &[("Bash", DenialCause::Rule)]), None);
         // Agents of Jarvis do not inherit settings, so their rules apply.
-        let mut run = run(&["denied: Bash: x"]);
+        let mut run = run(&[("Bash", level)]);
         (run.backend, run.level) = ("claude".to_owned(), Some(Level::ReadOnly));
         run.inherit = DialectName::Jarvis.inherits();
         assert_eq!(permission_hint(&run), expected("{ level = \"read-only\", allow = [\"Bash\"] }"));
@@ -222,29 +233,32 @@ mod tests {
 
     #[test]
     fn the_permission_hint_keeps_what_the_agent_has_and_names_no_missing_tool() {
-        let hint = |allow: &[&str], warnings: &[&str]| {
-            let mut run = run(warnings);
+        let hint = |allow: &[&str], denials: &[(&str, DenialCause)]| {
+            let mut run = run(denials);
             (run.backend, run.level) = ("claude".to_owned(), Some(Level::ReadOnly));
             run.allow = allow.iter().map(|rule| rule.parse().unwrap()).collect();
             run.has_tool_list = true;
             permission_hint(&run)
         };
-        let missing = format!("denied: mcp__mine__hello: {NO_SUCH_TOOL}");
-        let unlisted = format!("denied: WebFetch: {NO_SUCH_TOOL}");
+        let missing = ("mcp__mine__hello", DenialCause::NoSuchTool);
+        let unlisted = ("WebFetch", DenialCause::NoSuchTool);
+        let bash = ("Bash", DenialCause::Level);
         let own = ["Bash(curl:*)", "mcp__brave-search"];
         let expected = "to allow more, write permission = { level = \"read-only\", allow = [\"mcp__brave-search\", \"Bash\"] } \
                         under [agents.scout] in your configuration";
-        assert_eq!(hint(&own, &["denied: Bash: x", &missing, &unlisted]).as_deref(), Some(expected));
-        assert_eq!(hint(&own, &[&missing]), None);
+        assert_eq!(hint(&own, &[bash, missing, unlisted]).as_deref(), Some(expected));
+        assert_eq!(hint(&own, &[missing]), None);
         // The rule is in force already, so something else denies it.
-        assert_eq!(hint(&["Bash"], &["denied: Bash: x"]), None);
+        assert_eq!(hint(&["Bash"], &[bash]), None);
     }
 
     #[test]
     fn many_denials_are_counted() {
-        let warnings: Vec<String> = (0..30).map(|number| format!("denied: Bash: {number}")).collect();
-        let warnings: Vec<&str> = warnings.iter().map(String::as_str).collect();
-        let notes = Inheritance::default().notes(&run(&warnings));
+        let mut run = run(&[]);
+        run.denials = (0..30)
+            .map(|number| Denial { reason: number.to_string(), ..denial("Bash", DenialCause::Level) })
+            .collect();
+        let notes = Inheritance::default().notes(&run);
         assert_eq!(notes.len(), NOTES_MAX + 2);
         assert!(notes[NOTES_MAX].starts_with("10 more: volery show "), "{notes:?}");
     }

@@ -89,7 +89,7 @@ async fn progress_comes_at_once_then_steadily_and_never_after_the_answer() {
         assert!(values.windows(2).all(|pair| pair[0] < pair[1]), "{values:?}");
         let message = progress[1]["params"]["message"].as_str().unwrap();
         assert!(
-            message.starts_with("slow: wrote 12 B (1.") && message.ends_with("s) … so good"),
+            message.starts_with("slow: $ cargo test (1.") && message.ends_with("s) … so good"),
             "{message}"
         );
         // The next message is the answer to the next request, not a straggler.
@@ -144,7 +144,7 @@ fn a_question_of_a_child_is_left_to_a_person() {
     let asking = |parent| {
         let mut view = crate::sample_run::sample_run(run_id, "asks");
         let (question, text, until) = ("q1".to_owned(), "may I?".to_owned(), String::new());
-        view.waiting = Some(WaitingView::Answer { question, text, until });
+        view.waiting = Some(WaitingView::Answer { question, text, until, allow_rules: Vec::new() });
         view.parent = parent;
         let report = serde_json::to_value(RunReport::for_client(view, &client)).unwrap();
         report["next"].as_str().unwrap().to_owned()

@@ -115,10 +115,10 @@ async fn an_unknown_method_is_not_found() {
 
 #[tokio::test]
 async fn the_name_of_the_client_is_shortened_and_printable() {
-    let name = format!("bad\u{1b}[31m\n{}", "x".repeat(500));
+    let name = format!("bad\u{1b}[31m\u{202e}{}", "x".repeat(500));
     let session = ClientSession::begin(Era::Legacy, &name, json!({})).await;
     let logged = session.engine.logged("caller").await;
-    assert_eq!(logged, format!("caller bad[31m{}", "x".repeat(93)));
+    assert_eq!(logged, format!(r"caller bad\u{{1b}}[31m\u{{202e}}{}", "x".repeat(79)));
 }
 
 #[tokio::test]

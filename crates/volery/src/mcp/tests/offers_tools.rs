@@ -337,7 +337,7 @@ async fn runs_of_a_group_are_reported_in_order_with_what_was_refused() {
     let results: Vec<_> = output["runs"].as_array().unwrap().iter().map(|run| &run["result"]).collect();
     assert_eq!(results, ["ONE", "THREE"]);
     assert_eq!(output["refused"][0]["index"], 1);
-    assert_eq!(output.get("next"), None);
+    assert_eq!(output["next"], "Correct the requests in refused, or drop them.");
 }
 
 #[tokio::test]
@@ -362,13 +362,74 @@ async fn a_group_respects_max_parallel_and_lists_what_it_did_not_start() {
 }
 
 #[tokio::test]
-async fn until_any_returns_after_the_first_run() {
+async fn until_any_waits_for_a_run_that_ends_after_the_call() {
     let mut session = ClientSession::begin(Era::Legacy, "x", json!({})).await;
-    let runs = json!([{ "agent": "slow", "prompt": "p" }, { "agent": "quick", "prompt": "hi" }]);
-    session.call(Era::Legacy, "run_agents", json!({ "runs": runs, "wait_s": 0 })).await;
-    let ids: Vec<_> = session.engine.run_ids().iter().map(ToString::to_string).collect();
+    let slow = json!({ "agent": "slow", "prompt": "p" });
+    session.call(Era::Legacy, "run_agents", json!({ "runs": [slow, slow], "wait_s": 0 })).await;
+    let quick = json!({ "agent": "quick", "prompt": "hi", "wait_s": 0 });
+    session.call(Era::Legacy, "run_agent", quick).await;
+    let runs = session.engine.run_ids();
+    let ids: Vec<_> = runs.iter().map(ToString::to_string).collect();
     let arguments = json!({ "run_ids": ids, "until": "any" });
-    let result = session.call(Era::Legacy, "wait_runs", arguments).await;
-    assert_eq!(result["structuredContent"]["timed_out"], json!(false));
-    assert_eq!(result["structuredContent"]["runs"][1]["result"], "HI");
+    let params = json!({ "name": "wait_runs", "arguments": arguments });
+    let id = session.request(Era::Legacy, "tools/call", params.clone());
+    session.engine.logged("wait for any of 2").await;
+    session.engine.end(runs[0], "succeeded", "first");
+    let (answer, _) = session.answer_to(id).await;
+    let output = &answer["result"]["structuredContent"];
+    assert_eq!(output["timed_out"], json!(false));
+    // The result of a run that had ended before is returned once.
+    assert_eq!(output["already_ended"], json!([ids[2]]));
+    let results: Vec<_> = output["runs"].as_array().unwrap().iter().map(|run| &run["result"]).collect();
+    assert_eq!(results, [&json!("HI"), &json!("first"), &json!(null)]);
+    insta::assert_snapshot!(output["next"].as_str().unwrap().replace(&ids[1], "[run id]"), @r#"Some runs go on. Do other work, then call wait_runs with run_ids ["[run id]"]."#);
+
+    let id = session.request(Era::Legacy, "tools/call", params);
+    session.engine.logged("wait for any of 1").await;
+    session.engine.end(runs[1], "succeeded", "third");
+    let (answer, _) = session.answer_to(id).await;
+    let output = &answer["result"]["structuredContent"];
+    assert_eq!(output["already_ended"], json!([ids[0], ids[2]]));
+    let shown: Vec<_> = output["runs"].as_array().unwrap().iter().map(|run| &run["run_id"]).collect();
+    assert_eq!(shown, [&json!(ids[1])]);
+    // All of them had ended: there is nothing to wait for.
+    let all = session.call(Era::Legacy, "wait_runs", arguments).await;
+    assert_eq!(all["structuredContent"]["already_ended"], json!(ids));
+    assert_eq!(all["structuredContent"]["runs"].as_array().unwrap().len(), 3);
+}
+
+#[tokio::test]
+async fn a_result_that_was_returned_whole_is_not_repeated() {
+    let mut session = ClientSession::begin(Era::Legacy, "x", json!({})).await;
+    let prompt = "long ".repeat(400);
+    let run = session.call(Era::Legacy, "run_agent", json!({ "agent": "quick", "prompt": prompt })).await;
+    let run = &run["structuredContent"];
+    assert_eq!(run["result"].as_str().unwrap().len(), prompt.len());
+    let waited = session.call(Era::Legacy, "wait_runs", json!({ "run_ids": [run["run_id"]] })).await;
+    let again = &waited["structuredContent"]["runs"][0];
+    assert_eq!(again["result"].as_str().unwrap().len(), 500);
+    let next = again["next"].as_str().unwrap();
+    insta::assert_snapshot!(next.replace(run["run_id"].as_str().unwrap(), "[run id]"), @r#"An earlier answer has the whole result. If you no longer have it, call get_run with run_id "[run id]"."#);
+    let fetched = session.call(Era::Legacy, "get_run", json!({ "run_id": run["run_id"] })).await;
+    assert_eq!(fetched["structuredContent"]["result"], run["result"]);
+}
+
+#[tokio::test]
+async fn answers_that_leave_something_to_do_say_what() {
+    let mut session = ClientSession::begin(Era::Legacy, "x", json!({})).await;
+    let empty = session.call(Era::Legacy, "list_runs", json!({})).await;
+    session.call(Era::Legacy, "run_agent", json!({ "agent": "slow", "prompt": "p", "wait_s": 0 })).await;
+    let run = session.engine.run_ids()[0].to_string();
+    let listed = session.call(Era::Legacy, "list_runs", json!({})).await;
+    let waited = session.call(Era::Legacy, "wait_runs", json!({ "run_ids": [run], "wait_s": 0 })).await;
+    let cancelled =
+        session.call(Era::Legacy, "cancel_run", json!({ "run_id": run, "reason": "not needed" })).await;
+    let next = |answer: &serde_json::Value| answer["structuredContent"]["next"].as_str().unwrap().to_owned();
+    let all = [next(&empty), next(&listed), next(&waited), next(&cancelled)].join("\n");
+    insta::assert_snapshot!(all.replace(&run, "[run id]"), @r#"
+    No run matches. Leave out filters, or list all_projects; run_agent starts one.
+    wait_runs with run_ids ["[run id]"] waits for the active runs.
+    Some runs go on. Do other work, then call wait_runs with run_ids ["[run id]"].
+    Call wait_runs with run_ids ["[run id]"] to see how they end, with their output so far.
+    "#);
 }

@@ -101,8 +101,12 @@ impl ScriptedEngine {
             "asks" => {
                 view.status = "waiting".into();
                 let (question, text) = ("q1".to_owned(), "may I?".to_owned());
-                view.waiting =
-                    Some(WaitingView::Answer { question, text, until: "2026-11-15T11:00:00Z".into() });
+                view.waiting = Some(WaitingView::Answer {
+                    question,
+                    text,
+                    until: "2026-11-15T11:00:00Z".into(),
+                    allow_rules: Vec::new(),
+                });
             }
             "queued" => {
                 view.status = "waiting".into();
@@ -237,6 +241,9 @@ impl ScriptedEngine {
     }
 
     fn wait<'a>(&'a self, request: WaitRequest, progress: OnProgress<'a>) -> EngineFuture<'a, WaitResult> {
+        if request.until == WaitUntil::Any {
+            self.log_line(format!("wait for any of {}", request.runs.len()));
+        }
         let deadline =
             tokio::time::Instant::now() + Duration::from_millis(request.timeout_ms.unwrap_or(60_000));
         async move {
@@ -250,7 +257,8 @@ impl ScriptedEngine {
                         agent: view.agent.clone(),
                         status: view.status.clone(),
                         elapsed_ms: view.duration_ms,
-                        activity: "wrote 12 B".into(),
+                        activity: "$ cargo test".into(),
+                        activity_is_text: false,
                         text_tail: "so far\nso good".into(),
                     });
                 }
@@ -341,6 +349,7 @@ fn run_line(view: &RunView) -> RunSummary {
         created_at: view.created_at.clone(),
         ended_at: None,
         error: None,
+        denials_count: 0,
         duration_ms: view.duration_ms,
         cost_microusd: None,
         session: None,

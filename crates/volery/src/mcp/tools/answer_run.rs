@@ -59,8 +59,14 @@ impl NativeTool for AnswerRun {
             }
         };
         let by = call.client.caller_name();
-        let request =
-            AnswerRequest { run: input.run_id, question: input.question_id, allow, text: input.text, by };
+        let request = AnswerRequest {
+            run: input.run_id,
+            question: input.question_id,
+            allow,
+            text: input.text,
+            by,
+            granted_rules: Vec::new(),
+        };
         let answered = call.handler.engine.ask(request).await?;
         let run_id = answered.run_id.to_string();
         let next = format!("Answered. Call wait_runs with run_ids [{run_id:?}] for the result.");

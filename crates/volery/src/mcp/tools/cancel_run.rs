@@ -29,6 +29,9 @@ pub(super) struct Input {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Output {
     runs: Vec<CancelEffect>,
+    /// What to do next, where something is to be done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -62,8 +65,26 @@ impl NativeTool for CancelRun {
             now: input.now.unwrap_or(false),
         };
         let cancelled = call.handler.engine.ask(CancelRunsRequest { target, order }).await?;
-        Ok(ToolReply::Done(Output { runs: cancelled.runs.into_iter().map(CancelEffect::from).collect() }))
+        let next = next_step(&cancelled.runs);
+        Ok(ToolReply::Done(Output {
+            runs: cancelled.runs.into_iter().map(CancelEffect::from).collect(),
+            next,
+        }))
     }
+}
+
+fn next_step(runs: &[CancelledRun]) -> Option<String> {
+    if runs.is_empty() {
+        return Some(
+            "The session has no active run. list_runs with session_id lists those that ended.".to_owned(),
+        );
+    }
+    let stopping = runs.iter().filter(|run| run.effect != "already_ended");
+    let stopping: Vec<String> = stopping.map(|run| run.run_id.to_string()).collect();
+    (!stopping.is_empty()).then(|| {
+        let stopping = serde_json::json!(stopping);
+        format!("Call wait_runs with run_ids {stopping} to see how they end, with their output so far.")
+    })
 }
 
 impl From<CancelledRun> for CancelEffect {

@@ -126,6 +126,11 @@ impl NativeTool for GetRun {
         let run = detail.run;
         let changed_files =
             run.changes.as_ref().map(|changes| ChangedFiles::from_changes(changes, GET_RUN_FILES_MAX));
+        let next_event = cut_at.or(detail.next_event);
+        let mut report =
+            RunReport { changed_files, ..RunReport::with_result_bytes(run.clone(), offset, page_bytes) };
+        call.handler.returned_results.record([&report]);
+        report.next = report.next.or_else(|| next_page(&report.run_id, next_event, output.as_ref()));
         Ok(ToolReply::Done(Output {
             directory: run.directory.clone(),
             caller: run.caller.clone(),
@@ -133,12 +138,22 @@ impl NativeTool for GetRun {
             ended_at: run.ended_at.clone(),
             parent_run_id: run.parent.map(|parent| parent.to_string()),
             children: run.children.iter().map(Child::from).collect(),
-            run: RunReport { changed_files, ..RunReport::with_result_bytes(run, offset, page_bytes) },
+            run: report,
             events,
-            next_event: cut_at.or(detail.next_event),
+            next_event,
             output,
         }))
     }
+}
+
+/// Returns how to get the rest of events or output.
+fn next_page(run_id: &str, next_event: Option<u64>, output: Option<&StreamPage>) -> Option<String> {
+    let more = match (next_event, output) {
+        (Some(event), _) => format!("events_from {event} for more events"),
+        (None, Some(page)) if !page.complete => format!("output_offset {} for more output", page.next_offset),
+        (None, Some(_) | None) => return None,
+    };
+    Some(format!("Call get_run with run_id {run_id:?} and {more}."))
 }
 
 impl From<&engine::ChildView> for Child {

@@ -36,6 +36,9 @@ pub(super) struct Output {
     /// How many more agents there are than are shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     more: Option<u64>,
+    /// What to do next, where something is to be done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -78,6 +81,10 @@ impl NativeTool for HealthTool {
         let more = report.left_out.saturating_add(cut);
         Ok(ToolReply::Done(Output {
             more: (more > 0).then_some(more),
+            next: (report.waiting > 0).then(|| {
+                "Some runs wait: list_runs with states [\"waiting\"] lists them, and get_run shows what a run waits for."
+                    .to_owned()
+            }),
             running: report.running,
             waiting: report.waiting,
             slots: report.slots,

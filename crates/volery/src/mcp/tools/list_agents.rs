@@ -125,6 +125,9 @@ impl NativeTool for ListAgents {
         let room = call.client.result_bytes.saturating_sub(FRAME_BYTES + json_bytes(&problems));
         let page = page(&mut agents, room);
         let next_after = (!agents.is_empty()).then(|| page.last().map(|agent| agent.name.clone())).flatten();
+        let next = next.or_else(|| {
+            next_after.as_ref().map(|name| format!("Call list_agents with after {name:?} for the next page."))
+        });
         Ok(ToolReply::Done(Output {
             next,
             project: list.project,

@@ -61,6 +61,9 @@ pub(super) struct Output {
     /// Give it as before for the next page.
     #[serde(skip_serializing_if = "Option::is_none")]
     before: Option<String>,
+    /// What to do next, where something is to be done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -68,6 +71,9 @@ struct RunEntry {
     run_id: String,
     agent: String,
     status: String,
+    /// How often the agent was denied something, so that its answer may be incomplete.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    denials_count: Option<u64>,
     created_at: String,
     duration_ms: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -103,8 +109,30 @@ impl NativeTool for ListRuns {
         };
         let list = call.handler.engine.ask(request).await?;
         let before = list.before.map(|run| run.to_string());
-        Ok(ToolReply::Done(Output { runs: list.runs.into_iter().map(RunEntry::from).collect(), before }))
+        let next = next_step(&list.runs, before.as_deref());
+        Ok(ToolReply::Done(Output {
+            runs: list.runs.into_iter().map(RunEntry::from).collect(),
+            before,
+            next,
+        }))
     }
+}
+
+/// Returns what a caller can do with a list.
+fn next_step(runs: &[RunSummary], before: Option<&str>) -> Option<String> {
+    let active: Vec<String> =
+        runs.iter().filter(|run| !run.ended).map(|run| run.run_id.to_string()).collect();
+    let steps = [
+        runs.is_empty().then(|| {
+            "No run matches. Leave out filters, or list all_projects; run_agent starts one.".to_owned()
+        }),
+        (!active.is_empty()).then(|| {
+            format!("wait_runs with run_ids {} waits for the active runs.", serde_json::json!(active))
+        }),
+        before.map(|before| format!("list_runs with before {before:?} returns the next page.")),
+    ];
+    let steps: Vec<String> = steps.into_iter().flatten().collect();
+    (!steps.is_empty()).then(|| steps.join(" "))
 }
 
 fn state_name(state: RunState) -> String {
@@ -131,6 +159,7 @@ impl From<RunSummary> for RunEntry {
             run_id: line.run_id.to_string(),
             agent: line.agent,
             status: line.status,
+            denials_count: Some(line.denials_count).filter(|count| *count > 0),
             created_at: line.created_at,
             duration_ms: line.duration_ms,
             session_id: line.session,

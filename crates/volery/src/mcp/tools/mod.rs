@@ -5,6 +5,7 @@
 
 mod arguments;
 mod catalog;
+mod returned_results;
 mod run_report;
 mod schema;
 
@@ -20,5 +21,6 @@ mod run_agents;
 mod wait_runs;
 
 pub(super) use catalog::{call, list};
+pub(super) use returned_results::ReturnedResults;
 pub(super) use run_agent::apply_cancel;
 pub(super) use run_report::{RunReport, fit, fit_tail, is_failure};

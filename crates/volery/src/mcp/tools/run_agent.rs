@@ -269,6 +269,7 @@ async fn wait_for(call: &ToolCall<'_>, run: RunId, at_most: Duration) -> Result<
 fn reply(view: RunView, reused: bool, call: &ToolCall<'_>) -> ToolReply<RunReport> {
     let failed = is_failure(&view.status);
     let report = RunReport { reused, ..RunReport::for_client(view, &call.client) };
+    call.handler.returned_results.record([&report]);
     if failed { ToolReply::Failed(report) } else { ToolReply::Done(report) }
 }
 

@@ -188,14 +188,20 @@ impl<'a> Group<'a> {
         let client = ClientProfile { result_bytes: share.max(RESULT_BYTES_MIN), ..self.call.client.clone() };
         self.started.sort_by_key(|started| started.index);
         let runs: Vec<_> = self.started.into_iter().map(|started| report(started, &views, &client)).collect();
+        self.call.handler.returned_results.record(&runs);
         let active: Vec<_> = runs.iter().filter(|run| !run.ended).map(|run| run.run_id.as_str()).collect();
-        let next = (!active.is_empty()).then(|| {
-            format!(
-                "Some runs go on. Do other work, then call wait_runs with run_ids {}.",
-                serde_json::json!(active)
-            )
-        });
-        let not_started = self.waiting.iter().rev().map(|(index, _)| *index).collect();
+        let not_started: Vec<usize> = self.waiting.iter().rev().map(|(index, _)| *index).collect();
+        let steps = [
+            (!active.is_empty()).then(|| {
+                let active = serde_json::json!(active);
+                format!("Some runs go on. Do other work, then call wait_runs with run_ids {active}.")
+            }),
+            (!not_started.is_empty())
+                .then(|| "Call run_agents again with the requests in not_started.".to_owned()),
+            (!self.refused.is_empty()).then(|| "Correct the requests in refused, or drop them.".to_owned()),
+        ];
+        let steps: Vec<String> = steps.into_iter().flatten().collect();
+        let next = (!steps.is_empty()).then(|| steps.join(" "));
         let nothing_ran = runs.is_empty();
         let output = Output { runs, refused: self.refused, not_started, next };
         if nothing_ran { ToolReply::Failed(output) } else { ToolReply::Done(output) }

@@ -1,18 +1,21 @@
 //! Renders a run for a model: its status, its result, and what to do next. Bounded.
 
-use domain::run::{Failure, Outcome, OutcomeKind};
+use domain::run::{Cancellation, Denial, Failure, Outcome, OutcomeKind};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::super::client_profiles::ClientProfile;
 use super::changed_files::{BranchReport, ChangedFiles, RESULT_FILES_MAX};
-use engine::{AcceptanceView, RunView, WaitingView};
+use engine::{AcceptanceView, AfterInterruption, RunView, WaitingView};
 
 /// How much of the output of an active run is shown.
 const PARTIAL_BYTES: usize = 4 << 10;
 const STDERR_BYTES: usize = 2 << 10;
 const WARNINGS_MAX: usize = 10;
+const DENIALS_MAX: usize = 10;
+/// How much of a result is repeated that an earlier answer had whole.
+const REPEATED_BYTES: usize = 500;
 
 /// A run.
 #[derive(Debug, Clone, Default, Serialize, JsonSchema)]
@@ -27,6 +30,9 @@ pub(in super::super) struct RunReport {
     /// What became of it, in a sentence.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) explanation: String,
+    /// Who cancelled it, and why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) cancellation: Option<CancellationReport>,
     /// The agent's answer, or the beginning of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) result: Option<String>,
@@ -97,9 +103,49 @@ pub(in super::super) struct RunReport {
     pub(super) stderr_tail: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) warnings: Vec<String>,
+    /// What the agent was denied, so that its answer may be incomplete.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) denials: Vec<DenialReport>,
+    /// How often the agent was denied something, if `denials` does not list all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) denials_count: Option<u64>,
     /// The idempotency key was known: this is the run of an earlier request.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) reused: bool,
+}
+
+/// A tool use that the agent was denied.
+#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
+pub(in super::super) struct DenialReport {
+    tool: String,
+    /// The command, path or address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    subject: Option<String>,
+    /// The rule, the level or the person that denied it.
+    reason: String,
+    /// The narrowest rules that would allow it. Only a person can grant them: with `volery run --allow`, or in the
+    /// permission of the agent.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    allow_rules: Vec<String>,
+}
+
+impl From<Denial> for DenialReport {
+    fn from(denial: Denial) -> Self {
+        let Denial { tool, subject, cause: _, reason, by, allow_rules } = denial;
+        let reason = match by {
+            Some(name) => format!("denied by {name}: {reason}"),
+            None => reason,
+        };
+        Self { tool, subject, reason, allow_rules }
+    }
+}
+
+/// Who cancelled a run, and why.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub(in super::super) struct CancellationReport {
+    by: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    reason: String,
 }
 
 /// A question of a waiting run.
@@ -165,10 +211,9 @@ pub(in super::super) fn is_failure(status: &str) -> bool {
     }
 }
 
-/// Limits the number of warnings; denials come before the rest.
+/// Limits the number of warnings.
 fn limit_warnings(mut warnings: Vec<String>) -> Vec<String> {
     if warnings.len() > WARNINGS_MAX {
-        warnings.sort_by_key(|warning| !warning.starts_with("denied: "));
         let more = warnings.len() - WARNINGS_MAX + 1;
         warnings.truncate(WARNINGS_MAX - 1);
         warnings.push(format!("{more} more warnings: `volery show RUN` has them"));
@@ -180,6 +225,25 @@ impl RunReport {
     /// Renders a run for a client, with as much of its result as the client's model sees.
     pub(in super::super) fn for_client(run: RunView, client: &ClientProfile) -> Self {
         Self::with_result_bytes(run, 0, client.result_bytes)
+    }
+
+    /// Renders an ended run whose result was returned whole before: only the beginning of it.
+    pub(super) fn without_repeated_result(run: RunView, client: &ClientProfile) -> Self {
+        let run = RunView { structured: None, ..run };
+        let mut report = Self::with_result_bytes(run, 0, client.result_bytes.min(REPEATED_BYTES));
+        if report.result_next_offset.is_some() {
+            report.next = Some(format!(
+                "An earlier answer has the whole result. If you no longer have it, call get_run with run_id {:?}.",
+                report.run_id
+            ));
+        }
+        report
+    }
+
+    /// Returns whether the run has ended and this report has all of its result.
+    pub(super) fn has_whole_result(&self) -> bool {
+        // With an offset, `result_bytes` is set.
+        self.ended && self.result_bytes.is_none()
     }
 
     /// Renders a run whose result begins at `offset`.
@@ -200,6 +264,9 @@ impl RunReport {
             agent: run.agent,
             ended: run.ended,
             explanation: run.explanation,
+            cancellation: run
+                .cancellation
+                .map(|Cancellation { by, reason }| CancellationReport { by, reason }),
             stalled: run.stalled,
             duration_ms: run.duration_ms,
             session_id: run.session,
@@ -216,6 +283,8 @@ impl RunReport {
                 .map(|changes| ChangedFiles::from_changes(changes, RESULT_FILES_MAX)),
             branch: run.branch.as_ref().map(BranchReport::from),
             warnings: too_long.into_iter().chain(warnings).collect(),
+            denials_count: Some(run.denials_count).filter(|count| *count > DENIALS_MAX as u64),
+            denials: run.denials.into_iter().take(DENIALS_MAX).map(DenialReport::from).collect(),
             ..Self::default()
         };
         let usage = run.usage;
@@ -227,7 +296,7 @@ impl RunReport {
         report.cost_basis = usage.cost.map(|cost| cost.basis.as_str());
         match run.waiting {
             Some(WaitingView::Slot { position }) => report.queue_position = Some(position),
-            Some(WaitingView::Answer { question, text, until }) => {
+            Some(WaitingView::Answer { question, text, until, allow_rules: _ }) => {
                 report.question = Some(QuestionReport { question_id: question, text, until });
             }
             Some(WaitingView::Session { .. }) | None => {}
@@ -253,6 +322,9 @@ impl RunReport {
         }
         report.status = run.status;
         report.next = report.advice(run.parent.is_some());
+        if let (Some(after), None) = (&run.after_interruption, &report.next) {
+            report.next = Some(advice_after_interruption(after, report.session_id.as_deref()));
+        }
         report
     }
 
@@ -303,6 +375,25 @@ impl RunReport {
         self.result_next_offset.map(|offset| {
             format!("This is not all of the result. Call get_run with run_id {run_id:?} and result_offset {offset} for more.")
         })
+    }
+}
+
+/// Returns what a model can do about an interrupted run: only people can resume one.
+fn advice_after_interruption(after: &AfterInterruption, session: Option<&str>) -> String {
+    let again = match session {
+        Some(session) => {
+            format!("or call run_agent with session_id {session:?} to continue the conversation")
+        }
+        None => "or call run_agent again with the same prompt".to_owned(),
+    };
+    match after {
+        AfterInterruption::Resume { command } => {
+            format!("The run was interrupted. Your user can continue it with `{command}`, {again}.")
+        }
+        AfterInterruption::RunAgain { reason, .. } => format!(
+            "The run was interrupted and cannot be resumed: {reason}. Check what it did, then call run_agent again if \
+             that does no harm."
+        ),
     }
 }
 

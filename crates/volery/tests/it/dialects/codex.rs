@@ -65,9 +65,9 @@ fn a_call_that_cannot_run_is_refused_with_its_reason() {
     "#);
     fs::remove_file(env.path("bin/codex")).unwrap();
     let refused = call(&mut client, json!({"prompt": "x"}));
-    insta::assert_snapshot!(env.masked(&refused), @"
+    insta::assert_snapshot!(env.masked(&refused), @r"
     agent codex needs codex, which is not on the PATH
-    hint: install codex, or give the agent another backend
+    hint: install it: npm install -g @openai/codex; or give the agent another backend
     ");
     assert_eq!(env.runs(), Vec::<String>::new());
 }

@@ -218,9 +218,9 @@ fn wrong_arguments_are_errors_in_the_answer_and_nothing_starts() {
     assert_eq!(idle, json!({"status": "no_agents_running", "recent_results": []}));
     assert_eq!(powerspawn.env.runs(), Vec::<String>::new());
     let absent = call(&mut client, "spawn_cursor", json!({"prompt": "x"}));
-    insta::assert_snapshot!(powerspawn.env.masked_texts(&absent["error"]), @"
+    insta::assert_snapshot!(powerspawn.env.masked_texts(&absent["error"]), @r"
     agent cursor needs cursor-agent or agent, which is not on the PATH
-    hint: install cursor-agent or agent, or give the agent another backend
+    hint: install it: the script at cursor.com/install; or give the agent another backend
     ");
 }
 

@@ -246,8 +246,8 @@ fn a_projects_allow_rules_do_not_count_as_its_users() {
     let mut client = serve(&vendor_env, "claude", None);
     let answer = ask(&vendor_env, &mut client);
     insta::assert_snapshot!(vendor_env.env.masked_texts(&answer["notes"]), @r#"
-    withheld: the settings of [stage]/project/.claude/settings.local.json, except what they deny: a project's settings are not the user's own
     denied: Bash(python3 -c 'open("python.txt", "w")'): neither the level safe-edit nor the user's own rules allow it
+    withheld: the settings of [stage]/project/.claude/settings.local.json, except what they deny: a project's settings are not the user's own
     to allow more, write permission = { level = "safe-edit", allow = ["Bash"] } under [agents.worker] in your configuration
     "#);
     assert_eq!(left_behind(&project), Vec::<String>::new(), "{answer}");

@@ -174,9 +174,7 @@ pub(super) fn deny(vendor: &Vendor) {
     let run = vendor_env.run("Touch a file.", &[]);
     assert!(!made.exists(), "{run}");
     assert!(run["ended"] == json!(true) && run["status"] != json!("timed_out"), "{run}");
-    let warnings = run["warnings"].as_array().into_iter().flatten();
-    let reports_denial =
-        warnings.filter_map(|warning| warning.as_str()).any(|warning| warning.starts_with("denied: "));
+    let reports_denial = run["denials"].as_array().is_some_and(|denials| !denials.is_empty());
     assert_eq!(reports_denial, vendor.reports_denials(), "{run}");
     record_cell(vendor, "deny", &Cell::Works);
 }

@@ -67,7 +67,6 @@ fn a_turn_with_its_own_server_a_model_and_a_denied_tool() {
     insta::assert_snapshot!(env.masked_texts(&run["warnings"]), @"
     no tool of the MCP server aviary may be used: the level read-only does not allow it
     acp-kiro also starts the MCP servers of its own settings, if there are any
-    denied: execute(touch made): the level read-only does not allow it, set by the agent's definition
     ");
     assert_eq!(tagged(env.tag(id)), Vec::<u32>::new(), "it does not leave by itself");
 }
@@ -80,11 +79,10 @@ fn a_variable_that_is_not_set_ends_the_run_before_its_turn() {
     assert_eq!(volery(&env, &["trust", "--yes"]).code, 0);
     let run = volery(&env, &["run", "bird", "Fly.", "--json"]).json();
     assert_eq!(run["status"], json!("failed"), "{run}");
-    insta::assert_snapshot!(env.masked_texts(&run["warnings"]), @r#"
-    tools: Bash is denied: without a level safe-edit holds, which does not allow it, and nobody can answer: the command has no terminal; to allow that, write permission: {allow: [Bash]} in its file, or permission = { allow = ["Bash"] } under [agents.bird] in your configuration
+    insta::assert_snapshot!(env.masked_texts(&run["warnings"]), @"
     acp-kiro also starts the MCP servers of its own settings, if there are any
     these variables are needed and not set: NO_SUCH_BIRD
-    "#);
+    ");
     assert_eq!(received_messages(&env, "session/prompt"), Vec::<Value>::new());
 }
 

@@ -90,12 +90,10 @@ fn the_servers_of_the_project_are_not_started_though_the_file_includes_them() {
         let checked = vendor_env.volery(&["agents", "check"]);
         warnings += &vendor_env.env.masked(&checked.stdout);
     }
-    insta::assert_snapshot!(warnings, @r#"
+    insta::assert_snapshot!(warnings, @"
     .kiro/agents/worker.json:1:144: warning: includeMcpJson is not honoured: an agent gets only the servers of its own file
-    .kiro/agents/worker.json:1:86: warning: tools: execute_bash is denied: without a level safe-edit holds, which does not allow it, and kiro cannot ask anybody; to allow that, write execute_bash in allowedTools of its file, or permission = { allow = ["execute_bash"] } under [agents.worker] in your configuration
     .kiro/agents/worker.json:1:146: warning: useLegacyMcpJson is not honoured: an agent gets only the servers of its own file
-    .kiro/agents/worker.json:1:86: warning: tools: execute_bash is denied: without a level safe-edit holds, which does not allow it, and kiro cannot ask anybody; to allow that, write execute_bash in allowedTools of its file, or permission = { allow = ["execute_bash"] } under [agents.worker] in your configuration
-    "#);
+    ");
 }
 
 #[test]

@@ -29,6 +29,7 @@ mod permission_rules;
 mod questions;
 mod temperature;
 mod test_facts;
+mod transcripts;
 mod untrusted_project;
 mod vendor_env;
 mod vendor_file_grants;

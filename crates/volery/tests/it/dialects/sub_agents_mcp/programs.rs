@@ -238,9 +238,9 @@ fn a_vendors_program_that_is_not_installed_is_exit_code_127() {
         "{content}"
     );
     assert_eq!((&content["exit_code"], &content["status"]), (&json!(127), &json!("error")));
-    insta::assert_snapshot!(recorder.env.masked_texts(&content["result"]), @"
+    insta::assert_snapshot!(recorder.env.masked_texts(&content["result"]), @r"
     agent reviewer needs gemini, which is not on the PATH
-    hint: install gemini, or give the agent another backend
+    hint: install it: npm install -g @google/gemini-cli; or give the agent another backend
     ");
     assert_eq!((&result["isError"], &result["_meta"]["session_id"]), (&json!(true), &json!("mine")));
     assert_eq!(recorder.env.runs(), Vec::<String>::new());
@@ -261,12 +261,13 @@ fn the_servers_environment_reaches_an_agent_without_volerys_own() {
     assert!(argv.contains(&"--permission-mode=acceptEdits".to_owned()), "{argv:?}");
     assert!(!argv.contains(&"--strict-mcp-config".to_owned()), "{argv:?}");
     let shown = recorder.env.volery(["show", &recorder.env.only_run()]).ok().stdout;
-    insta::assert_snapshot!(recorder.env.masked(&shown), @"
+    insta::assert_snapshot!(recorder.env.masked(&shown), @r"
     run         [run id]
     short id    [run-id]
     agent       reviewer (backend claude)
     status      succeeded
     asked by    test
+    prompt      x
     questions   denied at once: the MCP client test cannot put a question to its user
     created     [time] ([span] ago)
     started     [time] ([span] ago)
@@ -277,7 +278,7 @@ fn the_servers_environment_reaches_an_agent_without_volerys_own() {
     exit code   0
     directory   [stage]/project
     inherits    the server's environment, the user's MCP servers and the user's settings and allow rules
-    success     claimed: only the agent says so
+    success     unverified (no accept commands)
     session     [session id]
     contained   [as this machine can]
     warning     claude [version] is older than [version], the oldest that volery was tried with
@@ -424,8 +425,8 @@ fn kimi_is_claude_code_with_kimis_service_where_its_key_is_set() {
     assert!(has("ANTHROPIC_BASE_URL=https://api.kimi.com/coding/"), "{variables}");
     let mut client = recorder.serve(&[("AGENT_TYPE", "kimi")]);
     let result = run(&mut client, ask(&recorder.env, "reviewer", "x"));
-    insta::assert_snapshot!(recorder.env.masked_texts(&result["structuredContent"]["result"]), @"
+    insta::assert_snapshot!(recorder.env.masked_texts(&result["structuredContent"]["result"]), @r"
     agent reviewer needs kimi, which is not on the PATH
-    hint: install kimi, or give the agent another backend
+    hint: install it: npm install -g @moonshot-ai/kimi-code; or give the agent another backend
     ");
 }

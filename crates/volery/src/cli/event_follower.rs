@@ -1,0 +1,141 @@
+//! Follows the events of runs while a command waits for them, and prints warnings, or with `--verbose` every step, on standard
+//! error. Reads the log, because progress messages are dropped if they come too fast.
+
+use std::collections::BTreeSet;
+
+use domain::id::RunId;
+use domain::run::Envelope;
+
+use super::live_display::LiveDisplay;
+use super::output::Out;
+use crate::report::{StepLine, StepLines, warning};
+use engine::{EngineHandle, GetRun, LogCursor, ReadEvents};
+
+/// The most warnings that are remembered so that each is printed once.
+const WARNINGS_MAX: usize = 1_000;
+
+/// Which events are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verbosity {
+    Nothing,
+    Warnings,
+    Steps,
+}
+
+impl Verbosity {
+    pub(crate) fn steps_if(verbose: bool, otherwise: Self) -> Self {
+        if verbose { Self::Steps } else { otherwise }
+    }
+}
+
+/// Follows the events of several runs.
+pub(crate) struct EventFollower {
+    verbosity: Verbosity,
+    runs: Vec<FollowedRun>,
+    /// What was printed already.
+    known_warnings: BTreeSet<String>,
+}
+
+struct FollowedRun {
+    id: String,
+    cursor: LogCursor,
+    /// Made with the first events: it needs the directory of the run.
+    steps: Option<StepLines>,
+    /// Precedes each line if there are several runs.
+    prefix: String,
+    is_over: bool,
+}
+
+impl EventFollower {
+    pub(crate) fn new(verbosity: Verbosity, runs: &[String]) -> Self {
+        let followed = |id: &String| FollowedRun {
+            id: id.clone(),
+            cursor: LogCursor::default(),
+            steps: None,
+            prefix: String::new(),
+            is_over: false,
+        };
+        Self { verbosity, runs: runs.iter().map(followed).collect(), known_warnings: BTreeSet::new() }
+    }
+
+    /// Does not print these warnings again.
+    pub(crate) fn with_known_warnings(mut self, warnings: &[String]) -> Self {
+        self.known_warnings.extend(warnings.iter().map(|warning| crate::report::one_line(warning)));
+        self
+    }
+
+    /// Prints what is new since the last call. Ignores a log that cannot be read: the wait itself reports that.
+    pub(crate) async fn print_new(&mut self, app: &EngineHandle, live: &mut LiveDisplay, out: &mut Out) {
+        if self.verbosity == Verbosity::Nothing {
+            return;
+        }
+        let is_alone = self.runs.len() == 1;
+        for index in 0..self.runs.len() {
+            loop {
+                let run = &mut self.runs[index];
+                let request = ReadEvents { run: run.id.clone(), after: run.cursor };
+                let page = match run.is_over {
+                    true => break,
+                    false => app.ask(request).await,
+                };
+                let Ok(page) = page else { break };
+                (run.cursor, run.is_over) = (page.next, page.complete);
+                if page.events.is_empty() {
+                    break;
+                }
+                run.describe(app, page.run_id, (self.verbosity, is_alone)).await;
+                for envelope in &page.events {
+                    let lines = self.runs[index].lines(self.verbosity, envelope);
+                    self.print(index, lines, live, out);
+                }
+            }
+        }
+    }
+
+    fn print(&mut self, index: usize, lines: Vec<StepLine>, live: &mut LiveDisplay, out: &mut Out) {
+        for line in lines {
+            let prefix = &self.runs[index].prefix;
+            if let StepLine::Warning(text) = &line {
+                let is_new =
+                    self.known_warnings.len() < WARNINGS_MAX && self.known_warnings.insert(text.clone());
+                if !is_new {
+                    continue;
+                }
+            }
+            live.erase(out);
+            match line {
+                StepLine::Step(text) => out.step(&format!("{prefix}{text}")),
+                StepLine::Failure(text) => out.failed_step(&format!("{prefix}{text}")),
+                StepLine::Warning(text) => out.warning(&format!("{prefix}{text}")),
+            }
+        }
+    }
+}
+
+impl FollowedRun {
+    /// Learns the directory that paths are relative to.
+    async fn describe(
+        &mut self,
+        app: &EngineHandle,
+        run_id: RunId,
+        (verbosity, is_alone): (Verbosity, bool),
+    ) {
+        if self.steps.is_some() || verbosity != Verbosity::Steps {
+            return;
+        }
+        let shown = app.ask(GetRun { run: self.id.clone(), ..GetRun::default() }).await;
+        let directory = shown.map(|detail| detail.run.directory).unwrap_or_default();
+        self.steps = Some(StepLines::new(&directory));
+        if !is_alone {
+            self.prefix = format!("{} ", run_id.short());
+        }
+    }
+
+    fn lines(&mut self, verbosity: Verbosity, envelope: &Envelope) -> Vec<StepLine> {
+        match (verbosity, &mut self.steps) {
+            (Verbosity::Steps, Some(steps)) => steps.lines(&envelope.event),
+            (Verbosity::Warnings, _) => warning(&envelope.event).map(StepLine::Warning).into_iter().collect(),
+            (Verbosity::Nothing | Verbosity::Steps, _) => Vec::new(),
+        }
+    }
+}

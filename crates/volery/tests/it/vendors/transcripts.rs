@@ -1,0 +1,51 @@
+//! The steps of real programs as people see them: with `run --verbose` while they happen, and in the transcript afterwards.
+
+use fake_llm::ScriptedReply;
+
+use super::vendor_env::{Vendor, VendorEnv};
+
+/// Runs an agent that executes a command and writes a file. Returns the lines on standard error and the transcript.
+fn steps_and_transcript(name: &'static str) -> Option<(Vec<String>, String)> {
+    let vendor = Vendor::new(name);
+    let vendor_env = VendorEnv::make_for(&[name], "transcript", Vec::new())?;
+    let made = vendor_env.env.project().join("made.txt");
+    vendor_env.offline.server().add([
+        vendor.executes("echo herons"),
+        vendor.writes(&made, "by hand"),
+        ScriptedReply::say("It is done."),
+    ]);
+    vendor_env.agent(&vendor, "permission: yolo\ntimeout: 100s");
+    let run = vendor_env.volery(&["run", "worker", "Count, then write.", "--verbose"]).ok();
+    assert_eq!(run.stdout.trim_end(), "It is done.");
+    let transcript = vendor_env.volery(&["logs"]).ok().stdout;
+    let lines = run.stderr.lines().map(|line| vendor_env.env.masked(line)).collect();
+    Some((lines, vendor_env.env.masked(&transcript)))
+}
+
+/// Checks that both steps are shown, in their order, and the task and the answer around them.
+#[track_caller]
+fn shows_steps(name: &'static str, expected: [&str; 2]) {
+    let Some((lines, transcript)) = steps_and_transcript(name) else { return };
+    let steps: Vec<&String> = lines.iter().filter(|line| expected.contains(&line.as_str())).collect();
+    assert_eq!(steps, expected, "{lines:?}");
+    let called: Vec<&str> = transcript.lines().filter_map(|line| line.strip_prefix("→ ")).collect();
+    assert_eq!(called, expected, "{transcript}");
+    let [task, result, answer] = ["\n> Count, then write.\n", "\n    herons\n", "\nIt is done.\n"];
+    assert!([task, result, answer].iter().all(|part| transcript.contains(part)), "{transcript}");
+    assert!(transcript.contains("✓ succeeded in "), "{transcript}");
+}
+
+#[test]
+fn claude_reports_its_steps() {
+    shows_steps("claude", ["$ echo herons", "Write made.txt"]);
+}
+
+#[test]
+fn codex_reports_its_steps() {
+    shows_steps("codex", ["$ echo herons", "$ printf %s 'by hand' > '[stage]/project/made.txt'"]);
+}
+
+#[test]
+fn opencode_reports_its_steps_over_acp() {
+    shows_steps("acp-opencode", ["$ echo herons", "Write made.txt"]);
+}
