@@ -459,6 +459,12 @@ fn broken_yaml_is_refused_with_the_line_of_the_file() {
         "---\nbackend: upper\nenv: [A, B\ntimeout: 3\n---\n",
         &["shout.md:4:8: error: not valid YAML: illegal placement of ':' indicator"],
     );
+    refuse(
+        "---\nbackend: upper\nlimits:\n  memory: at most: 1GiB\n---\n",
+        &[
+            "shout.md:4:18: error: not valid YAML: mapping values are not allowed in this context (hint: put text with a colon in quotes)",
+        ],
+    );
     refuse("---\n- a\n---\n", &["shout.md:2:1: error: the file: expected keys with values, found a list"]);
 }
 

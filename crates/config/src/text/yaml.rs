@@ -63,9 +63,21 @@ pub(crate) fn read_yaml(yaml: YamlText<'_>, diagnostics: &mut Diagnostics<'_>) -
     let location = first_error.location().map_or(yaml.location(1, 1), |location| yaml.location_at(location));
     match exceeded_limit(innermost(&first_error)) {
         Some((limit, hint)) => diagnostics.error_with_hint(location, format!("the YAML {limit}"), hint),
+        None if has_unquoted_colon(yaml.text, &first_error) => {
+            let text = format!("not valid YAML: {}", message(&first_error));
+            diagnostics.error_with_hint(location, text, "put text with a colon in quotes");
+        }
         None => diagnostics.error(location, format!("not valid YAML: {}", message(&first_error))),
     }
     None
+}
+
+/// Returns whether the value in the line of an error contains what YAML takes for another key.
+fn has_unquoted_colon(text: &str, error: &Error) -> bool {
+    let index = error.location().and_then(|location| usize::try_from(location.line()).ok()?.checked_sub(1));
+    let line = index.and_then(|index| text.lines().nth(index)).unwrap_or_default();
+    line.split_once(": ")
+        .is_some_and(|(_, value)| value.contains(": ") && !value.starts_with(['"', '\'', '[', '{']))
 }
 
 /// Reads an invalid text as Claude Code does: with quotes around one-line values, and blanks for tabs.

@@ -429,7 +429,10 @@ pub(crate) fn find_agent<'a>(
         // A display name has a form that is a valid agent name.
         let suggestion = config::agent_formats::declared_name(AgentFormat::Claude, "", typed);
         let suggestion = suggestion.filter(|suggestion| catalog.agents.contains_key(suggestion));
-        let suggestion = suggestion.or_else(|| agent_of_file(catalog, directory, typed));
+        if let Some(agent) = agent_of_file(catalog, directory, typed) {
+            let message = format!("there is no agent {typed}: agents have names, not paths");
+            return EngineError::usage(message).hint(format!("did you mean {agent}?"));
+        }
         let refused = EngineError::usage(error.to_string());
         suggestion.map_or(refused.clone(), |suggestion| refused.hint(format!("did you mean {suggestion}?")))
     })?;

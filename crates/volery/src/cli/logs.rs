@@ -81,9 +81,9 @@ impl<'a> TranscriptPrinter<'a> {
         follow: bool,
         out: &mut Out,
     ) -> Result<(), CommandError> {
-        let view = view(app, &run).await?;
-        let transcript = Transcript::new(&view, out.style());
-        out.page(&transcript.header(&view))?;
+        let shown = view(app, &run).await?;
+        let transcript = Transcript::new(&shown, out.style());
+        out.page(&transcript.header(&shown))?;
         let mut printer = Self { app, run, transcript, choice: 0, output_offset: 0 };
         let mut pages = EventPages::new(app, printer.run.clone(), follow);
         let mut last_page = None;
@@ -105,6 +105,8 @@ impl<'a> TranscriptPrinter<'a> {
             }
             if !page.complete {
                 out.hint("the run goes on: volery logs -f follows it");
+            } else if let Some(advice) = view(printer.app, &printer.run).await?.after_interruption {
+                out.hint(&advice.sentence());
             }
         }
         Ok(())

@@ -38,6 +38,10 @@ pub(crate) struct Args {
     /// End the new run after this time, such as 90s, 5m or 1h30m [default: the limit of the interrupted run]
     #[arg(long, value_name = "TIME", value_parser = parse_ms)]
     pub(crate) timeout: Option<u64>,
+
+    /// Print each step of the agent on standard error
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
 }
 
 pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<Exit, CommandError> {
@@ -48,6 +52,9 @@ pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<
     start.limits.timeout_ms = timeout.or(start.limits.timeout_ms);
     start.attachment = if args.background { Attachment::Detached } else { Attachment::Attached };
     start.unattended = unattended::unattended_command(false, PromptSource::Arguments);
-    let following = Following { verbosity: Verbosity::Warnings, on_denied: OnDenied::Report };
+    let following = Following {
+        verbosity: Verbosity::steps_if(args.verbose, Verbosity::Warnings),
+        on_denied: OnDenied::Report,
+    };
     run::carry_out(start, following, context, out).await
 }

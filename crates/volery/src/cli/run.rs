@@ -360,7 +360,7 @@ fn announce(started: &StartedRun, out: &mut Out) -> Result<Exit, CommandError> {
     if started.reused {
         out.hint("the idempotency key was known: this is the run of the earlier request");
     }
-    out.hint(&format!("volery wait {short} fetches the answer, volery logs -f {short} follows the output"));
+    out.hint(&format!("volery wait {short} fetches the answer, volery logs -f {short} follows its steps"));
     Ok(Exit::Done)
 }
 

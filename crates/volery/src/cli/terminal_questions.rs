@@ -134,7 +134,10 @@ impl TerminalUser {
                 write_rules(&question.agent, &question.allow_rules, out);
             }
             Ok(_) => {}
-            Err(error) => out.error(&error),
+            Err(error) => {
+                out.error(&error);
+                out.note(&closed_question::explain(app, question.run, &question.id).await);
+            }
         }
     }
 

@@ -103,7 +103,26 @@ pub(super) fn note(event: &Event) -> Option<String> {
         Event::AcceptanceStarted { argv, .. } => format!("checks with {}", one_line(&argv.join(" "))),
         Event::AcceptanceEnded { exit, .. } => format!("the check {}", one_line(&exit.to_string())),
         Event::WorktreeCreated { branch, .. } => format!("works on the branch {}", one_line(branch)),
-        _ => return None,
+        // Reported elsewhere, or of interest to the program only.
+        Event::Claimed { .. }
+        | Event::SlotTaken { .. }
+        | Event::AgentStarted { .. }
+        | Event::AnswerAppended { .. }
+        | Event::ToolCalled { .. }
+        | Event::ToolReturned { .. }
+        | Event::AttemptStarted { .. }
+        | Event::CallRequested { .. }
+        | Event::CallCompleted { .. }
+        | Event::UsageReported { .. }
+        | Event::SessionReported { .. }
+        | Event::ClientDisconnected { .. }
+        | Event::StopRequested { .. }
+        | Event::Warned { .. }
+        | Event::ToolDenied { .. }
+        | Event::ResultSubmitted { .. }
+        | Event::FilesChanged { .. }
+        | Event::WorktreeEnded { .. }
+        | Event::Ended { .. } => return None,
     })
 }
 

@@ -14,7 +14,10 @@ fn broken_yaml_has_a_line_and_a_column_and_other_agents_work() {
     env.rehearsal("fine", "- say: fine", "");
     write(&env, "broken.md", "---\ndescription: x\nbackend: [rehearsal\nmodel: : :\n---\n");
     let checked = env.volery(["agents", "check"]).exits(1).stdout;
-    insta::assert_snapshot!(env.masked(&checked), @".volery/agents/broken.md:4:6: error: not valid YAML: illegal placement of ':' indicator");
+    insta::assert_snapshot!(env.masked(&checked), @"
+    .volery/agents/broken.md:4:6: error: not valid YAML: illegal placement of ':' indicator
+      hint: put text with a colon in quotes
+    ");
     assert_eq!(env.volery(["run", "fine", "go"]).ok().stdout, "fine\n");
     let refused = env.volery(["run", "broken", "go"]).exits(5).stderr;
     insta::assert_snapshot!(env.masked(&refused), @r"
