@@ -176,7 +176,7 @@ impl Engine {
 
     /// Warns which run this one continues, and what that run inherited and this one does not.
     fn resume_warnings(&self, before: RunId, setup: &Setup) -> Result<Vec<String>, EngineError> {
-        let mut warnings = vec![format!("goes on with the run {}, which was interrupted", before.short())];
+        let mut warnings = vec![format!("this run continues {}, which was interrupted", before.short())];
         let before = self.home.run_dir(before).read_spec().map_err(store_error)?;
         let lost: BTreeSet<_> = before.setup.inherit.difference(&setup.inherit).copied().collect();
         if !lost.is_empty() {

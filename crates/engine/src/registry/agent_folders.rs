@@ -98,9 +98,8 @@ pub(super) fn sources(project: &Path, diagnostics: &mut Vec<Diagnostic>) -> Vec<
     let home = env::home();
     let folders = folders(project, diagnostics);
     let found_configs = user_configs(home.as_deref());
-    let is_new = |path: &Path| {
-        !found_configs.iter().any(|file| canonical_below_home(&file.path, home.as_deref()) == path)
-    };
+    let resolved_home = ResolvedHome::new(home.as_deref());
+    let is_new = |path: &Path| !found_configs.iter().any(|file| resolved_home.resolve(&file.path) == path);
     let in_project = CONFIGS_IN_PROJECT.iter().filter_map(|(kind, below)| {
         let path = project.join(below);
         let within = Some(project.to_owned());
@@ -153,8 +152,8 @@ fn folders(project: &Path, diagnostics: &mut Vec<Diagnostic>) -> Vec<AgentFolder
     });
     let mut all: Vec<AgentFolder> = user_folders.collect();
     // A project that is the user's home has the same folders twice: they count as the user's.
-    let user_paths: Vec<PathBuf> =
-        all.iter().map(|folder| canonical_below_home(&folder.path, home.as_deref())).collect();
+    let resolved_home = ResolvedHome::new(home.as_deref());
+    let user_paths: Vec<PathBuf> = all.iter().map(|folder| resolved_home.resolve(&folder.path)).collect();
     all.extend(in_project.into_iter().filter(|folder| !user_paths.contains(&folder.path)));
     all.extend(env_folders(diagnostics));
     all
@@ -175,13 +174,20 @@ pub(super) fn folders_at(project: &Path) -> impl Iterator<Item = AgentFolder> {
     })
 }
 
-/// Returns a folder of the user with the links of the home resolved, like the path of a project.
-fn canonical_below_home(folder: &Path, home: Option<&Path>) -> PathBuf {
-    if let Some(home) = home {
-        observe_link_target(home);
+/// The user's home, and the path that its links lead to. Resolved once for all folders below it.
+struct ResolvedHome<'a>(Option<(&'a Path, PathBuf)>);
+
+impl<'a> ResolvedHome<'a> {
+    fn new(home: Option<&'a Path>) -> Self {
+        home.into_iter().for_each(observe_link_target);
+        Self(home.and_then(|home| Some((home, home.canonicalize().ok()?))))
     }
-    let below = home.and_then(|home| Some((home.canonicalize().ok()?, folder.strip_prefix(home).ok()?)));
-    below.map_or_else(|| folder.to_owned(), |(home, below)| home.join(below))
+
+    /// Returns a folder of the user with the links of the home resolved, like the path of a project.
+    fn resolve(&self, folder: &Path) -> PathBuf {
+        let below = self.0.as_ref().and_then(|(home, real)| Some(real.join(folder.strip_prefix(home).ok()?)));
+        below.unwrap_or_else(|| folder.to_owned())
+    }
 }
 
 fn user_folders(home: Option<&Path>) -> Vec<(AgentFormat, PathBuf)> {

@@ -100,16 +100,24 @@ pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<
             if list.before.is_some() {
                 out.note("… and more: `-n NUMBER` shows so many of those that have ended");
             }
-            let interrupted = list.runs.iter().find(|run| run.status == OutcomeKind::Interrupted.as_str());
-            if let Some(run) = interrupted {
-                let shown = app.ask(GetRun { run: run.run_id.to_string(), ..GetRun::default() }).await?.run;
-                if let Some(advice) = shown.after_interruption {
-                    out.hint(&format!("{} was interrupted: {}", run.short_id, advice.sentence()));
-                }
+            if let Some(hint) = interruption_hint(&app, &list).await? {
+                out.hint(&hint);
             }
         }
     }
     Ok(Exit::Done)
+}
+
+/// Returns what to do about the run that ended last, if it was interrupted. A run that was resumed is older than the run that
+/// continues it.
+async fn interruption_hint(app: &EngineHandle, list: &RunList) -> Result<Option<String>, EngineError> {
+    // An interrupted run with usable output is partial, and so are others.
+    let statuses = [OutcomeKind::Interrupted.as_str(), OutcomeKind::Partial.as_str()];
+    let last = list.runs.iter().find(|run| run.ended);
+    let Some(run) = last.filter(|run| statuses.contains(&run.status.as_str())) else { return Ok(None) };
+    let shown = app.ask(GetRun { run: run.run_id.to_string(), ..GetRun::default() }).await?.run;
+    let advice = shown.after_interruption.map(|advice| advice.sentence());
+    Ok(advice.map(|advice| format!("{} was interrupted: {advice}", run.short_id)))
 }
 
 async fn open_and_recent(

@@ -17,7 +17,7 @@ fn script(env: &TestEnv, shell: &str) -> PathBuf {
 }
 
 /// Returns a shell in the user's environment, with volery on its search path.
-fn shell(env: &TestEnv, program: &Path) -> Command {
+pub(crate) fn shell(env: &TestEnv, program: &Path) -> Command {
     let ours = env.command([""; 0]);
     let folder = Path::new(ours.get_program()).parent().unwrap().to_owned();
     let mut shell = Command::new(program);
@@ -29,18 +29,18 @@ fn shell(env: &TestEnv, program: &Path) -> Command {
 }
 
 /// Returns where `scripts/setup-shells` puts the shells; nothing where it could not, which is recorded as a skipped test.
-fn downloaded_shells(test: &str) -> Option<PathBuf> {
+pub(crate) fn downloaded_shells(test: &str) -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache/shells/root");
     let root = root.canonicalize().unwrap_or(root);
     if root.join("stamp").is_file() {
         return Some(root);
     }
-    skip(&format!("completes_command_lines::{test}"), "scripts/setup-shells has not downloaded zsh and fish");
+    skip(test, "scripts/setup-shells has not downloaded the shells and tmux");
     None
 }
 
 /// Returns the folders of the libraries that were downloaded with the shells.
-fn libraries(root: &Path) -> String {
+pub(crate) fn libraries(root: &Path) -> String {
     let folders = ["lib", "usr/lib"].map(|folder| root.join(folder));
     let entries = folders.iter().flat_map(|folder| fs::read_dir(folder).into_iter().flatten());
     let found = entries.filter_map(Result::ok).map(|entry| entry.path().display().to_string());
@@ -103,7 +103,7 @@ fn env_with_agents() -> (TestEnv, String) {
 
 #[test]
 fn fish_offers_commands_agents_and_runs() {
-    let Some(root) = downloaded_shells("fish") else { return };
+    let Some(root) = downloaded_shells("completes_command_lines::fish") else { return };
     let (env, run) = env_with_agents();
     let offered = |line: &str| offered_by_fish(&env, &root, line);
     assert_eq!(offered("volery agen"), ["agents"]);
@@ -118,7 +118,7 @@ fn fish_offers_commands_agents_and_runs() {
 
 #[test]
 fn zsh_offers_commands_agents_and_runs() {
-    let Some(root) = downloaded_shells("zsh") else { return };
+    let Some(root) = downloaded_shells("completes_command_lines::zsh") else { return };
     let (env, run) = env_with_agents();
     let offered = |line: &str| offered_by_zsh(&env, &root, line);
     let one = |word: &str, line: &str| (vec![word.to_owned()], format!("{line} "));

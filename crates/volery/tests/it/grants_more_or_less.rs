@@ -262,7 +262,7 @@ fn an_interrupted_run_of_a_dialect_goes_on_with_the_rights_that_it_had() {
     assert_eq!(after["setup"]["permission"], json!({"level": "read-only"}), "{after}");
     assert_eq!(after["setup"]["inherit"], json!(["mcp-servers", "settings"]), "{after}");
     insta::assert_snapshot!(env.masked_texts(&after["warnings"]), @"
-    goes on with the run [run-id], which was interrupted
+    this run continues [run-id], which was interrupted
     withheld: the server's environment: the run goes on outside of the server that it was started by
     ");
     let words = std::fs::read_to_string(env.path("home/words")).unwrap();

@@ -66,6 +66,7 @@ mod sets_up_clients;
 mod shares_a_session;
 mod shares_one_state;
 mod short_lived_grandchildren;
+mod shows_a_first_day;
 mod shows_and_writes_agents;
 mod shows_prices;
 mod shows_settings;
