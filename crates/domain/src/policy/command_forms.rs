@@ -15,6 +15,73 @@ const PREFIXES: [&str; 30] = [
     "busybox", "sh", "bash", "dash", "zsh",
 ];
 
+/// Words of the shell that start another command, or change how the shell reads or finds the commands after them.
+const SHELL_WORDS: [&str; 57] = [
+    "!",
+    "{",
+    "}",
+    "[[",
+    ".",
+    ":",
+    "alias",
+    "autoload",
+    "bind",
+    "builtin",
+    "case",
+    "cd",
+    "command",
+    "complete",
+    "coproc",
+    "declare",
+    "disown",
+    "do",
+    "done",
+    "elif",
+    "else",
+    "emulate",
+    "enable",
+    "esac",
+    "eval",
+    "exec",
+    "export",
+    "fc",
+    "fi",
+    "for",
+    "function",
+    "getopts",
+    "hash",
+    "if",
+    "let",
+    "local",
+    "mapfile",
+    "popd",
+    "printf",
+    "pushd",
+    "read",
+    "readarray",
+    "readonly",
+    "select",
+    "set",
+    "setopt",
+    "shopt",
+    "source",
+    "then",
+    "time",
+    "trap",
+    "typeset",
+    "ulimit",
+    "umask",
+    "unset",
+    "until",
+    "while",
+];
+
+/// Returns whether a command is a word of the shell, or begins with an assignment, so that the commands after it in the same line
+/// are not what they are by themselves.
+pub(super) fn changes_shell(words: &[String]) -> bool {
+    words.first().is_none_or(|word| SHELL_WORDS.contains(&word.as_str()) || is_assignment(word))
+}
+
 /// Returns each command of a line, without quotes, escapes, extra blanks, prefixes and the program's folder.
 pub(super) fn command_forms(line: &str) -> Vec<String> {
     let unquoted: String =

@@ -2,9 +2,10 @@
 //! its own, so it never allows more.
 
 use super::Grant;
+use super::command_forms::changes_shell;
 use super::levels::Extent;
 use super::matching::{Directory, is_covered_by, is_in_directory, is_restricted_by};
-use super::read_only_commands::{argv_only_reads, line_only_reads, parse_line};
+use super::read_only_commands::{LineCommand, argv_only_reads, line_only_reads, parse_line};
 use super::uses::{ExecCommand, Use};
 use super::verdict::{Basis, Effect, Verdict};
 use crate::permission::{Level, Permission, Rule};
@@ -126,12 +127,17 @@ impl Layer {
             let Use::Exec(ExecCommand::Line(line)) = of else { return None };
             let commands = parse_line(line).filter(|commands| commands.len() > 1)?;
             let mut found = None;
-            for words in commands {
+            for LineCommand { words, reads_pipe } in commands {
+                // After `cd` or `export`, a later command of the line is another one than by itself.
+                if changes_shell(&words) {
+                    return None;
+                }
                 let command = Use::Exec(ExecCommand::Argv(words));
                 match find(&command) {
-                    Some(rule) => found = found.or(Some(rule)),
-                    None if self.is_reading_command(&command) => {}
-                    None => return None,
+                    // A rule for a program says nothing about what it may read from a pipe, which can be a script.
+                    Some(rule) if !reads_pipe => found = found.or(Some(rule)),
+                    Some(_) | None if self.is_reading_command(&command) => {}
+                    Some(_) | None => return None,
                 }
             }
             found

@@ -1,98 +1,62 @@
 //! The narrowest rules that would allow a denied use, for a person who wants to allow it from now on.
 
+use super::command_forms::changes_shell;
 use super::layers::Policy;
 use super::matching::{Directory, strip_directory};
-use super::read_only_commands::{argv_only_reads, parse_line};
+use super::overlay::covers;
+use super::read_only_commands::{LineCommand, argv_only_reads, parse_line};
 use super::uses::{ExecCommand, Use, UsePath};
 use super::verdict::Effect;
 use crate::permission::Rule;
 
-/// Programs whose first argument names what they do, so that a rule for the program alone would be too wide.
-const PROGRAMS_WITH_SUBCOMMANDS: [&str; 34] = [
-    "apt",
-    "apt-get",
-    "brew",
-    "bun",
-    "bundle",
-    "cargo",
-    "composer",
-    "conda",
-    "deno",
-    "docker",
-    "dotnet",
-    "gh",
-    "git",
-    "go",
-    "gradle",
-    "helm",
-    "just",
-    "kubectl",
-    "make",
-    "mix",
-    "mvn",
-    "npm",
-    "npx",
-    "pip",
-    "pnpm",
-    "podman",
-    "poetry",
-    "rails",
-    "rustup",
-    "systemctl",
-    "task",
-    "terraform",
-    "uv",
-    "yarn",
+/// Stands for the name of a script of the project.
+const SCRIPT: &str = "*";
+/// Commands that may get a rule for any arguments: none of these make them do something of another kind. Those that build or
+/// test execute the project's code, as everybody expects of them. All other commands get a rule for exactly their words, because
+/// most programs have an option that starts a program or writes a file.
+const COMMANDS_FOR_ANY_ARGUMENTS: [&[&str]; 20] = [
+    &["touch"],
+    &["mkdir"],
+    &["pytest"],
+    &["cargo", "build"],
+    &["cargo", "check"],
+    &["cargo", "clippy"],
+    &["cargo", "doc"],
+    &["cargo", "fmt"],
+    &["cargo", "test"],
+    &["cargo", "nextest", "run"],
+    &["git", "add"],
+    &["go", "build"],
+    &["go", "test"],
+    &["go", "vet"],
+    &["npm", "test"],
+    &["npm", "run", SCRIPT],
+    &["pnpm", "test"],
+    &["pnpm", "run", SCRIPT],
+    &["yarn", "test"],
+    &["yarn", "run", SCRIPT],
 ];
-/// Subcommands that start something else, which the next word names.
-const RUNNING_SUBCOMMANDS: [&str; 3] = ["run", "exec", "x"];
-/// Programs that execute whatever their arguments say: a rule for any arguments would allow everything.
-const INTERPRETERS: [&str; 32] = [
-    "ash",
-    "awk",
-    "bash",
-    "busybox",
-    "dash",
-    "doas",
-    "env",
-    "eval",
-    "exec",
-    "find",
-    "fish",
-    "gawk",
-    "ksh",
-    "lua",
-    "nice",
-    "node",
-    "nohup",
-    "perl",
-    "php",
-    "powershell",
-    "pwsh",
-    "python",
-    "python2",
-    "python3",
-    "ruby",
-    "setsid",
-    "sh",
-    "ssh",
-    "sudo",
-    "timeout",
-    "xargs",
-    "zsh",
-];
+/// Programs that execute their input if they have no arguments.
+const READ_SCRIPT_FROM_INPUT: [&str; 12] =
+    ["ash", "bash", "dash", "fish", "ksh", "node", "perl", "php", "python", "python3", "sh", "zsh"];
 /// How many rules are worth a suggestion.
 const RULES_MAX: usize = 3;
 /// The longest command that becomes a rule of its own.
 const EXACT_BYTES_MAX: usize = 200;
 
 impl Policy {
-    /// Returns the narrowest rules that would together allow a use, as rules of the last layer; empty if only a rule for
-    /// every use of the tool would, which nobody should grant because of one use.
+    /// Returns the narrowest rules that would together allow a use, as rules of the last layer. Empty if only a rule for every
+    /// use of the tool would, or if a rule would also allow what a rule asks about: nobody should grant that because of one use.
     pub fn rules_to_allow(&self, of: &Use) -> Vec<Rule> {
+        let is_about_the_use = |rule: &Rule| rule.kind() == of.kind();
+        let asks = || self.layers().iter().flat_map(|layer| &layer.permission.ask);
+        let covers_no_question = |rule: &Rule| !asks().any(|ask| covers(rule, ask));
         let would_allow =
             |rules: &Vec<Rule>| self.clone().with_allowed(rules).decide(of).effect == Effect::Allow;
-        narrowest_rules(of, &self.directory).filter(would_allow).unwrap_or_default()
+        narrowest_rules(of, &self.directory)
+            .filter(|rules| rules.iter().all(|rule| is_about_the_use(rule) && covers_no_question(rule)))
+            .filter(would_allow)
+            .unwrap_or_default()
     }
 }
 
@@ -100,20 +64,18 @@ impl Policy {
 fn narrowest_rules(of: &Use, directory: &Directory) -> Option<Vec<Rule>> {
     match of {
         Use::Exec(ExecCommand::Line(line)) => line_rules(line),
-        Use::Exec(ExecCommand::Argv(words)) => command_rule(words).map(|rule| vec![rule]),
+        Use::Exec(ExecCommand::Argv(words)) => Some(vec![command_rule(words)?]),
         Use::Exec(ExecCommand::Unknown) => None,
         Use::Write(path) => path_rule("Edit", path, directory),
         Use::Read(path) | Use::List(path) => path_rule("Read", path, directory),
         Use::Search(path) => path_rule("Grep", path, directory),
         Use::Reach(Some(host)) => rule("WebFetch", Some(&format!("domain:{host}"))),
         Use::WebSearch => rule("WebSearch", None),
-        Use::Mcp { server, tool } => {
-            let tool = tool.as_ref().map(|tool| format!("__{tool}")).unwrap_or_default();
-            rule(&format!("mcp__{server}{tool}"), None)
-        }
+        Use::Mcp { server, tool: Some(tool) } => rule(&format!("mcp__{server}__{tool}"), None),
         Use::Delegate(Some(agent)) if !agent.contains([',', '*', '?']) => rule("Agent", Some(agent)),
-        Use::Other(name) => rule(name, None),
-        Use::Reach(None) | Use::Delegate(_) | Use::Env(_) => None,
+        Use::Mcp { tool: None, .. } | Use::Other(_) | Use::Reach(None) | Use::Delegate(_) | Use::Env(_) => {
+            None
+        }
     }
 }
 
@@ -136,13 +98,12 @@ fn path_rule(tool: &str, path: &UsePath, directory: &Directory) -> Option<Vec<Ru
 /// Returns a rule for each command of a line that does more than read.
 fn line_rules(line: &str) -> Option<Vec<Rule>> {
     let commands = parse_line(line)?;
-    if let [words] = &commands[..]
-        && is_interpreter(words)
-    {
-        return exact_rule(line.trim());
+    if let [LineCommand { words, .. }] = &commands[..] {
+        // The words as they are quoted in the line.
+        return Some(vec![any_arguments_rule(words).or_else(|| exact_rule(words, line.trim()))?]);
     }
     let mut rules: Vec<Rule> = Vec::new();
-    for words in commands.iter().filter(|words| !argv_only_reads(words)) {
+    for LineCommand { words, .. } in commands.iter().filter(|command| !argv_only_reads(&command.words)) {
         let rule = command_rule(words)?;
         if !rules.contains(&rule) {
             rules.push(rule);
@@ -151,41 +112,40 @@ fn line_rules(line: &str) -> Option<Vec<Rule>> {
     (1..=RULES_MAX).contains(&rules.len()).then_some(rules)
 }
 
-/// Returns the rule for a program, and its subcommand if it has one, with any other arguments.
 fn command_rule(words: &[String]) -> Option<Rule> {
-    let (program, arguments) = words.split_first()?;
-    if is_interpreter(words) || !is_plain_word(program) {
-        return None;
-    }
-    let has_subcommands = PROGRAMS_WITH_SUBCOMMANDS.contains(&base_name(program));
-    let is_name = |word: &&String| is_plain_word(word) && !word.starts_with('-');
-    let mut named = vec![program.as_str()];
-    if has_subcommands {
-        // Without the subcommand, as in `git -C dir push`, the rule would allow all of them.
-        let subcommand = arguments.first().filter(is_name)?;
-        named.push(subcommand);
-        if RUNNING_SUBCOMMANDS.contains(&subcommand.as_str()) {
-            named.push(arguments.get(1).filter(is_name)?);
-        }
-    }
-    Rule::with_pattern("Bash", &format!("{}:*", named.join(" "))).ok()
+    let is_plain = words.iter().all(|word| is_plain_word(word));
+    any_arguments_rule(words).or_else(|| exact_rule(words, &words.join(" ")).filter(|_| is_plain))
 }
 
-fn exact_rule(line: &str) -> Option<Vec<Rule>> {
+/// Returns the rule for a command with any arguments, for the few commands where that is harmless.
+fn any_arguments_rule(words: &[String]) -> Option<Rule> {
+    let is_script = |word: &str| is_plain_word(word) && !word.starts_with('-');
+    let matches = |known: &&&[&str]| {
+        known.len() <= words.len()
+            && known
+                .iter()
+                .zip(words)
+                .all(|(known, word)| known == word || (*known == SCRIPT && is_script(word)))
+    };
+    let known = COMMANDS_FOR_ANY_ARGUMENTS.iter().find(matches)?;
+    Rule::with_pattern("Bash", &format!("{}:*", words[..known.len()].join(" "))).ok()
+}
+
+/// Returns the rule for exactly this command.
+fn exact_rule(words: &[String], line: &str) -> Option<Rule> {
+    let program = words.first()?;
+    // In another directory it is another program.
+    let is_relative = program.contains('/') && !program.starts_with('/');
+    let name = program.rsplit('/').next().unwrap_or(program);
+    let reads_script = words.len() == 1 && READ_SCRIPT_FROM_INPUT.contains(&name);
     let is_literal = line.len() <= EXACT_BYTES_MAX && !line.contains(['*', '?']) && !line.ends_with(':');
-    is_literal.then(|| Rule::with_pattern("Bash", line).ok().map(|rule| vec![rule])).flatten()
-}
-
-fn is_interpreter(words: &[String]) -> bool {
-    words.first().is_some_and(|program| INTERPRETERS.contains(&base_name(program)))
-}
-
-fn base_name(program: &str) -> &str {
-    program.rsplit('/').next().unwrap_or(program)
+    let is_usable =
+        is_literal && is_plain_word(program) && !is_relative && !reads_script && !changes_shell(words);
+    is_usable.then(|| Rule::with_pattern("Bash", line).ok()).flatten()
 }
 
 fn is_plain_word(word: &str) -> bool {
-    !word.is_empty() && word.chars().all(|char| char.is_ascii_alphanumeric() || "-_./+".contains(char))
+    !word.is_empty() && word.chars().all(|char| char.is_ascii_alphanumeric() || "-_./+,:@=%".contains(char))
 }
 
 #[cfg(test)]
@@ -211,29 +171,47 @@ mod tests {
     }
 
     #[test]
-    fn a_command_gets_the_rule_of_its_program_and_subcommand() {
+    fn a_command_gets_the_narrowest_rule() {
         for (command, expected) in [
             ("touch a.txt", &["Bash(touch:*)"][..]),
-            ("git push origin main", &["Bash(git push:*)"]),
+            ("cargo test --all", &["Bash(cargo test:*)"]),
             ("npm run build -- --watch", &["Bash(npm run build:*)"]),
-            ("/usr/bin/touch a", &["Bash(/usr/bin/touch:*)"]),
-            ("touch a && git log && rm 'b c'", &["Bash(touch:*)", "Bash(rm:*)"]),
+            ("touch a && git log && mkdir 'b c'", &["Bash(touch:*)", "Bash(mkdir:*)"]),
             ("touch a; touch b", &["Bash(touch:*)"]),
-            // An interpreter gets exactly this command.
+            ("touch a && git push origin main", &["Bash(touch:*)", "Bash(git push origin main)"]),
+            // Every other program gets exactly this command.
+            ("git push origin main", &["Bash(git push origin main)"]),
+            ("git -C /tmp push", &["Bash(git -C /tmp push)"]),
             ("python3 scripts/build.py --fast", &["Bash(python3 scripts/build.py --fast)"]),
+            ("python3.12 x.py", &["Bash(python3.12 x.py)"]),
             ("sudo rm x", &["Bash(sudo rm x)"]),
+            ("sed -i s/a/b/ 'c d'", &["Bash(sed -i s/a/b/ 'c d')"]),
+            ("/usr/bin/touch a", &["Bash(/usr/bin/touch a)"]),
+            ("npm run -x", &["Bash(npm run -x)"]),
             // No narrow rule can be written.
-            ("git -C /tmp push", &[]),
             ("sh -c 'rm *'", &[]),
-            ("python3 x && touch a", &[]),
+            ("python3", &[]),
+            ("./build.sh", &[]),
+            ("touch a && ./build.sh", &[]),
+            ("cd sub && npm test", &[]),
+            ("export A=b && touch c", &[]),
+            ("printf -v PATH /work/bin && touch a", &[]),
+            ("time touch a", &[]),
+            ("if touch a; then touch b; fi", &[]),
+            ("A=1 touch b", &[]),
+            ("cat x | python3 y", &[]),
+            ("rm 'a b' && touch c", &[]),
             ("echo $(rm x)", &[]),
             ("touch a > b", &[]),
             ("a 1; b 1; c 1; d 1", &[]),
         ] {
             assert_eq!(spellings(&line(command)), expected, "{command}");
         }
-        let words = ["cargo", "test", "--all"].map(ToOwned::to_owned).to_vec();
-        assert_eq!(spellings(&Use::Exec(ExecCommand::Argv(words))), ["Bash(cargo test:*)"]);
+        let argv = |words: &[&str]| {
+            Use::Exec(ExecCommand::Argv(words.iter().map(|word| (*word).to_owned()).collect()))
+        };
+        assert_eq!(spellings(&argv(&["cargo", "test", "--all"])), ["Bash(cargo test:*)"]);
+        assert_eq!(spellings(&argv(&["rm", "a b"])), [""; 0]);
     }
 
     #[test]
@@ -244,7 +222,6 @@ mod tests {
             (Use::WebSearch, "WebSearch"),
             (Use::Mcp { server: "a".to_owned(), tool: Some("x".to_owned()) }, "mcp__a__x"),
             (Use::Delegate(Some("helper".to_owned())), "Agent(helper)"),
-            (Use::Other("TodoWrite".to_owned()), "TodoWrite"),
         ];
         for (of, expected) in cases {
             assert_eq!(spellings(&of), [expected]);
@@ -253,8 +230,12 @@ mod tests {
         for of in [Use::Write(UsePath::plain("/etc/a")), Use::Write(UsePath::default()), Use::Reach(None)] {
             assert_eq!(spellings(&of), [""; 0]);
         }
-        let starred = Use::Mcp { server: "a".to_owned(), tool: Some("*x".to_owned()) };
-        assert_eq!(spellings(&starred), [""; 0]);
+        // These would allow more than one tool.
+        let mcp = |tool: Option<&str>| Use::Mcp { server: "a".to_owned(), tool: tool.map(ToOwned::to_owned) };
+        let other = |name: &str| Use::Other(name.to_owned());
+        for of in [mcp(Some("*x")), mcp(None), other("All"), other("*"), other("TodoWrite")] {
+            assert_eq!(spellings(&of), [""; 0], "{of:?}");
+        }
     }
 
     #[test]
@@ -264,6 +245,9 @@ mod tests {
         let parent = permission(Some(Level::ReadOnly), &[], &[], &[]);
         let child = permission(Some(Level::ReadOnly), &[], &[], &[]);
         assert_eq!(layers_in(&[&parent, &child], "/work").rules_to_allow(&line("touch a")), []);
+        // The rule would silence another question.
+        let asks = permission(Some(Level::ReadOnly), &[], &["Bash(touch secret:*)"], &[]);
+        assert_eq!(layers_in(&[&asks], "/work").rules_to_allow(&line("touch a")), []);
     }
 
     proptest! {

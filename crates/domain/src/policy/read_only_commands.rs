@@ -295,12 +295,15 @@ const RG_OPTIONS: &[&str] = &[
 
 /// Returns whether every command of a shell line only reads.
 pub(super) fn line_only_reads(line: &str) -> bool {
-    parse_line(line).is_some_and(|commands| commands.iter().all(|words| words_only_read(words)))
+    parse_line(line).is_some_and(|commands| commands.iter().all(|command| words_only_read(&command.words)))
 }
 
 /// Returns whether a program with its arguments only reads, also if another program joins the words for a shell.
 pub(super) fn argv_only_reads(argv: &[String]) -> bool {
-    let is_literal = |word: &String| parse_line(word).is_some_and(|commands| commands == [[word.as_str()]]);
+    let is_literal = |word: &String| {
+        parse_line(word)
+            .is_some_and(|commands| matches!(&commands[..], [only] if only.words == [word.as_str()]))
+    };
     argv.iter().all(is_literal) && words_only_read(argv)
 }
 
@@ -356,26 +359,35 @@ fn before_separator(words: &[String]) -> impl Iterator<Item = &str> {
     words.iter().map(String::as_str).take_while(|word| *word != "--")
 }
 
+/// A command of a line.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct LineCommand {
+    pub(super) words: Vec<String>,
+    /// Its input is the output of the command before it.
+    pub(super) reads_pipe: bool,
+}
+
 /// Splits a line into commands and their words; `None` if a shell could read anything in it in another way.
 ///
 /// Commands are separated by `|`, `||`, `&&` and `;`. Patterns (`*`) are refused outside of quotes, because the name of a
 /// file can be an option.
-pub(super) fn parse_line(line: &str) -> Option<Vec<Vec<String>>> {
+pub(super) fn parse_line(line: &str) -> Option<Vec<LineCommand>> {
     if line.contains(char::is_control) {
         return None;
     }
-    let mut commands = vec![Vec::new()];
+    let mut commands = vec![LineCommand::default()];
     let mut word: Option<String> = None;
     let mut rest = line.chars().peekable();
     while let Some(character) = rest.next() {
         match character {
             ' ' | '|' | '&' | ';' => {
-                commands.last_mut()?.extend(word.take());
+                commands.last_mut()?.words.extend(word.take());
                 let is_double = character != ' ' && character != ';' && rest.next_if_eq(&character).is_some();
                 match character {
                     ' ' => {}
                     '&' if !is_double => return None,
-                    _ => commands.push(Vec::new()),
+                    _ => commands
+                        .push(LineCommand { words: Vec::new(), reads_pipe: character == '|' && !is_double }),
                 }
             }
             '\'' => word.get_or_insert_default().push_str(&quoted(&mut rest, '\'', |_| true)?),
@@ -398,8 +410,8 @@ pub(super) fn parse_line(line: &str) -> Option<Vec<Vec<String>>> {
             _ => return None,
         }
     }
-    commands.last_mut()?.extend(word);
-    commands.iter().all(|words| !words.is_empty()).then_some(commands)
+    commands.last_mut()?.words.extend(word);
+    commands.iter().all(|command| !command.words.is_empty()).then_some(commands)
 }
 
 /// Reads a quoted text up to its end.

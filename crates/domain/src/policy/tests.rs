@@ -90,6 +90,21 @@ fn a_compound_command_is_never_allowed_by_its_beginning_and_denied_by_any_part()
     for command in ["curl x; ls", "ls && curl 'a b' | grep c", "curl x || curl y"] {
         assert_eq!(shell(&curl, command), "allow", "{command}");
     }
+    // What one command changes in the shell concerns the next, and what a program reads from a pipe can be a script.
+    let tools =
+        ["Bash(cd:*)", "Bash(export:*)", "Bash(printf:*)", "Bash(python3)", "Bash(touch:*)", "Bash(time:*)"];
+    let tools = permission(Some(Level::SafeEdit), &tools, &[], &[]);
+    for command in [
+        "cd evil && git status",
+        "export PATH=/work/bin && git log",
+        "printf -v PATH /work/bin && git log",
+        "cat payload | python3",
+        "time touch a && git log",
+        "PATH=/work/bin; git log",
+    ] {
+        assert_eq!(shell(&tools, command), "deny", "{command}");
+    }
+    assert_eq!(shell(&tools, "touch a && touch b || cat c | head"), "allow");
     let free = permission(Some(Level::Yolo), &[], &[], &["Bash(rm:*)"]);
     for command in ["ls; rm x", "ls && rm x", "echo $(rm x)", "ls | rm x"] {
         assert_eq!(shell(&free, command), "deny", "{command}");

@@ -2,7 +2,7 @@
 
 use domain::policy::{Grant, GrantSource};
 
-use super::text::{one_line, sanitize_for_terminal, wrap};
+use super::text::{one_line, sanitize_for_terminal, width, wrap};
 use super::text_style::{TextStyle, Tone};
 
 /// Columns that the labels of a page take.
@@ -61,8 +61,21 @@ impl<'a> Page<'a> {
         let title = self.style.color.apply(Tone::Faint, title);
         self.text.push_str(&format!("\n{title}\n"));
         for line in sanitize_for_terminal(body).trim_end().lines() {
-            self.text.push_str(&format!("  {line}\n"));
+            for part in self.block_lines(line) {
+                self.text.push_str(&format!("  {part}\n"));
+            }
         }
+    }
+
+    /// Breaks a line of a block between words if it is too long, and indents the rest like its beginning.
+    fn block_lines(&self, line: &str) -> Vec<String> {
+        let columns = self.style.width.map(|columns| columns.saturating_sub(2));
+        let Some(columns) = columns.filter(|columns| width(line) > *columns) else {
+            return vec![line.to_owned()];
+        };
+        let indent = &line[..line.len() - line.trim_start().len()];
+        let room = columns.saturating_sub(width(indent)).max(20);
+        wrap(line, room).into_iter().map(|part| format!("{indent}{part}")).collect()
     }
 }
 

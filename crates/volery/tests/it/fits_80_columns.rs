@@ -51,7 +51,14 @@ fn first_screens() {
     insta::assert_snapshot!("config", screen(&env, &["config"]));
     insta::assert_snapshot!("unknown_agent", screen(&env, &["run", "shoutre", "hi"]));
     // What these show depends on the machine and on how long the runs took; their tables are held at three widths in `report`.
-    for words in [&["ps", "--all"][..], &["health"], &["doctor"], &["prices"]] {
+    let pages = [
+        &["agents", "show", "shouter"][..],
+        &["agents", "show", "writer"],
+        &["logs"],
+        &["run", "shouter", "hi", "-v"],
+    ];
+    let tables = [&["ps", "--all"][..], &["health"], &["doctor"], &["prices"]];
+    for words in tables.into_iter().chain(pages) {
         screen(&env, words);
     }
 }

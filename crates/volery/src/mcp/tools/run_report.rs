@@ -221,6 +221,10 @@ fn limit_warnings(mut warnings: Vec<String>) -> Vec<String> {
     warnings
 }
 
+/// What a caller can do about denials that a rule would have prevented.
+const ADVICE_AFTER_DENIALS: &str = "The agent was denied something (see denials), so its answer may be incomplete. If that \
+     matters, show your user the allow_rules: only a person can grant them.";
+
 impl RunReport {
     /// Renders a run for a client, with as much of its result as the client's model sees.
     pub(in super::super) fn for_client(run: RunView, client: &ClientProfile) -> Self {
@@ -324,6 +328,9 @@ impl RunReport {
         report.next = report.advice(run.parent.is_some());
         if let (Some(after), None) = (&run.after_interruption, &report.next) {
             report.next = Some(advice_after_interruption(after, report.session_id.as_deref()));
+        }
+        if report.next.is_none() && report.denials.iter().any(|denial| !denial.allow_rules.is_empty()) {
+            report.next = Some(ADVICE_AFTER_DENIALS.to_owned());
         }
         report
     }
