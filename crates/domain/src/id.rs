@@ -246,6 +246,11 @@ impl QuestionId {
     pub fn is_permission(&self) -> bool {
         self.as_str().starts_with('a')
     }
+
+    /// Returns whether only words can answer the question.
+    pub fn needs_text(&self) -> bool {
+        self.as_str().starts_with('w')
+    }
 }
 
 fn is_name(text: &str, max: usize) -> bool {

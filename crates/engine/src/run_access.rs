@@ -61,5 +61,5 @@ fn find_error(typed: &str, error: FindError) -> EngineError {
 
 pub(crate) fn unknown_run(typed: &str) -> EngineError {
     EngineError::not_found(format!("there is no run {typed}"))
-        .hint("`volery ps --all` (over MCP: list_runs) lists the runs there are; ended ones are kept for 7 days by default")
+        .hint("`volery ps --all` (over MCP: list_runs) lists the runs of the last 7 days; a short id is the end of an id, at least its last four digits")
 }

@@ -86,7 +86,7 @@ fn build(directory: &Path, rows: u64, out: &mut impl Write) -> anyhow::Result<()
     }
     expect_written(index.mark_complete())?;
     let took = started.elapsed();
-    let bytes = std::fs::metadata(directory.join("index-v2.db"))?.len();
+    let bytes = std::fs::metadata(directory.join("index-v3.db"))?.len();
     ensure!(index.count()? == rows, "the index holds {} runs", index.count()?);
     writeln!(out, "{rows} runs inserted in {:.1} s; the file has {} MiB\n", took.as_secs_f64(), bytes >> 20)?;
     Ok(())

@@ -15,10 +15,14 @@ use crate::mcp_config::OWN_SERVER;
 const PENDING_MAX: usize = 256;
 /// Separates the id of a request from the number of a part of it.
 const PART_SEPARATOR: char = '#';
+/// Stands for the tool of a request that does not name it.
+const UNKNOWN_TOOL: &str = "unknown";
 
 #[derive(Debug)]
 struct PendingRequest {
     id: Value,
+    /// The tool of its first part.
+    tool: String,
     allow: Option<String>,
     deny: Option<String>,
     /// How many parts are not allowed yet.
@@ -56,8 +60,8 @@ impl PermissionRequests {
         calls: &mut ToolCalls,
     ) -> Vec<AgentReport> {
         let Ok(request) = serde_json::from_value::<RequestPermissionRequest>(params.clone()) else {
-            let message = "denied: a request for permission that cannot be understood".to_owned();
-            return vec![AgentReport::Warned(message), AgentReport::Write(permission(id, None))];
+            let denied = denied(UNKNOWN_TOOL, "its request for permission cannot be understood");
+            return vec![denied, AgentReport::Write(permission(id, None))];
         };
         let option = |kind| option_of_kind(&request.options, kind);
         let once = option(PermissionOptionKind::AllowOnce);
@@ -69,19 +73,18 @@ impl PermissionRequests {
         let is_server_tool = params["_meta"]["is_mcp_tool_approval"] == true;
         let is_unknown = is_server_tool && !parts.iter().all(|(tool, _)| tool.starts_with("mcp__"));
         if parts.is_empty() || is_unknown || is_too_many(&parts) || self.pending.len() >= PENDING_MAX {
-            let message = match parts.is_empty() || is_unknown {
-                true => "denied: which tool is meant is not told",
-                false => "denied: more than people can be asked about at once",
+            let denied = match (parts.first(), is_unknown) {
+                (Some((tool, _)), false) => denied(tool, "people cannot be asked about so much at once"),
+                (Some(_) | None, _) => denied(UNKNOWN_TOOL, "the request does not name the tool"),
             };
             self.denied = true;
-            reports.extend([
-                AgentReport::Warned(message.to_owned()),
-                AgentReport::Write(permission(id, deny.as_deref())),
-            ]);
+            reports.extend([denied, AgentReport::Write(permission(id, deny.as_deref()))]);
             return reports;
         }
         let key = id.to_string();
-        let pending = PendingRequest { id: id.clone(), allow: once.or(always), deny, remaining: parts.len() };
+        let tool = parts.first().map(|(tool, _)| tool.clone()).unwrap_or_default();
+        let pending =
+            PendingRequest { id: id.clone(), tool, allow: once.or(always), deny, remaining: parts.len() };
         let own = format!("mcp__{OWN_SERVER}__");
         if self.auto_allow.own_server && parts.iter().all(|(tool, _)| tool.starts_with(&own)) {
             reports.push(AgentReport::Write(permission(id, pending.allow.as_deref())));
@@ -118,9 +121,8 @@ impl PermissionRequests {
         };
         let mut reports = Vec::new();
         if option.is_none() && matches!(decision, PermissionDecision::Allow(_)) {
-            let message =
-                "denied: the agent can only be allowed this for good, which is more than it asks for now";
-            reports.push(AgentReport::Warned(message.to_owned()));
+            let reason = "the agent can only be allowed this for good, which is more than it asks for now";
+            reports.push(denied(&pending.tool, reason));
         }
         reports.push(AgentReport::Write(permission(&pending.id, option)));
         self.pending.remove(key);
@@ -132,6 +134,10 @@ impl PermissionRequests {
         let pending = std::mem::take(&mut self.pending);
         pending.values().map(|pending| AgentReport::Write(permission(&pending.id, None))).collect()
     }
+}
+
+fn denied(tool: &str, reason: &str) -> AgentReport {
+    AgentReport::Denied { call: String::new(), tool: tool.to_owned(), reason: reason.to_owned() }
 }
 
 fn option_of_kind(options: &[PermissionOption], kind: PermissionOptionKind) -> Option<String> {

@@ -168,6 +168,6 @@ fn command_part(params: &Value) -> (String, Value) {
 }
 
 fn decline(message: Vec<u8>, subject: &str) -> Vec<AgentReport> {
-    let reason = format!("denied: {subject}: nobody can be asked about it");
-    vec![AgentReport::Warned(reason), AgentReport::Write(message)]
+    let (call, tool, reason) = (String::new(), subject.to_owned(), "nobody can be asked about it".to_owned());
+    vec![AgentReport::Denied { call, tool, reason }, AgentReport::Write(message)]
 }

@@ -397,7 +397,7 @@ fn unknown_requests_are_answered_and_block_nothing() {
         let request = json!({"id": 9, "method": method, "params": {}});
         let reports = reader(None, false).feed(Pipe::Stdout, &json_lines(&[request]));
         assert_eq!(written(&reports)[0]["result"][key], json!({}), "{method}");
-        assert!(matches!(reports[0], AgentReport::Warned(_)), "{reports:?}");
+        assert!(matches!(reports[0], AgentReport::Denied { .. }), "{reports:?}");
     }
     let other = json!({"id": 9, "method": "item/tool/call", "params": {}});
     let reports = reader(None, false).feed(Pipe::Stdout, &json_lines(&[other]));

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use domain::invisible_text::strip_invisible_in_value;
 use domain::run::{Envelope, RunSpec};
 use journal::{LogCursor, LogReader, RunDir};
 
@@ -26,7 +27,12 @@ impl Ask for ReadEvents {
     }
 
     async fn relay(self, relay: &Relay, progress: OnProgress<'_>) -> Result<EventPage, EngineError> {
-        relayed_requests::relay(self, relay, progress).await
+        let page: EventPage = relayed_requests::relay(self, relay, progress).await?;
+        // An agent reads it.
+        let mut value =
+            serde_json::to_value(page).map_err(|error| EngineError::internal(error.to_string()))?;
+        strip_invisible_in_value(&mut value);
+        serde_json::from_value(value).map_err(|error| EngineError::internal(error.to_string()))
     }
 }
 
@@ -37,8 +43,9 @@ impl Engine {
             PageReader { reader: LogReader::open_at(dir, after).map_err(store_error)?, events: Vec::new() };
         let mut at_end = page.read()?;
         let mut is_over = false;
-        // Only at the end of the log: whether a run without `outcome.json` has ended can take a look at the whole log.
-        if at_end && !page.reader.has_ended() {
+        // Whether a run without `outcome.json` has ended can take a look at the whole log, so only a reader that finds nothing new
+        // learns it.
+        if at_end && page.events.is_empty() && !page.reader.has_ended() {
             let (_, blocker) = self.reconcile_or_warn(dir)?;
             is_over = blocker.is_some() || dir.ending().map_err(store_error)?.is_some();
             at_end = page.read()?;

@@ -254,7 +254,7 @@ impl Engine {
         let dir = self.find(&ask.run)?;
         let spec = self.reconcile(&dir)?;
         let (state, _) = journal::read_state(&dir).map_err(store_error)?;
-        let Phase::Waiting(WaitReason::Answer { question, .. }) = &state.phase else {
+        let Phase::Waiting(WaitReason::Answer { question, allow_rules, .. }) = &state.phase else {
             let (_, explanation, _) = self.status(&spec, &state);
             let message = format!("the run {} waits for no answer: {explanation}", spec.id.short());
             return Err(EngineError::usage(message));
@@ -263,12 +263,20 @@ impl Engine {
             return Err(EngineError::not_found(format!("the open question of this run is {question}")));
         }
         let AnswerRequest { allow, text, by, granted_rules, run: _, question: _ } = ask;
+        if granted_rules.iter().any(|rule| !allow_rules.contains(rule)) {
+            return Err(EngineError::usage("only rules that the question offers can be granted with it"));
+        }
         let Some(allow) = allow.or_else(|| (!question.is_permission()).then_some(true)) else {
             let message = format!("the run {} asks whether it may do something", spec.id.short());
             return Err(
                 EngineError::usage(message).hint("words alone do not decide that: approve or deny it")
             );
         };
+        if allow && question.needs_text() && text.as_ref().is_none_or(|text| text.trim().is_empty()) {
+            let short = spec.id.short();
+            return Err(EngineError::usage(format!("the run {short} asks for an answer in words"))
+                .hint(format!("volery answer {short} \"…\" gives one")));
+        }
         let answer =
             InboxAnswer { allow, text: text.unwrap_or_default(), by, at: clock::now(), granted_rules };
         match inbox::post_answer(&dir, question, &answer).map_err(store_error)? {

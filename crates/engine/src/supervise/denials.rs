@@ -4,10 +4,12 @@ use std::collections::VecDeque;
 
 use backends::contract::NO_SUCH_TOOL;
 use backends::user_environment::UserEnvironment;
+use domain::invisible_text::one_line;
 use domain::permission::{Permission, ToolKind};
 use domain::policy::{Basis, Effect, Layer, Policy, Verdict};
-use domain::run::tool_summary::tool_subject;
+use domain::run::tool_summary::{tool_subject, truncate};
 use domain::run::{Denial, DenialCause, Event};
+use domain::size::head;
 use journal::StoreError;
 use serde_json::Value;
 
@@ -18,6 +20,8 @@ use crate::env;
 /// How many tool calls are remembered, and how long the input of one may be.
 const CALLS_MAX: usize = 256;
 const INPUT_BYTES_MAX: usize = 2 << 10;
+/// How much of a reason is recorded with each denial.
+const REASON_BYTES_MAX: usize = 1 << 10;
 
 /// The inputs of the last tool calls. Some programs report a denial only later, and only by the id of the call.
 #[derive(Debug, Default)]
@@ -136,8 +140,8 @@ impl RunSupervisor {
                 self.rules_to_allow(tool, input)
             }
         };
-        let (tool, subject) = (tool.to_owned(), tool_subject(input));
-        let denial = Denial { tool, subject, cause, reason, by, allow_rules };
+        let (tool, reason) = (truncate(&one_line(tool)), one_line(head(&reason, REASON_BYTES_MAX)));
+        let denial = Denial { tool, subject: tool_subject(input), cause, reason, by, allow_rules };
         self.subscribers.set_activity(denial.sentence());
         self.append(Event::ToolDenied { denial })
     }

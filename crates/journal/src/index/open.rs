@@ -11,7 +11,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 use rustix::fs::FlockOperation;
 
 /// The version in the file's name. Another schema uses another file, so old and new programs do not share one.
-pub const INDEX_VERSION: u32 = 2;
+pub const INDEX_VERSION: u32 = 3;
 
 const MIGRATIONS: [&str; 4] = [
     include_str!("migrations/0001_run.sql"),

@@ -344,7 +344,7 @@ fn files_of_older_versions_go_and_the_file_is_private() {
     old.iter().for_each(|path| std::fs::write(path, "old").unwrap());
     let (index, _) = filled(home.path());
     assert!(old.iter().all(|path| !path.exists()));
-    for name in ["index-v2.db", "index-v2.db-wal"] {
+    for name in ["index-v3.db", "index-v3.db-wal"] {
         let mode = std::fs::metadata(home.path().join(name)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{name}");
     }
@@ -354,7 +354,7 @@ fn files_of_older_versions_go_and_the_file_is_private() {
 #[test]
 fn a_damaged_file_is_moved_aside_and_replaced() {
     let home = tempfile::tempdir().unwrap();
-    let path = home.path().join("index-v2.db");
+    let path = home.path().join("index-v3.db");
     let noise = b"this is not a database, whatever its name says".repeat(200);
     for (damage, content) in [("empty", &b""[..]), ("noise", &noise), ("cut", &[])] {
         if damage == "cut" {
@@ -386,7 +386,7 @@ fn a_damaged_file_is_moved_aside_and_replaced() {
 #[test]
 fn damage_found_later_is_reported_and_can_be_recovered_from() {
     let home = tempfile::tempdir().unwrap();
-    let path = home.path().join("index-v2.db");
+    let path = home.path().join("index-v3.db");
     drop(filled(home.path()));
     let connection = rusqlite::Connection::open(&path).unwrap();
     connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
@@ -409,8 +409,8 @@ fn damage_found_later_is_reported_and_can_be_recovered_from() {
 fn a_log_of_a_deleted_file_is_not_replayed_into_the_next() {
     let home = tempfile::tempdir().unwrap();
     drop(filled(home.path()));
-    assert!(home.path().join("index-v2.db-wal").exists(), "the test needs a log");
-    std::fs::remove_file(home.path().join("index-v2.db")).unwrap();
+    assert!(home.path().join("index-v3.db-wal").exists(), "the test needs a log");
+    std::fs::remove_file(home.path().join("index-v3.db")).unwrap();
     let opened = Index::open(home.path()).unwrap();
     assert_eq!(opened.state, IndexState::Fresh);
     assert_eq!(opened.index.count().unwrap(), 0);
@@ -420,7 +420,7 @@ fn a_log_of_a_deleted_file_is_not_replayed_into_the_next() {
 fn a_connection_to_a_replaced_file_reports_it() {
     let home = tempfile::tempdir().unwrap();
     let (mut index, runs) = filled(home.path());
-    std::fs::remove_file(home.path().join("index-v2.db")).unwrap();
+    std::fs::remove_file(home.path().join("index-v3.db")).unwrap();
     assert!(matches!(index.list(&everything(1)), Err(IndexError::Replaced { .. })));
     let mut other = open(home.path());
     assert!(matches!(index.insert(&runs), WriteOutcome::Failed(IndexError::Replaced { .. })));
@@ -492,7 +492,7 @@ fn writers_from_many_processes_never_see_each_other_as_an_error() {
 #[test]
 fn many_who_find_the_same_damage_replace_it_once() {
     let home = tempfile::tempdir().unwrap();
-    std::fs::write(home.path().join("index-v2.db"), b"noise".repeat(999)).unwrap();
+    std::fs::write(home.path().join("index-v3.db"), b"noise".repeat(999)).unwrap();
     let states: Vec<IndexState> = std::thread::scope(|scope| {
         let threads: Vec<_> =
             (0..8).map(|_| scope.spawn(|| Index::open(home.path()).unwrap().state)).collect();
@@ -507,7 +507,7 @@ fn a_writer_that_stays_blocked_returns_a_failure() {
     let home = tempfile::tempdir().unwrap();
     let (mut index, runs) = filled(home.path());
     index.connection.busy_timeout(std::time::Duration::ZERO).unwrap();
-    let blocker = rusqlite::Connection::open(home.path().join("index-v2.db")).unwrap();
+    let blocker = rusqlite::Connection::open(home.path().join("index-v3.db")).unwrap();
     blocker.execute_batch("BEGIN IMMEDIATE").unwrap();
     let ids: Vec<RunId> = runs.iter().map(|run| run.id).collect();
     index.patience = std::time::Duration::from_millis(50);

@@ -11,7 +11,7 @@ use super::*;
 const ONE_WRITE: u64 = 256 << 10;
 
 fn log_bytes(home: &Path) -> u64 {
-    std::fs::metadata(home.join("index-v2.db-wal")).map_or(0, |log| log.len())
+    std::fs::metadata(home.join("index-v3.db-wal")).map_or(0, |log| log.len())
 }
 
 /// Rewrites the same rows, so that the log grows and the index does not.
@@ -91,7 +91,7 @@ fn an_index_that_stays_open_notices_changes_by_others() {
     done(index.clear());
     let opened = opened.index.reopen().unwrap();
     assert_eq!(opened.state, IndexState::Incomplete, "another process has begun a rebuild");
-    std::fs::remove_file(home.path().join("index-v2.db")).unwrap();
+    std::fs::remove_file(home.path().join("index-v3.db")).unwrap();
     assert!(opened.index.reopen().is_none(), "the file is gone");
     let mut index = open(home.path());
     done(index.insert(&runs));

@@ -251,7 +251,7 @@ impl LogReader {
 
     /// Returns how many lines so far are damaged.
     pub fn damaged(&self) -> u64 {
-        self.damaged_settled + self.damaged_tail
+        self.damaged_settled.saturating_add(self.damaged_tail)
     }
 
     /// Returns the number of bytes up to the end of the last valid line.

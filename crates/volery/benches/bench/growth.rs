@@ -43,7 +43,9 @@ impl<'a> GrownState<'a> {
             }
         }
         client.tool("list_runs", &json!({}))?;
-        let log = std::fs::metadata(env.path("state/index-v2.db-wal")).map_or(0, |log| log.len());
+        // An earlier program, which this one is compared with, has an earlier version of the index.
+        let logs = ["state/index-v2.db-wal", "state/index-v3.db-wal"];
+        let log: u64 = logs.iter().filter_map(|log| Some(std::fs::metadata(env.path(log)).ok()?.len())).sum();
         #[expect(clippy::cast_precision_loss, reason = "a size that is shown with two digits")]
         let log_mb = log as f64 / 1_000_000.0;
         Ok(Self { env, client, log_mb })

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use domain::permission::Rule;
@@ -62,7 +63,8 @@ fn replace(file: &Path, content: &str) -> io::Result<()> {
     let folder = file.parent().unwrap_or(Path::new("."));
     let staged = folder.join(format!(".config.toml.{}", std::process::id()));
     let written = (|| {
-        let mut new = File::create(&staged)?;
+        // The configuration may hold secrets, so nobody else reads the new file before it has the mode of the old one.
+        let mut new = File::options().write(true).create(true).truncate(true).mode(0o600).open(&staged)?;
         new.write_all(content.as_bytes())?;
         if let Ok(metadata) = fs::metadata(file) {
             new.set_permissions(metadata.permissions())?;

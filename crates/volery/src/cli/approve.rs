@@ -40,26 +40,34 @@ pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<
     let typed = TypedQuestion { run, question };
     let AnsweredQuestion { run, question } =
         waiting_run::typed_or_waiting(&app, typed, "approve", out).await?;
-    let rules = match always {
+    let offered = match always {
         true => Some(offered_rules(&app, &run).await?),
         false => None,
     };
-    let granted_rules = rules.as_ref().map(|(_, rules)| rules.clone()).unwrap_or_default();
+    let granted_rules = offered.as_ref().map(|offered| offered.rules.clone()).unwrap_or_default();
+    // The rules belong to the question that was open, so a later one is not answered with them.
+    let question = question.or_else(|| offered.as_ref().map(|offered| offered.question.clone()));
     let by = context.user_name();
     let answer = AnswerRequest { run, question, allow: Some(true), text: None, by, granted_rules };
     let exit = answer::send_answer(answer, "approved", &app, out).await?;
-    if let Some((agent, rules)) = rules {
+    if let Some(OfferedRules { agent, rules, .. }) = offered {
         write_rules(&agent, &rules, out);
     }
     Ok(exit)
 }
 
-/// Returns the agent of a waiting run, and the rules that would allow what it asks for.
-async fn offered_rules(app: &EngineHandle, run: &str) -> Result<(String, Vec<String>), CommandError> {
+/// The rules that would allow what a waiting run asks for.
+struct OfferedRules {
+    agent: String,
+    question: String,
+    rules: Vec<String>,
+}
+
+async fn offered_rules(app: &EngineHandle, run: &str) -> Result<OfferedRules, CommandError> {
     let run = app.ask(GetRun { run: run.to_owned(), ..GetRun::default() }).await?.run;
     match run.waiting {
-        Some(WaitingView::Answer { allow_rules, .. }) if !allow_rules.is_empty() => {
-            Ok((run.agent, allow_rules))
+        Some(WaitingView::Answer { question, allow_rules, .. }) if !allow_rules.is_empty() => {
+            Ok(OfferedRules { agent: run.agent, question, rules: allow_rules })
         }
         Some(WaitingView::Answer { .. }) => {
             let message = format!("no narrow rule would allow what the run {} asks for", run.short_id);

@@ -20,9 +20,7 @@ pub(crate) fn read(typed: Option<String>, what: &str, out: &mut Out) -> Result<S
         Some(text) if text != "-" => return Ok(text),
         Some(_) if terminal => out.note(&format!("reading the {what} from the terminal; end with Ctrl-D")),
         None if terminal => {
-            let hint = format!(
-                "write it after the agent's name, or pipe it in: echo '…' | volery …, with - for the {what}"
-            );
+            let hint = "write it as the last argument, or pipe it in, with - in its place";
             return Err(EngineError::usage(format!("there is no {what}")).hint(hint).into());
         }
         Some(_) | None => {}

@@ -281,6 +281,10 @@ fn warn_about_unknown_tools(args: &Args, out: &mut Out) {
 fn into_start(args: Args, context: &Context, out: &mut Out) -> Result<StartRequest, CommandError> {
     warn_about_unknown_tools(&args, out);
     let prompt = (!args.prompt.is_empty()).then(|| args.prompt.join(" "));
+    if let (None, Some(words)) = (&prompt, args.agent.as_deref().filter(|agent| agent.contains(' '))) {
+        let hint = format!("name the agent before the prompt: volery run AGENT {words:?}");
+        return Err(EngineError::usage("no agent is named").hint(hint).into());
+    }
     let from = match prompt.as_deref() {
         None | Some("-") => PromptSource::StandardInput,
         Some(_) => PromptSource::Arguments,
@@ -384,7 +388,7 @@ async fn follow(
             Ok(RunExit { exit: leave(app, run, response, out), has_denials: false })
         }
         WatchOutcome::Waited { interrupted, .. } => {
-            let RunExit { exit, has_denials } = show_end(app, run, &user_name, out).await?;
+            let RunExit { exit, has_denials } = show_end(app, run, (&user_name, verbosity), out).await?;
             app.sweep_if_due();
             // After Ctrl-C the exit code says so, even if the run still delivered a result.
             let exit = if interrupted && exit != Exit::Done { Exit::Interrupted } else { exit };
@@ -402,7 +406,7 @@ struct RunExit {
 async fn show_end(
     app: &EngineHandle,
     run: RunId,
-    user_name: &str,
+    (user_name, verbosity): (&str, Verbosity),
     out: &mut Out,
 ) -> Result<RunExit, CommandError> {
     let run = run.to_string();
@@ -417,7 +421,10 @@ async fn show_end(
     };
     let view = &detail.run;
     out.note(&summary(view));
-    denial_lines(view, user_name).iter().for_each(|line| out.warning(line));
+    // With --verbose, each denial was a line already.
+    if verbosity != Verbosity::Steps {
+        denial_lines(view, user_name).iter().for_each(|line| out.warning(line));
+    }
     let exit = Exit::from_run(view);
     if let Some(advice) = &view.after_interruption {
         out.hint(&advice.sentence());

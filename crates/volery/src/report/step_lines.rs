@@ -48,7 +48,8 @@ impl StepLines {
         } else {
             String::new()
         };
-        let text = Some(StepLine::Step(text)).filter(|line| *line != StepLine::Step(String::new()));
+        // The mark sets the agent's own words apart from lines about them.
+        let text = (!text.is_empty()).then(|| StepLine::Step(format!("│ {text}")));
         text.into_iter().chain(step).collect()
     }
 

@@ -76,10 +76,17 @@ pub(super) fn note(event: &Event) -> Option<String> {
         Event::SessionAwaited { session } => format!("waits for the session {session}"),
         Event::ModelReported { model } => format!("model {}", one_line(model)),
         Event::QuestionRaised { text, .. } => format!("asks: {}", one_line(text)),
-        Event::QuestionAnswered { allowed, text, by, .. } => {
-            let verb = if *allowed { "allowed" } else { "denied" };
-            let reason = if text.trim().is_empty() { String::new() } else { format!(": {}", one_line(text)) };
-            format!("{verb} by {}{reason}", one_line(by))
+        Event::QuestionAnswered { allowed: true, text, by, .. } => {
+            let words = match text.trim() {
+                "" | "yes" => String::new(),
+                words => format!(": {}", one_line(words)),
+            };
+            format!("allowed by {}{words}", one_line(by))
+        }
+        // The denial is reported by its own event.
+        Event::QuestionAnswered { allowed: false, question, .. } if question.is_permission() => return None,
+        Event::QuestionAnswered { allowed: false, text, by, .. } => {
+            format!("denied by {}: {}", one_line(by), one_line(text))
         }
         Event::OutputTruncated { stream, retained_bytes } => {
             let size = domain::size::display_bytes(*retained_bytes);

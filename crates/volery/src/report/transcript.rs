@@ -4,6 +4,7 @@
 use domain::run::{Ending, Envelope, Event, OutcomeKind, ResultText};
 use domain::size::{display_bytes, head};
 
+use super::denials::status_with_denials;
 use super::number_format::{cost_with_basis, count, moment, span};
 use super::prompt_excerpt::PromptExcerpt;
 use super::step_text::{CallChange, OpenCalls, denial, note};
@@ -18,6 +19,8 @@ const RESULT_LINES: usize = 5;
 const RESULT_COLUMNS: usize = 200;
 /// How much of an unfinished line is held back.
 const LINE_BYTES_MAX: usize = 16 << 10;
+/// What the lines of steps and of the end begin with.
+const STEP_SYMBOLS: [char; 8] = ['→', '←', '·', '✓', '✗', '!', '?', '>'];
 /// The indentation of what belongs to a step.
 const STEP_INDENT: &str = "    ";
 
@@ -160,7 +163,12 @@ impl Transcript {
     fn text_lines(&mut self, text: &str) -> String {
         let mut printed = self.separator(Part::Text);
         for line in sanitize_for_terminal(text).lines() {
-            for line in self.wrapped(line, 0) {
+            // Text that imitates a step is indented, so that it does not look like one.
+            let line = match line.starts_with(STEP_SYMBOLS) {
+                true => format!("{STEP_INDENT}{line}"),
+                false => line.to_owned(),
+            };
+            for line in self.wrapped(&line, 0) {
                 printed.push_str(line.trim_end());
                 printed.push('\n');
             }
@@ -304,7 +312,7 @@ fn last_lines(text: &str, lines_max: usize) -> String {
 
 /// Returns outcome, duration, cost and usage in a line.
 fn summary_of(ending: &Ending) -> String {
-    let explanation = one_line(&ending.explanation());
+    let explanation = status_with_denials(&one_line(&ending.explanation()), ending.denials_count);
     let time = span(ending.duration_ms);
     let mut parts = match ending.outcome.kind() {
         OutcomeKind::Succeeded => vec![format!("{explanation} in {time}")],

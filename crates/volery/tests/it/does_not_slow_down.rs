@@ -79,7 +79,7 @@ impl GrownState {
     }
 
     fn log_bytes(&self) -> u64 {
-        let log = self.env.path("state").join("index-v2.db-wal");
+        let log = self.env.path("state").join("index-v3.db-wal");
         std::fs::metadata(log).map_or(0, |log| log.len())
     }
 }

@@ -130,7 +130,7 @@ fn check_index(spoil: impl Fn(&TestEnv, PathBuf)) {
         ]
     };
     let before = ask(&env);
-    spoil(&env, env.path("state").join("index-v2.db"));
+    spoil(&env, env.path("state").join("index-v3.db"));
     assert_eq!(ask(&env), before);
 }
 

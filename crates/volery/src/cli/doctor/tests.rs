@@ -209,7 +209,7 @@ fn a_machine_without_sandbox_parts_gets_install_advice() {
 fn report() -> StateReport {
     StateReport {
         home: "/home/a/.local/state/volery".into(),
-        index: IndexView { path: "index-v2.db".into(), runs: 1_234, problem: None },
+        index: IndexView { path: "index-v3.db".into(), runs: 1_234, problem: None },
         slots: SlotsView { total: 8, used: 2, queued: 0 },
         config: vec![ConfigFileView {
             path: "/src/api/.volery/config.toml".into(),
