@@ -20,6 +20,7 @@ pub(crate) fn sample_run(run_id: RunId, agent: &str) -> RunView {
         cancellation: None,
         after_interruption: None,
         waiting: None,
+        needs_answer: Vec::new(),
         result: None,
         result_bytes: 0,
         result_next_offset: None,

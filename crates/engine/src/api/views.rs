@@ -6,14 +6,18 @@ use domain::agent::Agent;
 use domain::diagnostic::Diagnostic;
 use domain::id::RunId;
 use domain::inherit::Inherited;
-use domain::invisible_text::{strip_invisible_in_place, strip_invisible_in_value};
+use domain::invisible_text::{one_line, strip_invisible_in_place, strip_invisible_in_value};
 use domain::permission::{Level, Rule};
 use domain::policy::Grant;
 use domain::run::{
-    Branch, Cancellation, Changes, Containment, Denial, Envelope, Outcome, Usage, Verification,
+    Branch, Cancellation, Changes, Containment, Denial, Envelope, Outcome, Phase, Usage, Verification,
+    WaitReason,
 };
 use journal::LogCursor;
 use serde::{Deserialize, Serialize};
+
+/// How much of a question is a part of an activity.
+const ACTIVITY_TEXT_BYTES: usize = 400;
 
 /// An agent in a list.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -163,6 +167,9 @@ pub struct RunView {
     pub after_interruption: Option<AfterInterruption>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting: Option<WaitingView>,
+    /// The open questions of the run and, after its own, of the runs below it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub needs_answer: Vec<QuestionView>,
     /// The answer, or the requested page of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<String>,
@@ -279,6 +286,11 @@ impl RunView {
                 .chain(allow_rules)
                 .for_each(strip_invisible_in_place);
         }
+        for QuestionView { agents, text, allow_rules, run_id: _, short_id: _, question: _, until: _ } in
+            &mut self.needs_answer
+        {
+            agents.iter_mut().chain([text]).chain(allow_rules).for_each(strip_invisible_in_place);
+        }
         self.structured.iter_mut().for_each(strip_invisible_in_value);
     }
 }
@@ -349,6 +361,67 @@ pub enum WaitingView {
     },
 }
 
+/// A question that a person must answer, as a run shows it that asks it or is above the run that asks it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QuestionView {
+    /// The run that asks: it takes the answer.
+    pub run_id: RunId,
+    pub short_id: String,
+    /// The names of the agents from the run that shows it down to the one that asks.
+    pub agents: Vec<String>,
+    pub question: String,
+    pub text: String,
+    /// When it counts as denied.
+    pub until: String,
+    /// The narrowest rules that would allow it, if it asks whether the agent may use a tool.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allow_rules: Vec<String>,
+}
+
+impl QuestionView {
+    /// Returns the question of a run in this phase. `agents` ends with the run's own agent.
+    pub(crate) fn from_phase(run_id: RunId, agents: Vec<String>, phase: &Phase) -> Option<Self> {
+        let Phase::Waiting(WaitReason::Answer { question, text, until, allow_rules }) = phase else {
+            return None;
+        };
+        Some(Self {
+            run_id,
+            short_id: run_id.short(),
+            agents,
+            question: question.to_string(),
+            text: text.clone(),
+            until: until.to_string(),
+            allow_rules: allow_rules.clone(),
+        })
+    }
+
+    /// Returns whether the run that shows the question asks it itself.
+    pub fn is_own(&self) -> bool {
+        self.agents.len() <= 1
+    }
+
+    /// Returns whether two views are of the same question.
+    pub fn is_same(&self, other: &Self) -> bool {
+        (self.run_id, &self.question) == (other.run_id, &other.question)
+    }
+
+    /// Returns the agents in a line: `chief › fixer`.
+    pub fn agent_path(&self) -> String {
+        self.agents.join(" › ")
+    }
+
+    /// Says who needs an answer: `needs you: chief › fixer`.
+    pub fn headline(&self) -> String {
+        format!("needs you: {}", self.agent_path())
+    }
+
+    /// Describes the question in a line, for progress messages.
+    pub(crate) fn activity(&self) -> String {
+        let text = one_line(&self.text);
+        format!("{}: {}", self.headline(), domain::size::head(&text, ACTIVITY_TEXT_BYTES))
+    }
+}
+
 fn is_zero(count: &u64) -> bool {
     *count == 0
 }
@@ -381,6 +454,9 @@ pub struct RunSummary {
     pub caller: String,
     /// The beginning of the prompt, on one line.
     pub prompt: String,
+    /// The open questions of the run and, after its own, of the runs below it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub needs_answer: Vec<QuestionView>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -475,13 +551,17 @@ pub struct Progress {
     pub agent: String,
     pub status: String,
     pub elapsed_ms: u64,
-    /// The current activity in a line: `Read src/main.rs`, `$ cargo test`, the agent's last sentence, `asks: …`
+    /// The current activity in a line: `Read src/main.rs`, `$ cargo test`, the agent's last sentence, `asks: …`,
+    /// `needs you: chief › fixer: …`
     pub activity: String,
     /// The activity is the end of `text_tail`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub activity_is_text: bool,
     /// The end of its text so far.
     pub text_tail: String,
+    /// The open question of the run, else of a run below it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub needs_answer: Option<Box<QuestionView>>,
 }
 
 /// A page of output. Invalid UTF-8 is replaced; the bytes themselves are in the run's directory.

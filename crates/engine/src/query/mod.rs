@@ -3,6 +3,7 @@
 mod agent_page;
 mod iac_entries;
 mod list_agents;
+mod open_questions;
 mod read_events;
 mod run_metrics;
 pub(crate) mod run_queries;

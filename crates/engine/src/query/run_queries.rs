@@ -1,6 +1,7 @@
 //! Lists and sums of runs: ended runs from the index, the few others from their directories.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use domain::id::RunId;
@@ -24,9 +25,9 @@ const LINES_MAX: usize = 1_000;
 const LINES_DEFAULT: usize = 50;
 
 /// A run that is not in the index, in its current state.
-struct OpenRun {
-    spec: RunSpec,
-    state: RunState,
+pub(super) struct OpenRun {
+    pub(super) spec: RunSpec,
+    pub(super) state: RunState,
 }
 
 impl Ask for ListRuns {
@@ -70,7 +71,8 @@ impl Engine {
         let before: Option<RunId> =
             ask.before.as_ref().map(|text| text.parse()).transpose().map_err(usage)?;
         let outcomes = parse_outcomes(&ask.states)?;
-        let open = self.open_runs()?;
+        let open: HashMap<RunId, Rc<OpenRun>> =
+            self.open_runs()?.into_iter().map(|run| (run.spec.id, Rc::new(run))).collect();
         let fits = |run: &OpenRun| {
             let spec = &run.spec;
             project.is_none_or(|project| spec.project == project)
@@ -83,7 +85,7 @@ impl Engine {
                 && before.is_none_or(|before| spec.id < before)
         };
         let mut lines: Vec<RunSummary> =
-            open.iter().filter(|run| fits(run)).map(|run| self.open_run_line(run)).collect();
+            open.values().filter(|run| fits(run)).map(|run| self.open_run_line(run, &open)).collect();
         if !ask.states.is_empty() {
             lines.retain(|line| ask.states.contains(&line.status));
         }
@@ -326,9 +328,10 @@ impl Engine {
         Ok((read, damaged))
     }
 
-    fn open_run_line(&self, run: &OpenRun) -> RunSummary {
+    fn open_run_line(&self, run: &OpenRun, open: &HashMap<RunId, Rc<OpenRun>>) -> RunSummary {
         let OpenRun { spec, state } = run;
-        let (status, _, _) = self.status(spec, state);
+        let (status, _, waiting) = self.status(spec, state);
+        let find = |run: RunId| open.get(&run).cloned();
         let since = state.started_at.unwrap_or(spec.created_at);
         let so_far = clock::now().as_millisecond() - since.as_millisecond();
         let prompt = spec.prompt.split_whitespace().take(40).collect::<Vec<_>>().join(" ");
@@ -349,6 +352,7 @@ impl Engine {
             project: spec.project.clone(),
             caller: spec.caller.name.clone(),
             prompt: domain::size::head(&prompt, 200).to_owned(),
+            needs_answer: self.open_questions((spec, state), waiting.as_ref(), &find),
         }
     }
 }
@@ -371,6 +375,7 @@ fn ended_run_line(run: &EndedRun) -> RunSummary {
         project: run.project.clone(),
         caller: run.caller.clone(),
         prompt: run.prompt_head.clone(),
+        needs_answer: Vec::new(),
     }
 }
 

@@ -145,6 +145,7 @@ impl Engine {
         match &state.phase {
             Phase::Ended(ending) => add_end(&mut view, dir, spec, (state, ending), page)?,
             Phase::Accepted | Phase::Running | Phase::Waiting(_) | Phase::Stopping => {
+                self.add_open_questions(&mut view, spec, state);
                 let text = if !state.answer_text.is_empty() {
                     Ok(domain::size::tail(&state.answer_text, PARTIAL_BYTES).to_owned())
                 } else if attempt_backend::has_plain_output(spec, state) {
@@ -384,6 +385,7 @@ fn view_without_result(
         attempts: count_attempts(state),
         parent: spec.parent,
         children: state.children.iter().map(child).collect(),
+        needs_answer: Vec::new(),
         warnings: spec.warnings.iter().chain(&state.warnings).cloned().collect(),
         denials: state.denials.clone(),
         denials_count: state.denials_count,

@@ -91,9 +91,12 @@ impl Engine {
     }
 
     /// Waits for a run and returns its outcome and its answer.
-    pub(crate) async fn wait_for_result(self: &Arc<Self>, run: RunId) -> (OutcomeKind, String) {
+    pub(crate) async fn wait_for_result(
+        self: &Arc<Self>,
+        run: RunId,
+        progress_tx: mpsc::Sender<Progress>,
+    ) -> (OutcomeKind, String) {
         let dir = self.home.run_dir(run);
-        let (progress_tx, _progress_rx) = mpsc::channel(1);
         let ended = self.wait_until_ended(&dir, progress_tx).await;
         let view = ended.and_then(|_| self.view(&dir, 0, 256 << 10));
         match (view, dir.ending()) {
@@ -160,10 +163,16 @@ impl Engine {
         let spec = dir.read_spec().map_err(store_error)?;
         let (state, _) = journal::read_state(dir).map_err(store_error)?;
         let view = self.view_with_state(dir, &spec, &state, (0, 0))?;
-        let activity = match &state.phase {
-            Phase::Waiting(reason @ WaitReason::Answer { .. }) => reason.activity(),
-            Phase::Waiting(_) => view.explanation,
-            Phase::Accepted | Phase::Running | Phase::Stopping | Phase::Ended(_) => view.status.clone(),
+        let needs_answer = view.needs_answer.first().cloned().map(Box::new);
+        let activity = match (&state.phase, &needs_answer) {
+            (Phase::Waiting(reason @ WaitReason::Answer { .. }), _) => reason.activity(),
+            (Phase::Waiting(WaitReason::Slot | WaitReason::Session { .. }), _) => view.explanation,
+            (Phase::Accepted | Phase::Running | Phase::Stopping | Phase::Ended(_), Some(question)) => {
+                question.activity()
+            }
+            (Phase::Accepted | Phase::Running | Phase::Stopping | Phase::Ended(_), None) => {
+                view.status.clone()
+            }
         };
         Ok(Progress {
             run_id: dir.id(),
@@ -173,6 +182,7 @@ impl Engine {
             activity,
             activity_is_text: false,
             text_tail: view.partial.unwrap_or_default(),
+            needs_answer,
         })
     }
 }

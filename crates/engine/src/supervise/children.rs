@@ -1,6 +1,10 @@
 //! Starts child runs for the run's agent, answers its requests, and ends its children with the run.
 
+use std::pin::pin;
+use std::sync::Arc;
+
 use domain::admission::ParentRun;
+use domain::id::RunId;
 use domain::run::{Event, OutcomeKind, RunSpec};
 use journal::StoreError;
 use tokio::sync::{mpsc, oneshot};
@@ -10,11 +14,70 @@ use super::{run_ending, socket_connections};
 use crate::admission::StartedChild;
 use crate::api::{EngineError, Progress, StartRequest, SubmitResult};
 use crate::clock;
+use crate::engine::Engine;
 use crate::failpoint;
 use crate::ipc::wire::RunMessage;
 use crate::relayed_requests::{self, Relayed};
 
+/// How many progress messages of a child may wait. It sends five a second, and only the latest matters.
+const CHILD_PROGRESS_MAX: usize = 16;
+
+/// Waits for a child run and returns its outcome and its answer. Reports its open question meanwhile, whenever it changes.
+pub(super) async fn wait_for_child(
+    engine: Arc<Engine>,
+    run: RunId,
+    events_tx: mpsc::Sender<WorkerEvent>,
+) -> (OutcomeKind, String) {
+    let (progress_tx, mut progress_rx) = mpsc::channel::<Progress>(CHILD_PROGRESS_MAX);
+    let mut ended = pin!(engine.wait_for_result(run, progress_tx));
+    let mut known = None;
+    loop {
+        tokio::select! {
+            biased;
+            ended = &mut ended => return ended,
+            Some(progress) = progress_rx.recv() => {
+                if progress.needs_answer != known {
+                    known = progress.needs_answer;
+                    let question = known.clone();
+                    // The supervisor may be gone; the wait ends with its process.
+                    let _ = events_tx.send(WorkerEvent::ChildQuestion { run, question }).await;
+                }
+            }
+        }
+    }
+}
+
 impl RunSupervisor {
+    /// Watches the children that an earlier worker has started.
+    pub(super) fn watch_open_children(&self, resumed: bool) {
+        if !resumed {
+            return;
+        }
+        let open = self.log.state().children.iter().filter(|(_, child)| child.outcome.is_none());
+        for (run, _) in open {
+            self.watch_child(*run);
+        }
+    }
+
+    /// Reports the questions and the end of a child from a task of its own.
+    fn watch_child(&self, run: RunId) {
+        let (engine, events_tx) = (Arc::clone(&self.engine), self.events_tx.clone());
+        tokio::task::spawn_local(async move {
+            let (outcome, _) = wait_for_child(engine, run, events_tx.clone()).await;
+            let _ = events_tx.send(WorkerEvent::ChildEnded { run, outcome }).await;
+        });
+    }
+
+    /// Records the end of a child, once: a resumed worker may wait for a child twice.
+    pub(super) fn record_child_end(&mut self, run: RunId, outcome: OutcomeKind) -> Result<(), StoreError> {
+        self.subscribers.set_child_question(run, None);
+        let child = self.log.state().children.get(&run);
+        if child.is_some_and(|child| child.outcome.is_some()) {
+            return Ok(());
+        }
+        self.append(Event::ChildEnded { run, outcome })
+    }
+
     /// Starts a child run. It is recorded before it starts, so that this run cannot end without knowing it.
     pub(super) fn start_child(
         &mut self,
@@ -73,8 +136,7 @@ impl RunSupervisor {
         reply: oneshot::Sender<RunMessage>,
         progress_tx: mpsc::Sender<Progress>,
     ) -> Result<(), StoreError> {
-        let engine = std::sync::Arc::clone(&self.engine);
-        let events_tx = self.events_tx.clone();
+        let engine = Arc::clone(&self.engine);
         let refuse = |error: EngineError| RunMessage::Refused { error };
         let start = match relayed_requests::message_name(&request) {
             SubmitResult::NAME => match relayed_requests::parse::<SubmitResult>(request) {
@@ -107,10 +169,7 @@ impl RunSupervisor {
             Ok(StartedChild { run_id: run, started, .. }) => {
                 let value = serde_json::to_value(&started).expect("a plain value");
                 let _ = reply.send(RunMessage::Answer { value });
-                tokio::task::spawn_local(async move {
-                    let (outcome, _) = engine.wait_for_result(run).await;
-                    let _ = events_tx.send(WorkerEvent::ChildEnded { run, outcome }).await;
-                });
+                self.watch_child(run);
             }
         }
         Ok(())
@@ -133,7 +192,8 @@ impl RunSupervisor {
         run_ending::cancel_children(&self.dir, &self.spec, self.log.state());
         let wait = std::time::Duration::from_millis(self.spec.limits.grace_ms + 1_000);
         for run in open {
-            let ended = tokio::time::timeout(wait, self.engine.wait_for_result(run)).await;
+            let (progress_tx, _progress_rx) = mpsc::channel(1);
+            let ended = tokio::time::timeout(wait, self.engine.wait_for_result(run, progress_tx)).await;
             if let Ok((outcome, _)) = ended {
                 // The parent's own outcome matters more than this line about its child.
                 let _ = self.append(Event::ChildEnded { run, outcome });

@@ -6,6 +6,7 @@ use domain::invisible_text::escape_invisible;
 use domain::run::{CallClass, CallKind, Event, SupervisionInput};
 use journal::StoreError;
 
+use super::children::wait_for_child;
 use super::file_writes::{self, WriteMode};
 use super::questions::QuestionSource;
 use super::supervisor::{AgentHandle, RunSupervisor, WorkerEvent};
@@ -139,7 +140,7 @@ impl RunSupervisor {
         let engine = std::sync::Arc::clone(&self.engine);
         let events_tx = self.events_tx.clone();
         self.track_task(tokio::task::spawn_local(async move {
-            let (outcome, output) = engine.wait_for_result(run).await;
+            let (outcome, output) = wait_for_child(engine, run, events_tx.clone()).await;
             let _ = events_tx.send(WorkerEvent::ChildEnded { run, outcome }).await;
             let ok = outcome == domain::run::OutcomeKind::Succeeded;
             let _ = events_tx.send(WorkerEvent::CallCompleted { call, ok, output }).await;

@@ -1,14 +1,19 @@
 //! The subscribers of a run: the door that started it, and clients that watch it.
 
+use domain::id::RunId;
 use domain::run::tool_summary::last_sentence;
 use domain::run::{Phase, RunSpec, RunState};
 
-use crate::api::{Progress, RunView};
+use crate::api::{Progress, QuestionView, RunView};
 use crate::clock;
 use crate::ipc::wire::{self, MessageSender, RunMessage};
 
 /// The shortest time between two progress messages.
 const NOTIFY_EVERY_MS: u64 = 200;
+/// A progress message may be lost, and an agent that waits for an answer causes no other: an open question is repeated
+/// this often, and its end for this long.
+const REPEAT_EVERY_MS: u64 = 1_000;
+const REPEAT_END_FOR_MS: u64 = 3_000;
 /// The most subscribers; more are refused.
 const PEERS_MAX: usize = 64;
 /// The longest message with a view; a socket's buffer holds more.
@@ -25,6 +30,10 @@ pub(super) struct Subscribers {
     started_ms: u64,
     notified_ms: u64,
     pending: bool,
+    /// The open questions of child runs, in the order in which they arrived.
+    child_questions: Vec<(RunId, QuestionView)>,
+    /// When a message with an open question was sent last.
+    question_sent_ms: Option<u64>,
 }
 
 impl Subscribers {
@@ -37,6 +46,8 @@ impl Subscribers {
             started_ms: clock::monotonic_ms(),
             notified_ms: 0,
             pending: true,
+            child_questions: Vec::new(),
+            question_sent_ms: None,
         }
     }
 
@@ -69,6 +80,37 @@ impl Subscribers {
         self.pending = true;
     }
 
+    /// Sets the open question of a child run, or of a run below it; `None` if it has none.
+    pub(super) fn set_child_question(&mut self, child: RunId, question: Option<QuestionView>) {
+        let known = self.child_questions.iter().position(|(run, _)| *run == child);
+        match (known, question) {
+            (Some(index), Some(question)) => self.child_questions[index].1 = question,
+            (None, Some(question)) => self.child_questions.push((child, question)),
+            (Some(index), None) => _ = self.child_questions.remove(index),
+            (None, None) => return,
+        }
+        self.pending = true;
+    }
+
+    /// Returns the open question of the run, else the oldest one of its children.
+    fn open_question(&self, spec: &RunSpec, state: &RunState) -> Option<QuestionView> {
+        let agent = spec.agent.to_string();
+        match &state.phase {
+            // The children are being cancelled.
+            Phase::Stopping | Phase::Ended(_) => None,
+            Phase::Accepted | Phase::Running | Phase::Waiting(_) => {
+                // A question of an unattended run is denied at once.
+                let own = QuestionView::from_phase(spec.id, vec![agent.clone()], &state.phase)
+                    .filter(|_| spec.unattended.is_none());
+                own.or_else(|| {
+                    let (_, question) = self.child_questions.first()?;
+                    let agents = std::iter::once(agent).chain(question.agents.iter().cloned()).collect();
+                    Some(QuestionView { agents, ..question.clone() })
+                })
+            }
+        }
+    }
+
     /// Sends progress soon, because there is something new in the log: subscribers may read it there.
     pub(super) fn wake(&mut self) {
         self.pending = true;
@@ -87,20 +129,32 @@ impl Subscribers {
 
     /// Returns when the next progress message is due.
     pub(super) fn next_update_ms(&self) -> Option<u64> {
-        self.pending.then_some(self.notified_ms + NOTIFY_EVERY_MS)
+        let repeats = |sent_ms| self.notified_ms < sent_ms + REPEAT_END_FOR_MS;
+        match self.pending {
+            _ if self.peers.is_empty() => None,
+            true => Some(self.notified_ms + NOTIFY_EVERY_MS),
+            false => self.question_sent_ms.is_some_and(repeats).then_some(self.notified_ms + REPEAT_EVERY_MS),
+        }
     }
 
     pub(super) fn notify_if_due(&mut self, spec: &RunSpec, state: &RunState) {
         let now = clock::monotonic_ms();
-        if !self.pending || now < self.notified_ms + NOTIFY_EVERY_MS || self.peers.is_empty() {
+        if self.next_update_ms().is_none_or(|due_ms| now < due_ms) {
             return;
         }
         self.pending = false;
         self.notified_ms = now;
-        let (status, (activity, activity_is_text)) = match &state.phase {
-            Phase::Waiting(reason) => ("waiting", (reason.activity(), false)),
-            Phase::Stopping => ("stopping", ("stopping".to_owned(), false)),
-            Phase::Accepted | Phase::Running | Phase::Ended(_) => ("running", self.latest_activity()),
+        let needs_answer = self.open_question(spec, state).map(Box::new);
+        if needs_answer.is_some() {
+            self.question_sent_ms = Some(now);
+        }
+        let (status, (activity, activity_is_text)) = match (&state.phase, &needs_answer) {
+            (Phase::Waiting(reason), _) => ("waiting", (reason.activity(), false)),
+            (Phase::Stopping, _) => ("stopping", ("stopping".to_owned(), false)),
+            (Phase::Accepted | Phase::Running | Phase::Ended(_), Some(question)) => {
+                ("running", (question.activity(), false))
+            }
+            (Phase::Accepted | Phase::Running | Phase::Ended(_), None) => ("running", self.latest_activity()),
         };
         let progress = Progress {
             run_id: spec.id,
@@ -110,6 +164,7 @@ impl Subscribers {
             activity,
             activity_is_text,
             text_tail: String::from_utf8_lossy(&self.tail).into_owned(),
+            needs_answer,
         };
         let message = RunMessage::Progress { progress };
         self.peers.retain_mut(|peer| peer.try_send(&message).is_ok());

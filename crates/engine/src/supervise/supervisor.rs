@@ -31,7 +31,7 @@ use super::output_validation::InvalidOutput;
 use super::questions::OpenQuestion;
 use super::socket_connections;
 use super::subscribers::Subscribers;
-use crate::api::{EngineError, Progress};
+use crate::api::{EngineError, Progress, QuestionView};
 use crate::clock;
 use crate::engine::Engine;
 use crate::env;
@@ -69,6 +69,11 @@ pub(super) enum WorkerEvent {
         request: serde_json::Value,
         reply: oneshot::Sender<RunMessage>,
         progress_tx: mpsc::Sender<Progress>,
+    },
+    /// The open question of a child run, or of a run below it, has changed.
+    ChildQuestion {
+        run: RunId,
+        question: Option<Box<QuestionView>>,
     },
     ChildEnded {
         run: RunId,
@@ -266,6 +271,7 @@ impl RunSupervisor {
         ));
         failpoint::reach("worker_claimed");
         let started = supervisor.start_run(resumed).await;
+        supervisor.watch_open_children(resumed);
         supervisor.end_if_disk_full(started).await?;
         supervisor.run_loop().await
     }
@@ -385,7 +391,11 @@ impl RunSupervisor {
             WorkerEvent::Ask { request, reply, progress_tx, .. } => {
                 self.handle_request(request, reply, progress_tx)
             }
-            WorkerEvent::ChildEnded { run, outcome } => self.append(Event::ChildEnded { run, outcome }),
+            WorkerEvent::ChildQuestion { run, question } => {
+                self.subscribers.set_child_question(run, question.map(|question| *question));
+                Ok(())
+            }
+            WorkerEvent::ChildEnded { run, outcome } => self.record_child_end(run, outcome),
             WorkerEvent::CallCompleted { call, ok, output } => self.complete_call(call, ok, output).await,
         }
     }

@@ -46,6 +46,7 @@ mod run_result;
 mod signals;
 mod waiting_run;
 mod watch;
+mod watched_questions;
 
 pub(crate) use entry::main;
 

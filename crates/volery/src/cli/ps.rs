@@ -8,11 +8,11 @@ use super::context::Context;
 use super::error::CommandError;
 use super::exit::Exit;
 use super::output::{Out, OutputFormat};
-use crate::report::{run_table, runs_in_order};
+use crate::report::{question_lines, run_table, runs_in_order};
 use engine::{EngineError, EngineHandle, GetRun, ListRuns, ListScope, RunList};
 
 /// The states of a run that has not ended.
-const OPEN_STATES: [&str; 4] = ["accepted", "running", "waiting", "stopping"];
+pub(super) const OPEN_STATES: [&str; 4] = ["accepted", "running", "waiting", "stopping"];
 /// Ended runs shown by default.
 const ENDED_SHOWN: usize = 10;
 /// Active runs shown at most.
@@ -97,6 +97,10 @@ pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<
         OutputFormat::Text => {
             let table = run_table(&list.runs, scope, &out.style());
             out.page(&table)?;
+            for (question, commands) in question_lines(&list.runs) {
+                out.note(&question);
+                out.hint(&commands);
+            }
             if list.before.is_some() {
                 out.note("… and more: `-n NUMBER` shows so many of those that have ended");
             }

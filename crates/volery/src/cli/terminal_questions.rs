@@ -3,13 +3,14 @@
 
 use std::io::{BufRead, IsTerminal, stderr, stdin};
 
-use domain::id::{QuestionId, RunId};
+use domain::id::QuestionId;
 use tokio::sync::mpsc;
 
 use super::allow_rule;
 use super::closed_question;
 use super::output::Out;
-use engine::{AnswerRequest, EngineHandle, GetRun, RunView, WaitingView};
+use crate::report::{one_line, question_sentence};
+use engine::{AnswerRequest, EngineHandle, GetRun, QuestionView, RunView, WaitingView};
 
 /// How a question can be answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,20 +23,15 @@ enum AnswerKind {
     Either,
 }
 
-/// An unanswered question of a run.
+/// An unanswered question of a run, or of a run below it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct OpenQuestion {
-    run: RunId,
+    question: QuestionView,
+    /// The agent that asks, and that a rule would be for.
     agent: String,
-    id: String,
-    text: String,
     answer_kind: AnswerKind,
     /// Where the agent works.
     directory: String,
-    /// When the question counts as denied.
-    until: String,
-    /// The rules that would answer it for good.
-    allow_rules: Vec<String>,
 }
 
 /// The meaning of a typed line.
@@ -60,15 +56,13 @@ pub(super) struct TerminalUser {
     /// Lines typed since the first question; `None` before it.
     lines: Option<mpsc::UnboundedReceiver<String>>,
     open: Option<OpenQuestion>,
-    /// The id of the last question that was asked here. Two questions may have the same text.
-    last: Option<String>,
 }
 
 impl TerminalUser {
     /// Returns the user, if this process has a terminal to ask at.
     pub(super) fn attached(name: String) -> Option<Self> {
         let attached = stdin().is_terminal() && stderr().is_terminal();
-        attached.then_some(Self { name, lines: None, open: None, last: None })
+        attached.then_some(Self { name, lines: None, open: None })
     }
 
     /// Returns whether a question waits for a line, so that nothing else may be drawn.
@@ -76,14 +70,8 @@ impl TerminalUser {
         self.open.is_some()
     }
 
-    /// Returns whether a question was already asked here.
-    pub(super) fn has_seen(&self, question: &OpenQuestion) -> bool {
-        self.last.as_ref() == Some(&question.id)
-    }
-
     /// Prints a question and starts to read the answer.
     pub(super) fn ask(&mut self, question: OpenQuestion, out: &mut Out) {
-        self.last = Some(question.id.clone());
         out.note(&question.sentence());
         out.notes_page(&question.prompt());
         self.lines.get_or_insert_with(read_lines);
@@ -123,15 +111,15 @@ impl TerminalUser {
             }
         };
         let granted_rules = match reply {
-            TypedReply::AllowAlways => question.allow_rules.clone(),
+            TypedReply::AllowAlways => question.allow_rules().to_vec(),
             _ => Vec::new(),
         };
-        let (run, id) = (question.run.to_string(), Some(question.id.clone()));
+        let (run, id) = (question.question.run_id.to_string(), Some(question.question.question.clone()));
         let answer = AnswerRequest { run, question: id, allow, text, by: self.name.clone(), granted_rules };
         // Fails if the question was answered elsewhere or has expired.
         match app.ask(answer).await {
             Ok(_) if reply == TypedReply::AllowAlways => {
-                write_rules(&question.agent, &question.allow_rules, out);
+                write_rules(&question.agent, question.allow_rules(), out);
             }
             Ok(_) => {}
             Err(error) => {
@@ -142,11 +130,14 @@ impl TerminalUser {
     }
 
     /// Drops the open question if the run no longer asks it.
-    pub(super) async fn withdraw(&mut self, now: Option<&OpenQuestion>, app: &EngineHandle, out: &mut Out) {
-        if let Some(question) = self.open.take_if(|question| now != Some(question)) {
-            out.notes_page("\n");
-            out.note(&closed_question::explain(app, question.run, &question.id).await);
+    pub(super) async fn withdraw_closed(&mut self, app: &EngineHandle, out: &mut Out) {
+        let Some(open) = &self.open else { return };
+        if OpenQuestion::fetch(app, &open.question).await.is_some() {
+            return;
         }
+        out.notes_page("\n");
+        out.note(&closed_question::explain(app, open.question.run_id, &open.question.question).await);
+        self.open = None;
     }
 }
 
@@ -162,48 +153,49 @@ pub(super) fn write_rules(agent: &str, rules: &[String], out: &mut Out) {
 }
 
 impl OpenQuestion {
-    /// Returns the open question of a run; `None` if there is none, as in an unattended run.
-    pub(super) async fn fetch(app: &EngineHandle, run: RunId) -> Option<Self> {
+    /// Returns the question with all that is known about it; `None` if it is no longer open.
+    pub(super) async fn fetch(app: &EngineHandle, question: &QuestionView) -> Option<Self> {
         let request = GetRun {
-            run: run.to_string(),
+            run: question.run_id.to_string(),
             result_offset: 0,
             result_max: 0,
             events_from: None,
             events_max: 0,
         };
-        Self::from_view(&app.ask(request).await.ok()?.run)
+        Self::from_view(&app.ask(request).await.ok()?.run, question)
     }
 
-    fn from_view(view: &RunView) -> Option<Self> {
-        let Some(WaitingView::Answer { question, text, until, allow_rules }) = &view.waiting else {
+    fn from_view(view: &RunView, question: &QuestionView) -> Option<Self> {
+        let Some(WaitingView::Answer { question: open, .. }) = &view.waiting else { return None };
+        if *open != question.question {
             return None;
-        };
-        let id: QuestionId = question.parse().ok()?;
+        }
+        let id: QuestionId = open.parse().ok()?;
         let answer_kind = match id.as_str().as_bytes().first() {
             _ if id.is_permission() => AnswerKind::Permission,
             Some(b'w') => AnswerKind::Text,
             _ => AnswerKind::Either,
         };
         Some(Self {
-            run: view.run_id,
+            question: question.clone(),
             agent: view.agent.clone(),
-            id: question.clone(),
-            text: text.clone(),
             answer_kind,
             directory: view.directory.clone(),
-            until: until.clone(),
-            allow_rules: allow_rules.clone(),
         })
     }
 
+    fn allow_rules(&self) -> &[String] {
+        &self.question.allow_rules
+    }
+
     pub(super) fn sentence(&self) -> String {
-        format!("{} asks: {}", self.agent, self.text)
+        question_sentence(&self.question)
     }
 
     fn prompt(&self) -> String {
         match self.answer_kind {
             AnswerKind::Permission => {
-                let always = if self.allow_rules.is_empty() { "" } else { "[a]lways  " };
+                let always = if self.allow_rules().is_empty() { "" } else { "[a]lways  " };
                 format!("[y]es  [n]o  {always}[v]iew  [?] ")
             }
             AnswerKind::Text => "your answer: ".to_owned(),
@@ -218,8 +210,8 @@ impl OpenQuestion {
             "n  deny it; the agent continues without it".to_owned(),
             "v  show the question again, with everything that is known about it".to_owned(),
         ];
-        if !self.allow_rules.is_empty() {
-            let rules = self.allow_rules.join(" ");
+        if !self.allow_rules().is_empty() {
+            let rules = self.allow_rules().join(" ");
             let agent = &self.agent;
             lines.insert(
                 1,
@@ -230,9 +222,10 @@ impl OpenQuestion {
     }
 
     fn details(&self) -> Vec<String> {
-        let Self { run, agent, text, directory, until, allow_rules, .. } = self;
+        let Self { question, agent: _, answer_kind: _, directory } = self;
+        let QuestionView { short_id, text, until, allow_rules, run_id: _, agents: _, question: _ } = question;
         let mut lines = vec![
-            format!("run: {} of the agent {agent}", run.short()),
+            format!("run: {short_id} of the agent {}", one_line(&question.agent_path())),
             format!("directory: {directory}"),
             format!("until: {until}, then it is denied"),
             format!("question: {text}"),
@@ -245,14 +238,14 @@ impl OpenQuestion {
 
     fn parse_reply(&self, line: &str) -> TypedReply {
         match self.answer_kind.parse_reply(line) {
-            TypedReply::AllowAlways if self.allow_rules.is_empty() => TypedReply::Unclear,
+            TypedReply::AllowAlways if self.allow_rules().is_empty() => TypedReply::Unclear,
             reply => reply,
         }
     }
 
     /// Lists the commands that answer the question from another terminal.
     pub(super) fn commands(&self) -> String {
-        let short = self.run.short();
+        let short = &self.question.short_id;
         let commands = match self.answer_kind {
             AnswerKind::Permission => format!("volery approve {short} or volery deny {short}"),
             AnswerKind::Text => format!("volery answer {short} TEXT or volery deny {short}"),
@@ -303,18 +296,44 @@ fn read_lines() -> mpsc::UnboundedReceiver<String> {
 
 #[cfg(test)]
 mod tests {
+    use domain::id::RunId;
+
     use super::*;
 
     fn question(id: &str) -> OpenQuestion {
         let run_id = RunId::from_parts(domain::Timestamp::UNIX_EPOCH, [7; 10]);
-        let waiting = WaitingView::Answer {
+        let (text, until) = ("May I?".to_owned(), "2026-11-15T10:00:00Z".to_owned());
+        let question = QuestionView {
+            run_id,
+            short_id: run_id.short(),
+            agents: vec!["asker".to_owned()],
             question: id.to_owned(),
-            text: "May I?".to_owned(),
-            until: "2026-11-15T10:00:00Z".to_owned(),
+            text: text.clone(),
+            until: until.clone(),
             allow_rules: Vec::new(),
         };
+        let waiting = WaitingView::Answer { question: id.to_owned(), text, until, allow_rules: Vec::new() };
         let view = RunView { waiting: Some(waiting), ..crate::sample_run::sample_run(run_id, "asker") };
-        OpenQuestion::from_view(&view).unwrap()
+        OpenQuestion::from_view(&view, &question).unwrap()
+    }
+
+    #[test]
+    fn a_question_that_was_answered_is_no_longer_open() {
+        let open = question("a0");
+        let view = crate::sample_run::sample_run(open.question.run_id, "asker");
+        assert_eq!(OpenQuestion::from_view(&view, &open.question), None);
+        let waiting = WaitingView::Answer {
+            question: "a1".to_owned(),
+            text: "May I?".to_owned(),
+            until: String::new(),
+            allow_rules: Vec::new(),
+        };
+        let view = RunView { waiting: Some(waiting), ..view };
+        assert_eq!(
+            OpenQuestion::from_view(&view, &open.question),
+            None,
+            "another question with the same text"
+        );
     }
 
     #[test]
@@ -330,7 +349,7 @@ mod tests {
     #[test]
     fn only_a_clear_answer_allows_something() {
         let mut asks = question("a0");
-        asks.allow_rules = vec!["Bash(touch:*)".to_owned()];
+        asks.question.allow_rules = vec!["Bash(touch:*)".to_owned()];
         let reply = |line: &str| asks.parse_reply(line);
         assert_eq!((reply(" Y\n"), reply("yes")), (TypedReply::Allow, TypedReply::Allow));
         assert_eq!((reply("n"), reply("No")), (TypedReply::Deny, TypedReply::Deny));

@@ -2,10 +2,12 @@
 
 use super::error::CommandError;
 use super::output::{Out, OutputFormat};
-use engine::{EngineError, EngineHandle, GetRun, ListRuns, WaitingView};
+use super::ps::OPEN_STATES;
+use crate::report::{distinct_questions, one_line};
+use engine::{EngineError, EngineHandle, ListRuns, QuestionView};
 
-/// Waiting runs that are examined at most.
-const RUNS_MAX: usize = 200;
+/// Active runs that are examined at most.
+const RUNS_MAX: usize = 1_000;
 /// Runs that an error lists.
 const RUNS_LISTED: usize = 8;
 
@@ -21,15 +23,6 @@ pub(super) struct TypedQuestion {
     pub(super) question: Option<String>,
 }
 
-/// A run that waits for an answer.
-struct WaitingRun {
-    run: String,
-    short_id: String,
-    agent: String,
-    question: String,
-    text: String,
-}
-
 /// Returns the run that the user typed, else the only one of this project that waits for an answer, and prints its question.
 pub(super) async fn typed_or_waiting(
     app: &EngineHandle,
@@ -41,45 +34,37 @@ pub(super) async fn typed_or_waiting(
     if let Some(run) = run {
         return Ok(AnsweredQuestion { run, question });
     }
-    let waiting = waiting_runs(app).await?;
+    let waiting = open_questions(app).await?;
     let [only] = waiting.as_slice() else { return Err(not_exactly_one(&waiting, command).into()) };
     if out.format() == OutputFormat::Text {
-        out.note(&format!("{} {} asks: {}", only.short_id, only.agent, only.text));
+        out.note(&sentence(only));
     }
     // Answers the question that was printed, and no later one of the run.
     Ok(AnsweredQuestion {
-        run: only.run.clone(),
+        run: only.run_id.to_string(),
         question: Some(question.unwrap_or_else(|| only.question.clone())),
     })
 }
 
-async fn waiting_runs(app: &EngineHandle) -> Result<Vec<WaitingRun>, EngineError> {
-    let request = ListRuns { states: vec!["waiting".to_owned()], limit: RUNS_MAX, ..ListRuns::default() };
-    let mut found = Vec::new();
-    for summary in app.ask(request).await?.runs {
-        let view = app.ask(GetRun { run: summary.run_id.to_string(), ..GetRun::default() }).await?.run;
-        // Other waiting runs wait for a slot or a session.
-        if let Some(WaitingView::Answer { question, text, .. }) = view.waiting {
-            let (run, short_id, agent) = (view.run_id.to_string(), view.short_id, view.agent);
-            found.push(WaitingRun { run, short_id, agent, question, text });
-        }
-    }
-    Ok(found)
+/// Returns the open questions of this project's runs, and of the runs below them.
+async fn open_questions(app: &EngineHandle) -> Result<Vec<QuestionView>, EngineError> {
+    let states = OPEN_STATES.map(str::to_owned).to_vec();
+    let list = app.ask(ListRuns { states, limit: RUNS_MAX, ..ListRuns::default() }).await?;
+    Ok(distinct_questions(&list.runs).into_iter().cloned().collect())
 }
 
-fn not_exactly_one(waiting: &[WaitingRun], command: &str) -> EngineError {
-    if waiting.is_empty() {
+fn sentence(question: &QuestionView) -> String {
+    one_line(&format!("{} {} asks: {}", question.short_id, question.agent_path(), question.text))
+}
+
+fn not_exactly_one(waiting: &[QuestionView], command: &str) -> EngineError {
+    let Some(first) = waiting.first() else {
         return EngineError::not_found("no run of this project waits for an answer")
             .hint("`volery ps --all --state waiting` lists the waiting runs of every project");
-    }
+    };
     let mut lines = vec![format!("{} runs of this project wait for an answer:", waiting.len())];
-    lines.extend(
-        waiting
-            .iter()
-            .take(RUNS_LISTED)
-            .map(|run| format!("{} {} asks: {}", run.short_id, run.agent, run.text.replace('\n', " "))),
-    );
+    lines.extend(waiting.iter().take(RUNS_LISTED).map(sentence));
     let more = waiting.len().saturating_sub(RUNS_LISTED);
     lines.extend((more > 0).then(|| format!("and {more} more")));
-    EngineError::usage(lines.join("\n")).hint(format!("name one: volery {command} {}", waiting[0].short_id))
+    EngineError::usage(lines.join("\n")).hint(format!("name one: volery {command} {}", first.short_id))
 }

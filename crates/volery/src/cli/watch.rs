@@ -13,12 +13,11 @@ use super::event_follower::EventFollower;
 use super::live_display::{LiveDisplay, REDRAW_EVERY};
 use super::output::Out;
 use super::signals::{SignalResponse, Signals, respond};
-use super::terminal_questions::{OpenQuestion, TerminalUser};
+use super::watched_questions::{OwnRun, WatchedQuestions};
 use crate::report::LiveRow;
-use engine::{CancelRunsRequest, CancelTarget, EngineHandle, Progress, WaitRequest, WaitResult};
-
-/// The beginning of the activity of a run that waits for an answer.
-const ASKING_PREFIX: &str = "asks: ";
+use engine::{
+    CancelRunsRequest, CancelTarget, EngineHandle, Progress, QuestionView, WaitRequest, WaitResult,
+};
 
 /// How a wait ended.
 pub(crate) enum WatchOutcome {
@@ -37,21 +36,14 @@ struct LatestProgress(Arc<Mutex<ProgressState>>);
 #[derive(Default)]
 struct ProgressState {
     by_run: BTreeMap<RunId, (Progress, Instant)>,
-    /// The questions that were printed, by run.
-    shown_questions: BTreeMap<RunId, String>,
     /// Progress has arrived since `has_changed` was called.
     changed: bool,
     /// Progress has arrived since `has_news` was called.
     news: bool,
 }
 
-/// The run that a command started itself, and the user who answers its questions if the command has a terminal.
-pub(crate) struct OwnRun {
-    pub(crate) run: RunId,
-    pub(crate) user_name: String,
-}
-
-/// Waits for runs. Signals cancel `own`, the run that this command started, and only its questions are asked here.
+/// Waits for runs. Signals cancel `own`, the run that this command started, and the user here answers only its questions
+/// and those of the runs below it.
 pub(crate) async fn watch(
     app: &EngineHandle,
     request: WaitRequest,
@@ -59,8 +51,7 @@ pub(crate) async fn watch(
     (signals, follower): (&mut Signals, &mut EventFollower),
     out: &mut Out,
 ) -> Result<WatchOutcome, CommandError> {
-    let (own, user) = own.map(|own| (own.run, own.user_name)).unzip();
-    let mut user = user.and_then(TerminalUser::attached);
+    let mut questions = WatchedQuestions::new(own);
     let latest = LatestProgress::default();
     let sink = latest.clone();
     let mut progress = move |progress: Progress| sink.record(progress);
@@ -75,50 +66,27 @@ pub(crate) async fn watch(
                 break waited.map(|waited| WatchOutcome::Waited { waited, interrupted: interrupts > 0 });
             }
             _ = redraw.tick() => {
-                if let Some(user) = &mut user {
-                    // The question may have been answered elsewhere, but only if there was progress.
-                    if let Some(run) = own.filter(|_| user.has_open_question() && latest.has_changed()) {
-                        let now = OpenQuestion::fetch(app, run).await;
-                        user.withdraw(now.as_ref(), app, out).await;
-                    }
-                    if user.has_open_question() {
-                        // A frame would overwrite the line that the user types.
-                        continue;
-                    }
+                // The question may have been answered elsewhere, but only if there was progress.
+                if questions.wait_for_line() && latest.has_changed() {
+                    questions.withdraw_closed(app, out).await;
                 }
-                let here = own.filter(|run| user.is_some() && latest.waits_for_answer(*run));
-                for run in latest.new_questions().into_iter().filter(|run| here != Some(*run)).chain(here) {
-                    let Some(question) = OpenQuestion::fetch(app, run).await else { continue };
-                    match &mut user {
-                        Some(user) if own == Some(run) => {
-                            if !user.has_seen(&question) {
-                                live.erase(out);
-                                user.ask(question, out);
-                            }
-                        }
-                        Some(_) | None => {
-                            live.erase(out);
-                            out.note(&question.sentence());
-                            out.note(&question.commands());
-                        }
-                    }
+                if questions.wait_for_line() {
+                    // A frame would overwrite the line that the user types.
+                    continue;
                 }
                 if latest.has_news() {
                     follower.print_new(app, &mut live, out).await;
                 }
-                if !user.as_ref().is_some_and(TerminalUser::has_open_question) {
+                questions.show_new(latest.open_questions(), app, &mut live, out).await;
+                if !questions.wait_for_line() {
                     live.draw(&latest.rows(), out);
                 }
             }
-            line = next_typed_line(&mut user) => {
-                if let Some(user) = &mut user {
-                    user.answer(line, app, out).await;
-                }
-            }
+            line = questions.next_line() => questions.answer(line, app, out).await,
             received = signals.next() => {
                 let response = respond(received, interrupts);
                 live.erase(out);
-                match (response, own) {
+                match (response, questions.own()) {
                     (SignalResponse::Cancel, Some(run)) => {
                         out.note("stopping; Ctrl-C again kills it now");
                         cancel(app, run, CancelPace::Ask, out).await;
@@ -138,14 +106,6 @@ pub(crate) async fn watch(
         follower.print_new(app, &mut live, out).await;
     }
     Ok(watched?)
-}
-
-/// Waits for the line that answers the open question.
-async fn next_typed_line(user: &mut Option<TerminalUser>) -> Option<String> {
-    match user.as_mut().filter(|user| user.has_open_question()) {
-        Some(user) => user.line().await,
-        None => std::future::pending().await,
-    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -185,28 +145,13 @@ impl LatestProgress {
         std::mem::take(&mut state.changed)
     }
 
-    /// Returns the runs that have a new question. They are printed, because a run that waits for an answer looks as if it hung.
-    fn new_questions(&self) -> Vec<RunId> {
-        let mut state = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let ProgressState { by_run, shown_questions, changed: _, news: _ } = &mut *state;
-        let mut asking = Vec::new();
-        for (run, (progress, _)) in by_run {
-            match Some(&progress.activity).filter(|activity| activity.starts_with(ASKING_PREFIX)) {
-                Some(activity) if shown_questions.get(run) != Some(activity) => {
-                    asking.push(*run);
-                    shown_questions.insert(*run, activity.clone());
-                }
-                Some(_) => {}
-                None => _ = shown_questions.remove(run),
-            }
-        }
-        asking
-    }
-
-    /// Returns whether a run waits for an answer.
-    fn waits_for_answer(&self, run: RunId) -> bool {
+    /// Returns the runs with an open question, of their own or of a run below them.
+    fn open_questions(&self) -> Vec<(RunId, QuestionView)> {
         let state = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        state.by_run.get(&run).is_some_and(|(progress, _)| progress.activity.starts_with(ASKING_PREFIX))
+        let question = |(run, (progress, _)): (&RunId, &(Progress, Instant))| {
+            Some((*run, progress.needs_answer.as_deref()?.clone()))
+        };
+        state.by_run.iter().filter_map(question).collect()
     }
 
     fn rows(&self) -> Vec<LiveRow> {

@@ -12,7 +12,7 @@ use rmcp::model::{
 use serde_json::Value;
 
 use super::tool_call::ToolCall;
-use engine::{AnswerRequest, EngineError, ErrorKind, GetRun, RunView, WaitingView};
+use engine::{AnswerRequest, EngineError, ErrorKind, GetRun, QuestionView, RunView};
 
 /// How a client asks its user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,13 +33,18 @@ pub(super) fn elicitation_mode(call: &ToolCall<'_>) -> Option<ElicitationMode> {
     Some(if modern { ElicitationMode::Answer } else { ElicitationMode::Request })
 }
 
-/// Asks the client's user the question of a run, and sends the answer to the run. Returns whether there was one.
-pub(super) async fn ask(call: &ToolCall<'_>, run: &RunView) -> bool {
-    let (Some(question), Ok(params)) = (question_id(run), params(run)) else { return false };
+/// Separates the run of a question below the called run from the id of the question, in the key of an input request.
+const KEY_SEPARATOR: char = '/';
+
+/// Asks the client's user a question, and sends the answer to the run that asks. Returns whether there was one.
+pub(super) async fn ask(call: &ToolCall<'_>, question: &QuestionView) -> bool {
+    let Ok(params) = params(question) else { return false };
     // Not with the library's own method, which would add a URL parser as a dependency.
     let request = ServerRequest::ElicitRequest(ElicitRequest::new(params));
     match call.context.peer.send_request(request).await {
-        Ok(ClientResult::ElicitResult(result)) => answer(call, run.run_id, question.to_owned(), result).await,
+        Ok(ClientResult::ElicitResult(result)) => {
+            answer(call, question.run_id, question.question.clone(), result).await
+        }
         Ok(_) | Err(_) => false,
     }
 }
@@ -69,6 +74,7 @@ pub(super) async fn resume(
         let result: ElicitResult = serde_json::from_value(response).map_err(|error| {
             ErrorData::invalid_params(format!("the response to {question:?} cannot be read: {error}"), None)
         })?;
+        let (run, question) = parse_key(run, &question);
         answered |= answer(call, run, question, result).await;
     }
     Ok((run, answered))
@@ -105,31 +111,68 @@ pub(super) fn to_answer(
     }
 }
 
-/// Returns the question of a run as input requests.
+/// Returns the open question of a run, or of a run below it, as input requests.
 pub(super) fn questions(run: &RunView) -> Result<InputRequests, ErrorData> {
-    let Some(question) = question_id(run) else { return Ok(InputRequests::new()) };
-    let request = InputRequest::Elicitation(ElicitRequest::new(params(run)?));
-    Ok(InputRequests::from([(question.to_owned(), request)]))
+    let Some(question) = run.needs_answer.first() else { return Ok(InputRequests::new()) };
+    let request = InputRequest::Elicitation(ElicitRequest::new(params(question)?));
+    Ok(InputRequests::from([(question_key(question), request)]))
 }
 
-fn question_id(run: &RunView) -> Option<&str> {
-    match &run.waiting {
-        Some(WaitingView::Answer { question, .. }) => Some(question),
-        Some(WaitingView::Slot { .. } | WaitingView::Session { .. }) | None => None,
+/// Returns the key of a question among the input requests of the run that shows it.
+pub(super) fn question_key(question: &QuestionView) -> String {
+    match question.is_own() {
+        true => question.question.clone(),
+        false => format!("{}{KEY_SEPARATOR}{}", question.run_id, question.question),
     }
 }
 
-fn params(run: &RunView) -> Result<ElicitRequestParams, ErrorData> {
-    let text = match &run.waiting {
-        Some(WaitingView::Answer { text, .. }) => text.as_str(),
-        Some(WaitingView::Slot { .. } | WaitingView::Session { .. }) | None => "",
-    };
+/// Returns the run and the question that a key means.
+fn parse_key(run: RunId, key: &str) -> (RunId, String) {
+    let below =
+        key.split_once(KEY_SEPARATOR).and_then(|(below, question)| Some((below.parse().ok()?, question)));
+    let (run, question) = below.unwrap_or((run, key));
+    (run, question.to_owned())
+}
+
+fn params(question: &QuestionView) -> Result<ElicitRequestParams, ErrorData> {
     let requested_schema = ElicitationSchema::builder()
         .optional_string_with("answer", |schema| {
             schema.description("What to answer; leave empty to just approve.")
         })
         .build()
         .map_err(|error| ErrorData::internal_error(error, None))?;
-    let message = strip_invisible(&format!("The agent {} asks: {text}", run.agent)).into_owned();
+    let who = match question.is_own() {
+        true => format!("The agent {}", question.agent_path()),
+        false => question.headline(),
+    };
+    let message = strip_invisible(&format!("{who} asks: {}", question.text)).into_owned();
     Ok(ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_key_of_a_question_leads_back_to_its_run() {
+        let run_at = |second| {
+            RunId::from_parts(domain::Timestamp::from_second(second).expect("a valid moment"), [7; 10])
+        };
+        let (root, child) = (run_at(1), run_at(2));
+        let key = |run_id: RunId, agents: &[&str]| {
+            question_key(&QuestionView {
+                run_id,
+                short_id: run_id.short(),
+                agents: agents.iter().map(|agent| (*agent).to_owned()).collect(),
+                question: "a0".to_owned(),
+                text: "may I?".to_owned(),
+                until: String::new(),
+                allow_rules: Vec::new(),
+            })
+        };
+        assert_eq!(key(root, &["chief"]), "a0");
+        assert_eq!(parse_key(root, "a0"), (root, "a0".to_owned()));
+        assert_eq!(parse_key(root, &key(child, &["chief", "fixer"])), (child, "a0".to_owned()));
+        assert_eq!(parse_key(root, "x/a0"), (root, "x/a0".to_owned()), "no question has this id");
+    }
 }

@@ -15,7 +15,7 @@ use super::elicit;
 use super::tool_call::ToolCall;
 use super::tools::{RunReport, is_failure};
 use engine::{
-    AnswerRequest, CancelRunsRequest, CancelTarget, EngineError, ErrorKind, GetRun, RunView, WaitingView,
+    AnswerRequest, CancelRunsRequest, CancelTarget, EngineError, ErrorKind, GetRun, QuestionView, RunView,
 };
 
 const POLL_MS: u64 = 1_000;
@@ -41,13 +41,13 @@ pub(super) async fn get(call: &ToolCall<'_>, task_id: &str) -> Result<GetTaskRes
 pub(super) async fn update(call: &ToolCall<'_>, request: UpdateTaskParams) -> Result<(), ErrorData> {
     let run = parse(&request.task_id)?;
     let view = view(call, run).await.map_err(|error| protocol_error(&error))?;
-    let Some(WaitingView::Answer { question: open, .. }) = view.waiting else { return Ok(()) };
-    for (question, response) in request.input_responses {
-        if question != open {
+    let Some(open) = view.needs_answer.first() else { return Ok(()) };
+    for (key, response) in request.input_responses {
+        if key != elicit::question_key(open) {
             // Answered in the meantime, or unknown: the protocol requires to ignore such keys.
             continue;
         }
-        let answer = read_answer(call, run, question, response)?;
+        let answer = read_answer(call, open, response)?;
         match call.handler.engine.ask(answer).await {
             Ok(_) => {}
             // Answered in the meantime.
@@ -100,11 +100,11 @@ fn last_updated(view: &RunView) -> Option<String> {
 }
 
 fn status(view: &RunView) -> TaskStatus {
-    match &view.waiting {
+    match view.needs_answer.first() {
         _ if view.status == OutcomeKind::Cancelled.as_str() => TaskStatus::Cancelled,
         _ if view.ended => TaskStatus::Completed,
-        Some(WaitingView::Answer { .. }) => TaskStatus::InputRequired,
-        Some(WaitingView::Slot { .. } | WaitingView::Session { .. }) | None => TaskStatus::Working,
+        Some(_) => TaskStatus::InputRequired,
+        None => TaskStatus::Working,
     }
 }
 
@@ -137,14 +137,14 @@ fn build_result(call: &ToolCall<'_>, view: RunView) -> Result<JsonObject, ErrorD
 
 fn read_answer(
     call: &ToolCall<'_>,
-    run: RunId,
-    question: String,
+    question: &QuestionView,
     response: Value,
 ) -> Result<AnswerRequest, ErrorData> {
+    let id = &question.question;
     let result: ElicitResult = serde_json::from_value(response).map_err(|error| {
-        ErrorData::invalid_params(format!("the response to {question:?} cannot be read: {error}"), None)
+        ErrorData::invalid_params(format!("the response to {id:?} cannot be read: {error}"), None)
     })?;
-    Ok(elicit::to_answer(call, run, question, &result))
+    Ok(elicit::to_answer(call, question.run_id, id.clone(), &result))
 }
 
 fn protocol_error(error: &EngineError) -> ErrorData {

@@ -17,7 +17,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 use super::client_profiles::CancelMeaning;
 use super::elicit;
 use super::tool_call::ToolCall;
-use engine::{EngineError, GetRun, Progress, RunView, WaitRequest, WaitResult, WaitUntil, WaitingView};
+use engine::{EngineError, GetRun, Progress, QuestionView, RunView, WaitRequest, WaitResult, WaitUntil};
 
 /// How long a progress notification may delay the answer.
 const LAST_PROGRESS: Duration = Duration::from_secs(1);
@@ -29,7 +29,8 @@ const TAIL_CHARS: usize = 120;
 pub(super) enum WaitEnd {
     /// The runs ended, or the wait timed out; the value says which.
     Waited(WaitResult),
-    /// A run has a question for the caller: its model, or its user if the client supports it.
+    /// A run has a question for the caller: for its model, or for its user if the client supports it. The question of a run
+    /// below it is only for the user.
     Question(Box<RunView>),
     Cancelled(CancelMeaning),
     /// The server stops: there is no time to query the runs.
@@ -54,23 +55,30 @@ pub(super) async fn wait(
     let every = call.handler.options.timing.progress;
     let mut tick = tokio::time::interval_at(Instant::now() + every, every);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut asking: Option<BoxFuture<'_, Option<Box<RunView>>>> = None;
+    let mut elicitation: Option<BoxFuture<'_, Option<Box<RunView>>>> = None;
     let end = loop {
         tokio::select! {
             biased;
             waited = &mut waiting => break waited.map(WaitEnd::Waited),
             () = call.handler.leaving.cancelled() => break Ok(WaitEnd::Leaving),
             () = call.context.ct.cancelled() => break Ok(reporter.cancelled()),
-            unanswered = question_result(&mut asking), if asking.is_some() => {
-                asking = None;
+            unanswered = question_result(&mut elicitation), if elicitation.is_some() => {
+                elicitation = None;
                 if let Some(run) = unanswered {
                     break Ok(WaitEnd::Question(run));
                 }
             }
-            run = tracker.next_question(call), if asking.is_none() => match elicit::elicitation_mode(call) {
-                Some(elicit::ElicitationMode::Request) => asking = Some(put_question(call, run).boxed()),
-                Some(elicit::ElicitationMode::Answer) | None => break Ok(WaitEnd::Question(run)),
-            },
+            (run, question) = tracker.next_question(call), if elicitation.is_none() => {
+                match elicit::elicitation_mode(call) {
+                    Some(elicit::ElicitationMode::Request) => {
+                        elicitation = Some(put_question(call, run, question).boxed());
+                    }
+                    Some(elicit::ElicitationMode::Answer) => break Ok(WaitEnd::Question(run)),
+                    None if question.is_own() => break Ok(WaitEnd::Question(run)),
+                    // A person answers it with a command; progress shows it meanwhile.
+                    None => {}
+                }
+            }
             () = reporter.sent(), if reporter.is_sending() => {}
             _ = tick.tick(), if reporter.is_idle() => reporter.send(&tracker),
         }
@@ -79,16 +87,20 @@ pub(super) async fn wait(
     end
 }
 
-/// Asks the client's user a run's question; returns the run if nobody answered.
-async fn put_question(call: &ToolCall<'_>, run: Box<RunView>) -> Option<Box<RunView>> {
-    let answered = elicit::ask(call, &run).await;
-    (!answered).then_some(run)
+/// Asks the client's user a question; returns the run if nobody answered and its caller's model may.
+async fn put_question(
+    call: &ToolCall<'_>,
+    run: Box<RunView>,
+    question: QuestionView,
+) -> Option<Box<RunView>> {
+    let answered = elicit::ask(call, &question).await;
+    (!answered && question.is_own()).then_some(run)
 }
 
-/// Waits for the result of a question, if one is being asked.
-async fn question_result<T>(asking: &mut Option<BoxFuture<'_, T>>) -> T {
-    match asking {
-        Some(asking) => asking.await,
+/// Waits for the result of an elicitation, if there is one.
+async fn question_result<T>(elicitation: &mut Option<BoxFuture<'_, T>>) -> T {
+    match elicitation {
+        Some(elicitation) => elicitation.await,
         None => std::future::pending().await,
     }
 }
@@ -97,8 +109,8 @@ async fn question_result<T>(asking: &mut Option<BoxFuture<'_, T>>) -> T {
 #[derive(Debug, Default)]
 struct ProgressTracker {
     runs: Mutex<BTreeMap<RunId, ProgressSample>>,
-    /// Runs that began to wait and were not yet queried.
-    candidates: Mutex<Vec<RunId>>,
+    /// Runs with a new open question that were not yet queried.
+    candidates: Mutex<Vec<(RunId, QuestionView)>>,
     candidates_changed: tokio::sync::Notify,
 }
 
@@ -112,31 +124,37 @@ struct ProgressSample {
 impl ProgressTracker {
     fn record(&self, progress: Progress) {
         let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
-        let began_to_wait = progress.status == "waiting"
-            && runs.get(&progress.run_id).is_none_or(|before| before.progress.activity != progress.activity);
-        if began_to_wait {
-            self.candidates.lock().unwrap_or_else(PoisonError::into_inner).push(progress.run_id);
+        let known = runs.get(&progress.run_id).and_then(|sample| sample.progress.needs_answer.as_deref());
+        if let Some(question) = &progress.needs_answer
+            && known.is_none_or(|known| !known.is_same(question))
+        {
+            let candidate = (progress.run_id, QuestionView::clone(question));
+            self.candidates.lock().unwrap_or_else(PoisonError::into_inner).push(candidate);
             self.candidates_changed.notify_one();
         }
         runs.insert(progress.run_id, ProgressSample { progress, at: Instant::now() });
     }
 
-    /// Waits until a run waits for an answer, and not only for a slot.
-    async fn next_question(&self, call: &ToolCall<'_>) -> Box<RunView> {
+    /// Waits until a run, or a run below it, has a new question that is still open. Returns it with the run.
+    async fn next_question(&self, call: &ToolCall<'_>) -> (Box<RunView>, QuestionView) {
         loop {
-            let candidate = self.candidates.lock().unwrap_or_else(PoisonError::into_inner).first().copied();
-            let Some(run) = candidate else {
+            let candidate = self.candidates.lock().unwrap_or_else(PoisonError::into_inner).first().cloned();
+            let Some((run, question)) = candidate else {
                 self.candidates_changed.notified().await;
                 continue;
             };
             let request = GetRun { run: run.to_string(), ..GetRun::default() };
             let detail = call.handler.engine.ask(request).await;
             // Removed only now, so that dropping this future in between loses nothing.
-            self.candidates.lock().unwrap_or_else(PoisonError::into_inner).retain(|other| *other != run);
+            self.candidates
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .retain(|(other, later)| *other != run || !later.is_same(&question));
             if let Ok(detail) = detail
-                && matches!(detail.run.waiting, Some(WaitingView::Answer { .. }))
+                && let Some(open) =
+                    detail.run.needs_answer.iter().find(|open| open.is_same(&question)).cloned()
             {
-                return Box::new(detail.run);
+                return (Box::new(detail.run), open);
             }
         }
     }
@@ -144,13 +162,15 @@ impl ProgressTracker {
     /// Describes the progress of all runs in a line.
     fn describe(&self) -> String {
         let runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut active = runs.values().filter(|sample| is_active(&sample.progress.status));
-        match (runs.len(), active.next()) {
+        let active: Vec<_> = runs.values().filter(|sample| is_active(&sample.progress.status)).collect();
+        // A run that needs a person is more important than the others.
+        let shown = active.iter().find(|sample| sample.progress.needs_answer.is_some()).or(active.first());
+        match (runs.len(), shown) {
             (0, _) => "started".into(),
             (_, None) => "ended".into(),
             (1, Some(sample)) => describe_one(sample),
             (all, Some(sample)) => {
-                let ended = all - 1 - active.count();
+                let ended = all - active.len();
                 format!("{ended} of {all} ended; {}", describe_one(sample))
             }
         }
@@ -166,7 +186,12 @@ fn describe_one(sample: &ProgressSample) -> String {
     // The time of a silent run advances too.
     let since_ms = u64::try_from(sample.at.elapsed().as_millis()).unwrap_or(u64::MAX);
     let elapsed = display_ms(elapsed_ms.saturating_add(since_ms));
-    let mut line = format!("{agent}: {activity} ({elapsed})");
+    let below = sample.progress.needs_answer.as_ref().is_some_and(|question| !question.is_own());
+    // The activity names the agents already.
+    let mut line = match below {
+        true => format!("{activity} ({elapsed})"),
+        false => format!("{agent}: {activity} ({elapsed})"),
+    };
     let last_line = text_tail.lines().rev().find(|line| !line.trim().is_empty());
     if let Some(text) = last_line.filter(|_| !activity_is_text) {
         let skipped = text.chars().count().saturating_sub(TAIL_CHARS);

@@ -8,6 +8,7 @@ use domain::size::display_bytes;
 
 use super::denials::{denial_line, status_with_denials};
 use super::number_format::{age, cost_with_basis, count, moment, span};
+use super::open_questions::answer_commands;
 use super::page::{Page, grant_line};
 use super::prompt_excerpt::PromptExcerpt;
 use super::text::one_line;
@@ -74,6 +75,7 @@ pub(crate) fn run_page(run: &RunView, style: &TextStyle) -> String {
     let mut page = Page::new(style);
     page.facts(run);
     page.waiting(run);
+    page.questions_below(run);
     page.answer_checks(run);
     page.relations(run);
     page.containment(run.containment.as_ref());
@@ -185,11 +187,7 @@ impl Page<'_> {
             Some(WaitingView::Answer { question, text, until, allow_rules: _ }) => {
                 self.fact("waits for", &format!("an answer to {question}: {}", one_line(text)));
                 self.fact("", &format!("until {}, then it is denied", moment(until)));
-                let or_answer = match question.starts_with('a') {
-                    true => String::new(),
-                    false => format!(", or volery answer {} TEXT", run.short_id),
-                };
-                self.fact("", &format!("volery approve|deny {}{or_answer}", run.short_id));
+                self.fact("", &answer_commands(&run.short_id, question));
             }
         }
     }

@@ -34,7 +34,10 @@ pub(crate) fn run_table(runs: &[RunSummary], scope: ListScope, style: &TextStyle
         if scope == ListScope::All {
             row.push(Cell::new(&style.short_path(&run.project, None)));
         }
-        row.push(Cell::new(&run.prompt));
+        row.push(match run.needs_answer.first() {
+            Some(question) => Cell::toned(&question.headline(), Tone::Careful),
+            None => Cell::new(&run.prompt),
+        });
         table.push(row);
     }
     table.render(style)

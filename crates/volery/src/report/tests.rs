@@ -10,8 +10,8 @@ use super::number_format::age;
 use super::text::{fit, width, with_tilde, wrap, wrap_after};
 use super::*;
 use engine::{
-    AgentHealthSummary, AgentList, AgentView, ChildView, CleanReport, HealthReport, ListScope, RunSummary,
-    RunView, WaitingView,
+    AgentHealthSummary, AgentList, AgentView, ChildView, CleanReport, HealthReport, ListScope, QuestionView,
+    RunSummary, RunView, WaitingView,
 };
 
 mod widths;
@@ -45,6 +45,7 @@ fn line(number: u8, status: &str, ended: bool) -> RunSummary {
         project: "/src/api".into(),
         caller: "main".into(),
         prompt: "review the last commit\nand say what could go wrong".into(),
+        needs_answer: Vec::new(),
     }
 }
 
@@ -61,6 +62,7 @@ fn view() -> RunView {
         cancellation: None,
         after_interruption: None,
         waiting: None,
+        needs_answer: Vec::new(),
         result: Some("Line one\nLine \x1b[31mtwo\x1b[0m\x07".into()),
         result_bytes: 18,
         result_next_offset: None,
@@ -259,6 +261,47 @@ fn a_page_shows_everything_about_a_run() {
     result (18 B)
       Line one
       Line two␇
+    ");
+}
+
+/// A question of the last of these agents.
+fn question(agents: &[&str]) -> QuestionView {
+    QuestionView {
+        run_id: line(11, "", false).run_id,
+        short_id: "4567890b".into(),
+        agents: agents.iter().map(|agent| (*agent).to_owned()).collect(),
+        question: "a0".into(),
+        text: "Write to deploy.sh?\nIt is \u{1b}[31mnew.".into(),
+        until: "2026-11-15T13:00:00Z".into(),
+        allow_rules: Vec::new(),
+    }
+}
+
+#[test]
+fn a_question_of_a_tree_is_listed_once_as_its_root_shows_it() {
+    let listed =
+        |agents: &[&str]| RunSummary { needs_answer: vec![question(agents)], ..line(1, "running", false) };
+    let runs = [listed(&["fixer"]), listed(&["chief", "fixer"]), line(3, "running", false)];
+    insta::assert_snapshot!(run_table(&runs, ListScope::Project, &style(Some(90))), @"
+    ID        AGENT     STATUS   AGE  TIME     COST  PROMPT
+    45678901  reviewer  running   2m  2.3s  $0.0123  needs you: fixer
+    45678901  reviewer  running   2m  2.3s  $0.0123  needs you: chief › fixer
+    45678903  reviewer  running   2m  2.3s  $0.0123  review the last commit and say what coul…
+    ");
+    let commands = "volery approve|deny 4567890b".to_owned();
+    let text = "needs you: chief › fixer: Write to deploy.sh? It is new.".to_owned();
+    assert_eq!(question_lines(&runs), [(text, commands)]);
+}
+
+#[test]
+fn a_page_shows_the_questions_of_the_runs_below() {
+    let run = RunView { needs_answer: vec![question(&["chief"]), question(&["chief", "fixer"])], ..view() };
+    let page = run_page(&run, &style(Some(90)));
+    let lines: Vec<&str> = page.lines().skip_while(|line| !line.starts_with("needs you")).take(3).collect();
+    insta::assert_snapshot!(lines.join("\n"), @"
+    needs you   chief › fixer: Write to deploy.sh? It is new.
+                until 2026-11-15T13:00:00.000Z, then it is denied
+                volery approve|deny 4567890b
     ");
 }
 

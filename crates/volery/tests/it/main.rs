@@ -69,6 +69,7 @@ mod short_lived_grandchildren;
 mod shows_a_first_day;
 mod shows_and_writes_agents;
 mod shows_prices;
+mod shows_questions_of_children;
 mod shows_settings;
 mod shows_the_work;
 mod stopped_worker;

@@ -13,8 +13,9 @@ use engine::{
     AgentList, AgentView, AnswerRequest, AnswerResult, AnyAnswer, AnyRequest, Attachment, CancelResult,
     CancelRunsRequest, CancelTarget, CancelledRun, CheckKeyFile, EngineApi, EngineError, EngineFuture,
     Excerpt, FolderAgentList, GetIacEntry, GetRun, HealthReport, HealthRequest, IacEntry, ListAgents,
-    ListIacEntries, ListRuns, OnProgress, OutputPage, Progress, ReadFolderAgents, ReadOutput, RunDetail,
-    RunList, RunSummary, RunView, StartRequest, StartedRun, WaitRequest, WaitResult, WaitUntil, WaitingView,
+    ListIacEntries, ListRuns, OnProgress, OutputPage, Progress, QuestionView, ReadFolderAgents, ReadOutput,
+    RunDetail, RunList, RunSummary, RunView, StartRequest, StartedRun, WaitRequest, WaitResult, WaitUntil,
+    WaitingView,
 };
 
 #[derive(Debug, Default)]
@@ -68,6 +69,7 @@ impl ScriptedEngine {
         view.explanation = format!("{status} as scripted");
         view.ended = true;
         view.waiting = None;
+        view.needs_answer = Vec::new();
         view.partial = None;
         view.ended_at = Some("2026-11-15T10:00:05Z".into());
         view.result_bytes = result.len() as u64;
@@ -101,12 +103,17 @@ impl ScriptedEngine {
             "asks" => {
                 view.status = "waiting".into();
                 let (question, text) = ("q1".to_owned(), "may I?".to_owned());
-                view.waiting = Some(WaitingView::Answer {
-                    question,
-                    text,
-                    until: "2026-11-15T11:00:00Z".into(),
+                let until = "2026-11-15T11:00:00Z".to_owned();
+                view.needs_answer = vec![QuestionView {
+                    run_id,
+                    short_id: run_id.short(),
+                    agents: vec![view.agent.clone()],
+                    question: question.clone(),
+                    text: text.clone(),
+                    until: until.clone(),
                     allow_rules: Vec::new(),
-                });
+                }];
+                view.waiting = Some(WaitingView::Answer { question, text, until, allow_rules: Vec::new() });
             }
             "queued" => {
                 view.status = "waiting".into();
@@ -260,6 +267,7 @@ impl ScriptedEngine {
                         activity: "$ cargo test".into(),
                         activity_is_text: false,
                         text_tail: "so far\nso good".into(),
+                        needs_answer: view.needs_answer.first().cloned().map(Box::new),
                     });
                 }
                 let done = match request.until {
@@ -357,5 +365,6 @@ fn run_line(view: &RunView) -> RunSummary {
         project: view.project.clone(),
         caller: view.caller.clone(),
         prompt: "shout".into(),
+        needs_answer: view.needs_answer.clone(),
     }
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::tool_call::ToolCall;
 use super::catalog::{Hints, NativeTool, ToolReply};
-use super::run_report::fit;
+use super::run_report::{QuestionBelow, fit};
 use engine::{EngineError, ListScope, RunSummary};
 
 const LIMIT_DEFAULT: usize = 20;
@@ -74,6 +74,9 @@ struct RunEntry {
     /// How often the agent was denied something, so that its answer may be incomplete.
     #[serde(skip_serializing_if = "Option::is_none")]
     denials_count: Option<u64>,
+    /// Open questions of runs below this one. A person answers them, not you.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    needs_answer: Vec<QuestionBelow>,
     created_at: String,
     duration_ms: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -160,6 +163,7 @@ impl From<RunSummary> for RunEntry {
             agent: line.agent,
             status: line.status,
             denials_count: Some(line.denials_count).filter(|count| *count > 0),
+            needs_answer: QuestionBelow::list(&line.needs_answer),
             created_at: line.created_at,
             duration_ms: line.duration_ms,
             session_id: line.session,

@@ -7,13 +7,14 @@ use serde_json::{Map, Value};
 
 use super::super::client_profiles::ClientProfile;
 use super::changed_files::{BranchReport, ChangedFiles, RESULT_FILES_MAX};
-use engine::{AcceptanceView, AfterInterruption, RunView, WaitingView};
+use engine::{AcceptanceView, AfterInterruption, QuestionView, RunView, WaitingView};
 
 /// How much of the output of an active run is shown.
 const PARTIAL_BYTES: usize = 4 << 10;
 const STDERR_BYTES: usize = 2 << 10;
 const WARNINGS_MAX: usize = 10;
 const DENIALS_MAX: usize = 10;
+const QUESTIONS_MAX: usize = 5;
 /// How much of a result is repeated that an earlier answer had whole.
 const REPEATED_BYTES: usize = 500;
 
@@ -51,6 +52,9 @@ pub(in super::super) struct RunReport {
     /// The question that the run waits for an answer to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) question: Option<QuestionReport>,
+    /// Open questions of runs below this one. A person answers them, not you.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) needs_answer: Vec<QuestionBelow>,
     /// The place in the queue for a slot; 1 is the next.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) queue_position: Option<u64>,
@@ -155,6 +159,32 @@ pub(in super::super) struct QuestionReport {
     pub(super) text: String,
     /// When it counts as denied.
     pub(super) until: String,
+}
+
+/// A question of a run below the one that shows it.
+#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
+pub(in super::super) struct QuestionBelow {
+    /// The run that waits for the answer.
+    run_id: String,
+    /// The names of the agents from the run that shows the question down to the one that has it.
+    agents: Vec<String>,
+    question_id: String,
+    text: String,
+    /// When it counts as denied.
+    until: String,
+}
+
+impl QuestionBelow {
+    /// Returns the first of these questions that runs below have.
+    pub(super) fn list(questions: &[QuestionView]) -> Vec<Self> {
+        let below = questions.iter().filter(|question| !question.is_own()).take(QUESTIONS_MAX).cloned();
+        let report = |question: QuestionView| {
+            let QuestionView { run_id, agents, question, text, until, short_id: _, allow_rules: _ } =
+                question;
+            Self { run_id: run_id.to_string(), agents, question_id: question, text, until }
+        };
+        below.map(report).collect()
+    }
 }
 
 /// An acceptance command.
@@ -271,6 +301,7 @@ impl RunReport {
             cancellation: run
                 .cancellation
                 .map(|Cancellation { by, reason }| CancellationReport { by, reason }),
+            needs_answer: QuestionBelow::list(&run.needs_answer),
             stalled: run.stalled,
             duration_ms: run.duration_ms,
             session_id: run.session,
@@ -371,6 +402,15 @@ impl RunReport {
                 "The run waits for an answer. Decide, or ask your user, then call answer_run with run_id {run_id:?} \
                  and question_id {:?}, and wait_runs for the result.",
                 question.question_id
+            ));
+        }
+        if let Some(question) = self.needs_answer.first() {
+            let QuestionBelow { run_id: below, agents, .. } = question;
+            return Some(format!(
+                "{} waits for an answer of a person, who gives it with volery approve, deny or answer {below}. Tell your \
+                 user. Nothing is lost if you do other work; then call wait_runs with run_ids [{run_id:?}] for the result. \
+                 Without an answer in time it is told no, and goes on.",
+                agents.join(" › ")
             ));
         }
         if !self.ended {
