@@ -36,7 +36,7 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<Exit, CommandError> {
     let Args { run, text, question } = args;
-    let app = context.open()?;
+    let app = context.open_existing()?;
     let (run, text) = match (run, text) {
         (Some(only), None) => run_or_text(&app, only).await?,
         typed => typed,

@@ -36,7 +36,7 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<Exit, CommandError> {
     let Args { run, question, always } = args;
-    let app = context.open()?;
+    let app = context.open_existing()?;
     let typed = TypedQuestion { run, question };
     let AnsweredQuestion { run, question } =
         waiting_run::typed_or_waiting(&app, typed, "approve", out).await?;

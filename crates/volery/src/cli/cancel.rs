@@ -39,7 +39,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<Exit, CommandError> {
-    let app = context.open()?;
+    let app = context.open_existing()?;
     let order =
         CancelRequest { by: context.user_name(), reason: args.reason.unwrap_or_default(), now: args.now };
     let targets = match args.session {

@@ -32,10 +32,19 @@ impl Context {
         EngineHandle::open(context).map(Arc::new)
     }
 
+    /// Opens the engine for a command about earlier runs. It creates nothing, unlike a command that starts one.
+    pub(crate) fn open_existing(&self) -> Result<Arc<EngineHandle>, EngineError> {
+        match self.missing_state_home() {
+            Some(home) => Err(EngineError::not_found(format!("{} does not exist", home.display()))
+                .hint("VOLERY_HOME names this directory, and it has no runs")),
+            None => self.open(),
+        }
+    }
+
     /// Returns the directory that `VOLERY_HOME` names, if it does not exist: probably a slip. Opening the engine creates it.
     pub(crate) fn missing_state_home(&self) -> Option<PathBuf> {
         let home = PathBuf::from(engine::env::get(engine::env::VOLERY_HOME)?);
-        (!home.exists()).then_some(home)
+        (home.is_absolute() && !home.exists()).then_some(home)
     }
 
     /// Resolves a directory from the command line to an absolute path.

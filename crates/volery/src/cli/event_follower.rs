@@ -36,6 +36,12 @@ pub(crate) struct EventFollower {
     known_warnings: BTreeSet<String>,
 }
 
+#[derive(Debug, PartialEq, Eq)]
+enum PageRead {
+    Events,
+    Nothing,
+}
+
 struct FollowedRun {
     id: String,
     cursor: LogCursor,
@@ -64,32 +70,46 @@ impl EventFollower {
         self
     }
 
-    /// Prints what is new since the last call. Ignores a log that cannot be read: the wait itself reports that.
+    /// Prints a page of what is new in each run since the last call. Not more, because signals and answers wait meanwhile, and an
+    /// agent may write faster than this prints.
     pub(crate) async fn print_new(&mut self, app: &EngineHandle, live: &mut LiveDisplay, out: &mut Out) {
-        if self.verbosity == Verbosity::Nothing {
-            return;
-        }
-        let is_alone = self.runs.len() == 1;
         for index in 0..self.runs.len() {
-            loop {
-                let run = &mut self.runs[index];
-                let request = ReadEvents { run: run.id.clone(), after: run.cursor };
-                let page = match run.is_over {
-                    true => break,
-                    false => app.ask(request).await,
-                };
-                let Ok(page) = page else { break };
-                (run.cursor, run.is_over) = (page.next, page.complete);
-                if page.events.is_empty() {
-                    break;
-                }
-                run.describe(app, page.run_id, (self.verbosity, is_alone)).await;
-                for envelope in &page.events {
-                    let lines = self.runs[index].lines(self.verbosity, envelope);
-                    self.print(index, lines, live, out);
-                }
-            }
+            self.print_page(index, app, live, out).await;
         }
+    }
+
+    /// Prints the rest of runs that have ended.
+    pub(crate) async fn print_rest(&mut self, app: &EngineHandle, live: &mut LiveDisplay, out: &mut Out) {
+        for index in 0..self.runs.len() {
+            while self.print_page(index, app, live, out).await == PageRead::Events {}
+        }
+    }
+
+    /// Prints the next page of a run. Ignores a log that cannot be read: the wait itself reports that.
+    async fn print_page(
+        &mut self,
+        index: usize,
+        app: &EngineHandle,
+        live: &mut LiveDisplay,
+        out: &mut Out,
+    ) -> PageRead {
+        let is_alone = self.runs.len() == 1;
+        let run = &mut self.runs[index];
+        if self.verbosity == Verbosity::Nothing || run.is_over {
+            return PageRead::Nothing;
+        }
+        let request = ReadEvents { run: run.id.clone(), after: run.cursor };
+        let Ok(page) = app.ask(request).await else { return PageRead::Nothing };
+        (run.cursor, run.is_over) = (page.next, page.complete);
+        if page.events.is_empty() {
+            return PageRead::Nothing;
+        }
+        run.describe(app, page.run_id, (self.verbosity, is_alone)).await;
+        for envelope in &page.events {
+            let lines = self.runs[index].lines(self.verbosity, envelope);
+            self.print(index, lines, live, out);
+        }
+        PageRead::Events
     }
 
     fn print(&mut self, index: usize, lines: Vec<StepLine>, live: &mut LiveDisplay, out: &mut Out) {

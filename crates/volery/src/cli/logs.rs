@@ -52,7 +52,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<Exit, CommandError> {
-    let app = context.open()?;
+    let app = context.open_existing()?;
     let run = last_run::run_or_last(&app, args.run, out).await?;
     let stream = if args.stderr { StdStream::Stderr } else { StdStream::Stdout };
     match (args.raw || args.stderr, out.format()) {

@@ -1,6 +1,6 @@
 //! `volery ps`: lists the active runs and those that ended last.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use domain::run::OutcomeKind;
 
@@ -70,7 +70,9 @@ pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<
     check_states(&args.state)?;
     let scope = if args.all { ListScope::All } else { ListScope::Project };
     let directory = context.absolute(args.dir.as_ref())?;
-    let missing_home = context.missing_state_home();
+    if let Some(home) = context.missing_state_home() {
+        return report_missing_home(&home, out);
+    }
     let app = context.open()?;
     let request = ListRuns {
         directory,
@@ -87,13 +89,7 @@ pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<
     };
     match out.format() {
         OutputFormat::Json => out.json(&list)?,
-        OutputFormat::Text if list.runs.is_empty() => match missing_home {
-            Some(home) => {
-                out.note(&format!("{} does not exist, so there are no runs", home.display()));
-                out.hint("VOLERY_HOME names this directory; correct it if that is a slip");
-            }
-            None => explain_nothing(scope, filtered, out),
-        },
+        OutputFormat::Text if list.runs.is_empty() => explain_nothing(scope, filtered, out),
         OutputFormat::Text => {
             let table = run_table(&list.runs, scope, &out.style());
             out.page(&table)?;
@@ -122,6 +118,18 @@ async fn interruption_hint(app: &EngineHandle, list: &RunList) -> Result<Option<
     let shown = app.ask(GetRun { run: run.run_id.to_string(), ..GetRun::default() }).await?.run;
     let advice = shown.after_interruption.map(|advice| advice.sentence());
     Ok(advice.map(|advice| format!("{} was interrupted: {advice}", run.short_id)))
+}
+
+/// Reports that there are no runs, without creating the directory that `VOLERY_HOME` names.
+fn report_missing_home(home: &Path, out: &mut Out) -> Result<Exit, CommandError> {
+    match out.format() {
+        OutputFormat::Json => out.json(&RunList { runs: Vec::new(), before: None })?,
+        OutputFormat::Text => {
+            out.note(&format!("{} does not exist, so there are no runs", home.display()));
+            out.hint("VOLERY_HOME names this directory; correct it if that is a slip");
+        }
+    }
+    Ok(Exit::Done)
 }
 
 async fn open_and_recent(

@@ -46,7 +46,7 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<Exit, CommandError> {
     let timeout = check_timeout(args.timeout)?;
-    let app = context.open()?;
+    let app = context.open_existing()?;
     let run = last_run::run_or_last(&app, args.run, out).await?;
     let mut start = app.ask(engine::PrepareResume { run }).await?;
     start.limits.timeout_ms = timeout.or(start.limits.timeout_ms);

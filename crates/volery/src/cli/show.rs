@@ -41,7 +41,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<Exit, CommandError> {
-    let app = context.open()?;
+    let app = context.open_existing()?;
     let result_max = match out.format() {
         OutputFormat::Json => RESULT_JSON_BYTES,
         OutputFormat::Text => RESULT_TEXT_BYTES,

@@ -72,9 +72,14 @@ impl TerminalUser {
 
     /// Prints a question and starts to read the answer.
     pub(super) fn ask(&mut self, question: OpenQuestion, out: &mut Out) {
+        // A line that was typed before the question was there does not answer it.
+        let lines = self.lines.get_or_insert_with(read_lines);
+        while lines.try_recv().is_ok() {}
         out.note(&question.sentence());
+        if let Some(always) = question.always() {
+            out.note(&always);
+        }
         out.notes_page(&question.prompt());
-        self.lines.get_or_insert_with(read_lines);
         self.open = Some(question);
     }
 
@@ -124,7 +129,10 @@ impl TerminalUser {
             Ok(_) => {}
             Err(error) => {
                 out.error(&error);
-                out.note(&closed_question::explain(app, question.run, &question.id).await);
+                out.note(
+                    &closed_question::explain(app, question.question.run_id, &question.question.question)
+                        .await,
+                );
             }
         }
     }
@@ -192,6 +200,14 @@ impl OpenQuestion {
         question_sentence(&self.question)
     }
 
+    /// Says what *always* would allow; `None` if it is not offered.
+    fn always(&self) -> Option<String> {
+        let rules = self.allow_rules().join(" ");
+        let agent = one_line(&self.agent);
+        (!rules.is_empty())
+            .then(|| format!("always allows {rules} to the agent {agent}, in all your projects"))
+    }
+
     fn prompt(&self) -> String {
         match self.answer_kind {
             AnswerKind::Permission => {
@@ -205,20 +221,34 @@ impl OpenQuestion {
 
     /// Explains the answers.
     fn help(&self) -> Vec<String> {
-        let mut lines = vec![
-            "y  allow it this time".to_owned(),
-            "n  deny it; the agent continues without it".to_owned(),
-            "v  show the question again, with everything that is known about it".to_owned(),
-        ];
-        if !self.allow_rules().is_empty() {
-            let rules = self.allow_rules().join(" ");
-            let agent = &self.agent;
-            lines.insert(
-                1,
-                format!("a  allow it now, and write {rules} into your configuration for the agent {agent}"),
-            );
+        let deny = format!("volery deny {} denies it from another terminal", self.question.short_id);
+        match self.answer_kind {
+            AnswerKind::Permission => vec![
+                "y  allow it this time".to_owned(),
+                self.always_help(),
+                "n  deny it; the agent continues without it".to_owned(),
+                "v  show the question again, with everything that is known about it".to_owned(),
+            ],
+            AnswerKind::Text => {
+                vec!["type the answer on one line; the agent gets it as it is".to_owned(), deny]
+            }
+            AnswerKind::Either => {
+                vec!["y or n allows or denies it; any other line is an answer in words".to_owned(), deny]
+            }
         }
-        lines
+    }
+
+    fn always_help(&self) -> String {
+        match self.allow_rules().is_empty() {
+            true => "a  is not offered: no rule would allow this and nothing else".to_owned(),
+            false => {
+                let rules = self.allow_rules().join(" ");
+                let agent = one_line(&self.agent);
+                format!(
+                    "a  allow it now, and write {rules} into your configuration, for the agent {agent} in all your projects"
+                )
+            }
+        }
     }
 
     fn details(&self) -> Vec<String> {
@@ -238,7 +268,7 @@ impl OpenQuestion {
 
     fn parse_reply(&self, line: &str) -> TypedReply {
         match self.answer_kind.parse_reply(line) {
-            TypedReply::AllowAlways if self.allow_rules().is_empty() => TypedReply::Unclear,
+            TypedReply::AllowAlways if self.allow_rules().is_empty() => TypedReply::Help,
             reply => reply,
         }
     }
@@ -268,11 +298,12 @@ impl AnswerKind {
         };
         match (self, word.as_str(), decision) {
             (_, "", _) => TypedReply::Unclear,
+            (_, "?", _) => TypedReply::Help,
             (Self::Text, _, _) => TypedReply::Text(text.to_owned()),
             (Self::Permission | Self::Either, _, Some(decision)) => decision,
             (Self::Permission, "a" | "always", _) => TypedReply::AllowAlways,
             (Self::Permission, "v" | "view", _) => TypedReply::View,
-            (Self::Permission, "?" | "h" | "help", _) => TypedReply::Help,
+            (Self::Permission, "h" | "help", _) => TypedReply::Help,
             (Self::Permission, _, None) => TypedReply::Unclear,
             (Self::Either, _, None) => TypedReply::Text(text.to_owned()),
         }
@@ -357,7 +388,7 @@ mod tests {
         assert_eq!((reply("v"), reply("?")), (TypedReply::View, TypedReply::Help));
         assert_eq!((reply(""), reply("all of it")), (TypedReply::Unclear, TypedReply::Unclear));
         // There is no rule that would allow it.
-        assert_eq!(question("a0").parse_reply("a"), TypedReply::Unclear);
+        assert_eq!(question("a0").parse_reply("a"), TypedReply::Help);
         assert_eq!(AnswerKind::Text.parse_reply("yes"), TypedReply::Text("yes".to_owned()));
         assert_eq!(AnswerKind::Either.parse_reply("on Monday"), TypedReply::Text("on Monday".to_owned()));
         assert_eq!(AnswerKind::Either.parse_reply("y"), TypedReply::Allow);

@@ -45,7 +45,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<Exit, CommandError> {
-    let app = context.open()?;
+    let app = context.open_existing()?;
     let until = if args.any { WaitUntil::Any } else { WaitUntil::All };
     let runs = match args.runs.is_empty() {
         true => vec![last_run::run_or_last(&app, None, out).await?],

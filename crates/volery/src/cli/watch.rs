@@ -103,7 +103,7 @@ pub(crate) async fn watch(
     };
     live.erase(out);
     if matches!(watched, Ok(WatchOutcome::Waited { .. })) {
-        follower.print_new(app, &mut live, out).await;
+        follower.print_rest(app, &mut live, out).await;
     }
     Ok(watched?)
 }

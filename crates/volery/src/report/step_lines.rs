@@ -69,6 +69,8 @@ impl StepLines {
             return Some(StepLine::Warning(denial));
         }
         match event {
+            // The command itself shows the question.
+            Event::QuestionRaised { .. } => None,
             Event::AttemptStarted { reason, backend, .. } if !reason.is_empty() => Some(StepLine::Warning(
                 format!("tries again with {}: {}", one_line(backend), one_line(reason)),
             )),
@@ -135,7 +137,7 @@ mod tests {
         let lines: Vec<String> =
             events.iter().flat_map(|event| steps.lines(event)).map(|line| format!("{line:?}")).collect();
         insta::assert_snapshot!(lines.join("\n"), @r#"
-        Step("I look at it. Then I test.")
+        Step("│ I look at it. Then I test.")
         Step("Read a.rs")
         Step("$ cargo test")
         Failure("failed: $ cargo test: error: no such package")

@@ -24,8 +24,8 @@ fn a_person_allows_denies_and_answers_where_the_run_was_started() {
     let id = env.only_run();
     env.wait_for_event(&id, "answered");
     wait_for(PATIENCE, "the second question", || {
-        let questions = terminal.screen().matches("asks: May I build?").count();
-        (questions == 2).then_some(())
+        let prompts = terminal.screen().matches("or an answer in words: ").count();
+        (prompts == 2).then_some(())
     });
     terminal.types("n");
     terminal.shows("asker asks: When?");

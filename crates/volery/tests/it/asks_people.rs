@@ -214,3 +214,23 @@ fn the_only_waiting_run_of_the_project_needs_no_id() {
     env.wait_for_end(&denied);
     assert_eq!(answered(&env, &denied)["allowed"], json!(false));
 }
+
+#[test]
+fn a_question_that_needs_words_is_not_answered_by_an_approval() {
+    let env = crate::shows_a_first_day::env();
+    let path = format!("{}:{}", env.path("bin").display(), std::env::var("PATH").unwrap());
+    let volery = |words: &[&str]| {
+        let mut command = env.command(words);
+        crate::test_env::command_output(command.env("PATH", &path).output().unwrap())
+    };
+    let id =
+        volery(&["run", "claude", "Which database is it?", "--background"]).ok().stdout.trim().to_owned();
+    env.wait_for_event(&id, "asked");
+    let refused = volery(&["approve", &id]).exits(2);
+    insta::assert_snapshot!(env.masked(&refused.stderr), @r#"
+    error: the run [run-id] asks for an answer in words
+    hint: volery answer [run-id] "…" gives one
+    "#);
+    volery(&["answer", &id, "sqlite"]).ok();
+    assert_eq!(env.wait_for_end(&id)["result"], json!("It is sqlite."));
+}

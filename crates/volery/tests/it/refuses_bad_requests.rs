@@ -122,7 +122,7 @@ fn paths_instead_of_ids() {
     error: session id "../../etc" is not valid: 1 to 100 letters, digits, '_' or '-'
     error: idempotency key "two words" is not valid: 1 to 200 printable ASCII characters, none of them a space
     error: there is no run 01a1e180b3ba775a9f62023b9e4dfabf
-    hint: `volery ps --all` (over MCP: list_runs) lists the runs there are; ended ones are kept for 7 days by default
+    hint: `volery ps --all` (over MCP: list_runs) lists the runs of the last 7 days; a short id is the end of an id, at least its last four digits
     "#);
 }
 
@@ -194,4 +194,27 @@ fn a_rule_about_an_unknown_tool_is_warned_about() {
     [run-id] succeeded in [span]
     ");
     assert!(!stderr.contains("mcp__x__y is"), "{stderr}");
+}
+
+#[test]
+fn a_state_directory_that_does_not_exist_is_named_and_not_made() {
+    let env = TestEnv::new();
+    let missing = env.path("nowhere/state");
+    let run = |words: &[&str]| {
+        let mut command = env.command(words);
+        let output = command_output(command.env("VOLERY_HOME", &missing).output().unwrap());
+        env.masked(&format!("{} {}{}", output.code, output.stdout, output.stderr))
+    };
+    insta::assert_snapshot!([&["ps"][..], &["ps", "--json"], &["show"], &["wait", "3f9a"]].map(run).concat(), @r#"
+    0 [stage]/nowhere/state does not exist, so there are no runs
+    hint: VOLERY_HOME names this directory; correct it if that is a slip
+    0 {
+      "runs": []
+    }
+    5 error: [stage]/nowhere/state does not exist
+    hint: VOLERY_HOME names this directory, and it has no runs
+    5 error: [stage]/nowhere/state does not exist
+    hint: VOLERY_HOME names this directory, and it has no runs
+    "#);
+    assert!(!missing.exists());
 }

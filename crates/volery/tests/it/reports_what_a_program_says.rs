@@ -117,7 +117,7 @@ fn a_denial_that_nobody_could_lift_is_reported_once_with_the_command() {
     insta::assert_snapshot!(env.masked(&run.stderr), @"
     warning: claude does not tell its version (asked with --version, it says something else); [version] to [version] is what volery fits
     [run-id] succeeded, 1 denied in [span]
-    warning: denied: Bash(make all): nobody can answer: the command has no terminal; --allow 'Bash(make all:*)' allows it
+    warning: denied: Bash(make all): nobody can answer: the command has no terminal; --allow 'Bash(make all)' allows it
     ");
 }
 

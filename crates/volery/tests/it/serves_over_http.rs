@@ -135,7 +135,7 @@ fn a_token_sees_its_own_runs_and_no_others() {
     }
     insta::assert_snapshot!(Vec::from_iter(refusals).join("\n"), @"
     there is no run [run id]
-    hint: `volery ps --all` (over MCP: list_runs) lists the runs there are; ended ones are kept for 7 days by default
+    hint: `volery ps --all` (over MCP: list_runs) lists the runs of the last 7 days; a short id is the end of an id, at least its last four digits
     ");
     assert_eq!(server.call(&ben, "health", json!({"all_projects": true}))["agents"], json!([]));
     let health = server.call(&ann, "health", json!({"all_projects": true}));

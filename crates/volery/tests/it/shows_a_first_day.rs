@@ -89,7 +89,7 @@ fn collapse_blanks(line: &str) -> String {
     format!("{indent}{}", columns.join("  "))
 }
 
-fn env() -> TestEnv {
+pub(crate) fn env() -> TestEnv {
     let env = TestEnv::new();
     env.people_answer();
     let program = env.path("bin/claude");
@@ -110,6 +110,7 @@ fn a_run_with_tools_and_a_question() {
     insta::assert_snapshot!(screen.ended(), @r#"
     $ volery run claude how many herons are there
     claude asks: may it use Bash? {"command":"touch counted"}
+    always allows Bash(touch:*) to the agent claude, in all your projects
     [y]es  [n]o  [a]lways  [v]iew  [?] a
     [stage]/config/config.toml has now:
       [agents.claude] permission.allow = ["Bash(touch:*)"]
@@ -133,7 +134,7 @@ fn a_run_with_tools_and_a_question() {
         grey heron
     → $ touch counted
     ? asks: may it use Bash? {"command":"touch counted"}
-    · allowed by ada: yes
+    · allowed by ada
 
     Three herons: two grey ones and a purple one.
 
@@ -183,8 +184,10 @@ fn a_child_that_waits() {
     insta::assert_snapshot!(screen.executes("volery ps"), @"
     $ volery ps
     ID  AGENT  STATUS  AGE  TIME  COST  PROMPT
-    [run-id]  fixer  waiting  [span]  [span]  -  Fix the build.
-    [run-id]  chief  running  [span]  [span]  -  get the build green
+    [run-id]  fixer  waiting  [span]  [span]  -  needs you: fixer
+    [run-id]  chief  running  [span]  [span]  -  needs you: chief › fixer
+    needs you: chief › fixer: May I use the staging database?
+    hint: volery approve|deny [run-id], or volery answer [run-id] TEXT
     ");
     screen.executes("volery approve");
     insta::assert_snapshot!(screen.executes("volery wait"), @"

@@ -91,7 +91,7 @@ fn each_step_is_a_line_on_standard_error_if_that_is_wanted() {
     insta::assert_snapshot!(env.masked(&run.stderr), @"
     warning: claude does not tell its version (asked with --version, it says something else); [version] to [version] is what volery fits
     model m
-    I read the list first.
+    │ I read the list first.
     Read birds/herons.txt
     $ wc -l birds/herons.txt
     failed: $ wc -l birds/herons.txt: wc: not allowed
@@ -101,7 +101,7 @@ fn each_step_is_a_line_on_standard_error_if_that_is_wanted() {
     insta::assert_snapshot!(env.masked(&waited.stderr), @"
     the last run: [run-id] claude: Count the herons.
     model m
-    I read the list first.
+    │ I read the list first.
     Read birds/herons.txt
     $ wc -l birds/herons.txt
     failed: $ wc -l birds/herons.txt: wc: not allowed

@@ -357,13 +357,16 @@ impl RunReport {
         }
         report.status = run.status;
         report.next = report.advice(run.parent.is_some());
-        if let (Some(after), None) = (&run.after_interruption, &report.next) {
-            report.next = Some(advice_after_interruption(after, report.session_id.as_deref()));
-        }
-        if report.next.is_none() && report.denials.iter().any(|denial| !denial.allow_rules.is_empty()) {
-            report.next = Some(ADVICE_AFTER_DENIALS.to_owned());
-        }
+        report.next = report.next.take().or_else(|| report.advice_after_end(run.after_interruption.as_ref()));
         report
+    }
+
+    /// Returns what the caller can do about an interrupted run, or about what the agent was denied.
+    fn advice_after_end(&self, interruption: Option<&AfterInterruption>) -> Option<String> {
+        let is_denied = self.denials.iter().any(|denial| !denial.allow_rules.is_empty());
+        interruption
+            .map(|after| advice_after_interruption(after, self.session_id.as_deref()))
+            .or_else(|| is_denied.then(|| ADVICE_AFTER_DENIALS.to_owned()))
     }
 
     /// Returns the run's id if its result is shown only in part.

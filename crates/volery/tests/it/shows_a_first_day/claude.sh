@@ -1,5 +1,6 @@
 #!/bin/sh
-# Imitates Claude Code: reads a file, asks whether it may execute a command, and answers. "Wait." makes it wait.
+# Imitates Claude Code: reads a file, asks whether it may execute a command, and answers. "Wait." makes it wait, and "Which" makes it
+# ask a question that needs words.
 say() { printf '%s\n' "$1"; }
 session=11111111-1111-4111-8111-111111111111
 text() { say '{"type":"assistant","message":{"content":[{"type":"text","text":"'"$1"'"}]},"parent_tool_use_id":null}'; }
@@ -25,6 +26,13 @@ esac
 case $prompt in *Wait*)
     text "I count the herons in the reed bed."
     exec sleep 1000
+    ;;
+esac
+case $prompt in *Which*)
+    say '{"type":"control_request","request_id":"r1","request":{"subtype":"can_use_tool","tool_name":"AskUserQuestion","input":{"questions":[{"question":"Which database?","options":[]}]},"tool_use_id":"t1"}}'
+    read -r answer
+    case $answer in *sqlite*) finish "It is sqlite." ;; *) finish "I do not know." ;; esac
+    exit
     ;;
 esac
 text "I read the list of birds first."
