@@ -1,4 +1,5 @@
-//! Extracts the script from a command line that starts a shell: `/bin/bash -lc '…'`, as Codex reports its commands.
+//! Extracts the script from a command line that starts a shell: `/bin/bash -lc '…'`, as Codex reports its commands. And quotes words
+//! for a shell.
 
 /// Returns the script of `/bin/bash -lc '…'`, or the whole line if it has another form. Returns `None` for unbalanced quotes:
 /// a line that cannot be parsed must not look harmless.
@@ -9,6 +10,15 @@ pub fn script(line: &str) -> Option<String> {
             Some(script.clone())
         }
         _ => Some(line.to_owned()),
+    }
+}
+
+/// Quotes a text as one word of a shell, for a command that people copy.
+pub fn quote(word: &str) -> String {
+    let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_./:@%+=,".contains(char);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
     }
 }
 

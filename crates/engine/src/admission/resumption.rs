@@ -7,6 +7,7 @@ use domain::policy::GrantSource;
 use domain::run::{
     LostProcess, OnInterrupt, Outcome, PartialCause, ResumedRun, RunSpec, RunState, Unattended,
 };
+use domain::shell_script::quote;
 
 use super::{compatibility, session_resolution};
 use crate::api::{AfterInterruption, EngineError, StartRequest};
@@ -42,24 +43,19 @@ fn run_again_command(spec: &RunSpec) -> String {
         command.push_str(&format!(" {option} {session}"));
     }
     if spec.directory != spec.project {
-        command.push_str(&format!(" --dir {}", shell_quoted(&spec.directory)));
+        command.push_str(&format!(" --dir {}", quote(&spec.directory)));
     }
     let is_redacted = spec.iac.as_ref().is_some_and(|iac| iac.redacted_task.is_some());
     let task = spec.task();
     match !is_redacted && task.len() <= QUOTED_TASK_BYTES && !task.contains(char::is_control) {
         true => {
             let end_of_options = if task.starts_with('-') { " --" } else { "" };
-            command.push_str(&format!("{end_of_options} {}", shell_quoted(task)));
+            command.push_str(&format!("{end_of_options} {}", quote(task)));
         }
         // On one line of advice, a long task would hide the command, and a redacted one must not be shown.
         false => command.push_str(" - < FILE-WITH-THE-TASK"),
     }
     command
-}
-
-/// Quotes a text as one word of a shell.
-fn shell_quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 /// Returns why a run is not resumed when a server starts, although its agent wants that.

@@ -1,6 +1,7 @@
 //! `volery wait`: waits until runs have ended.
 
 use domain::duration::{display_ms, parse_ms};
+use domain::id::RunId;
 
 use super::context::Context;
 use super::error::CommandError;
@@ -53,7 +54,8 @@ pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<
     };
     let mut follower = EventFollower::new(Verbosity::steps_if(args.verbose, Verbosity::Nothing), &runs);
     let request = WaitRequest { runs, until, timeout_ms: args.timeout };
-    let ids = request.runs.join(" ");
+    let short = |run: &String| run.parse().map_or_else(|_| run.clone(), |run: RunId| run.short());
+    let ids = request.runs.iter().map(short).collect::<Vec<_>>().join(" ");
     let (subject, object) = match request.runs.len() {
         1 => ("the run continues", "it"),
         _ => ("the runs continue", "them"),

@@ -1,6 +1,7 @@
 //! Renders what the agent of a run was denied, with the option that would allow it.
 
 use domain::run::{Denial, DenialCause};
+use domain::shell_script::quote;
 
 use super::number_format::count;
 use super::text::one_line;
@@ -46,7 +47,7 @@ pub(crate) fn denial_line(denial: &Denial, user: &str) -> String {
 /// Returns the options of `volery run` that would have allowed it.
 fn allow_options(denial: &Denial) -> Option<String> {
     let options: Vec<String> =
-        denial.allow_rules.iter().map(|rule| format!("--allow {}", shell_quoted(&one_line(rule)))).collect();
+        denial.allow_rules.iter().map(|rule| format!("--allow {}", quote(&one_line(rule)))).collect();
     (!options.is_empty()).then(|| options.join(" "))
 }
 
@@ -55,15 +56,6 @@ pub(crate) fn status_with_denials(status: &str, denials_count: u64) -> String {
     match denials_count {
         0 => status.to_owned(),
         denied => format!("{status}, {} denied", count(denied)),
-    }
-}
-
-/// Quotes a word for a shell.
-fn shell_quoted(word: &str) -> String {
-    let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_./:@%+=,".contains(char);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
     }
 }
 

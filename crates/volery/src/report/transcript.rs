@@ -228,7 +228,8 @@ impl Transcript {
         }
         let more = lines.len().saturating_sub(RESULT_LINES);
         if more > 0 {
-            let text = format!("… {} more lines", count(more as u64));
+            let lines = if more == 1 { "line" } else { "lines" };
+            let text = format!("… {} more {lines}", count(more as u64));
             printed.push_str(&format!("{STEP_INDENT}{}\n", self.tone(Tone::Faint, &text)));
         }
         printed

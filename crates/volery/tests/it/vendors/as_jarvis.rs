@@ -324,10 +324,13 @@ fn the_example_of_its_document_uses_its_server() {
 fn holding(folder: &Path, text: &str) -> Vec<std::path::PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok) {
-        let kind = entry.file_type().unwrap();
+        // A file that is gone meanwhile, such as one that was written to be renamed, holds nothing.
+        let Ok(kind) = entry.file_type() else { continue };
+        let holds =
+            || fs::read(entry.path()).is_ok_and(|bytes| String::from_utf8_lossy(&bytes).contains(text));
         if kind.is_dir() {
             found.extend(holding(&entry.path(), text));
-        } else if kind.is_file() && String::from_utf8_lossy(&fs::read(entry.path()).unwrap()).contains(text) {
+        } else if kind.is_file() && holds() {
             found.push(entry.path());
         }
     }
