@@ -168,7 +168,7 @@ impl Head<'_> {
             RiskyKey { name: name(&what), line: self.line(key.line.saturating_sub(1)), text }
         });
         let mut found: Vec<RiskyKey> = from_keys.collect();
-        // A stricter reader than ours may not accept a value over several lines, and find keys in those lines.
+        // A stricter reader than Volery's may not accept a value over several lines, and find keys in those lines.
         for (index, line) in lines.iter().enumerate() {
             let Some((key, value)) = parse_key(line) else { continue };
             let is_known =
@@ -180,7 +180,7 @@ impl Head<'_> {
         found
     }
 
-    /// Searches the lines of a head that our parsers cannot read: a less strict reader may find these keys.
+    /// Searches the lines of a head that Volery's parsers cannot read: a less strict reader may find these keys.
     fn find_in_lines(&self, lines: &[&str]) -> Vec<RiskyKey> {
         let mut found = Vec::new();
         // The lines that the last finding already shows.

@@ -213,7 +213,7 @@ impl<D: StreamJsonDialect> StreamJson<D> {
                 input: denial["tool_input"].clone(),
             };
             // The list has both kinds in the order of the calls: those that the program denied by itself, and those
-            // that Volery denied. Each of ours accounts for one entry.
+            // that Volery denied. Each denial by Volery accounts for one entry.
             match self.denied.iter().position(|denied| denied.is_same(&call)) {
                 Some(ours) => drop(self.denied.swap_remove(ours)),
                 None => reports.push(AgentReport::Denied {

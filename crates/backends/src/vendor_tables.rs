@@ -110,7 +110,7 @@ fn level_cells(backend: &dyn Backend, level: Option<Level>) -> Vec<String> {
         return KINDS.map(|_| "refused".to_owned()).to_vec();
     }
     let can = backend.capabilities(&Value::Null);
-    // Without a level, a program is not held to more than it can be held to.
+    // Without a level, Volery enforces the default only as far as the program allows it.
     let safe_edit = Permission { level: Some(Level::SafeEdit), ..Permission::default() };
     let is_held = level.is_some() || backend.unenforceable(&safe_edit.for_vendor(), &Value::Null).is_empty();
     let cell = |kind: ToolKind<'_>| match (permission.level_extent(kind), kind, level) {
@@ -120,7 +120,7 @@ fn level_cells(backend: &dyn Backend, level: Option<Level>) -> Vec<String> {
             "asked, unless its settings allow it"
         }
         (Extent::Directory, _, _) => "allowed in its directory",
-        // Every agent may use the servers of its own file, and the run has no others.
+        // An agent may use the servers of its own file, and the run has no other servers.
         (Extent::Nothing, ToolKind::Mcp { .. }, _) => "own servers",
         (Extent::Nothing, ToolKind::Shell, _) if can.sandboxes_commands => "in the program's sandbox",
         (Extent::Nothing, ToolKind::Shell, None) if can.ask => "reading: allowed, else asked",

@@ -247,7 +247,7 @@ impl QuestionId {
         self.as_str().starts_with('a')
     }
 
-    /// Returns whether only words can answer the question.
+    /// Returns whether the question needs a text as its answer.
     pub fn needs_text(&self) -> bool {
         self.as_str().starts_with('w')
     }

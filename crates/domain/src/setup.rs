@@ -71,7 +71,7 @@ pub struct Setup {
     /// that Volery defines itself; agent files cannot set it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_file: Option<String>,
-    /// The agent may not write files, and answers with our tool.
+    /// The agent may not write files, and answers with the tool `submit_result`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub submit_result: Option<SubmitResult>,
     /// Whether a run is retried once after a time-out or a crash of its program.

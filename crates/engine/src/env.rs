@@ -164,7 +164,7 @@ pub fn config_home() -> Option<PathBuf> {
 }
 
 fn from_xdg(own: &str, xdg: &str, below_home: &str) -> Option<PathBuf> {
-    // The XDG rules ignore relative paths; a relative value of our own variable would depend on the caller.
+    // The XDG rules ignore relative paths; a relative value of Volery's own variable would depend on the caller.
     directory(own)
         .or_else(|| directory(xdg).map(|path| path.join("volery")))
         .or_else(|| home().map(|path| path.join(below_home).join("volery")))

@@ -203,7 +203,7 @@ impl Home {
         }
         if created {
             for path in [Some(self.path()), self.path.parent()].into_iter().flatten() {
-                // We may not be allowed to read the parent; then its owner's writes make it durable.
+                // Volery may not be allowed to read the parent; then its owner's writes make it durable.
                 match fs::File::open(path).and_then(|directory| self.disk.sync(&directory)) {
                     Err(error) if error.kind() != io::ErrorKind::PermissionDenied => {
                         return Err(home_error("make durable", path, error));

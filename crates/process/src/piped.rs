@@ -1,4 +1,4 @@
-//! Starts one of our own programs with pipes to its input and output, such as a server for a demonstration.
+//! Starts one of Volery's programs with pipes to its input and output, such as a server for a demonstration.
 
 use std::ffi::OsString;
 use std::io;
@@ -11,7 +11,7 @@ use rustix::process::Pid;
 
 use super::os::ProcessHandle;
 
-/// A started program, and our ends of its pipes.
+/// A started program, and the caller's ends of its pipes.
 #[derive(Debug)]
 pub struct Piped {
     pub stdin: OwnedFd,

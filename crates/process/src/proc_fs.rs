@@ -152,7 +152,7 @@ impl Proc {
         parse_lock_limit(&self.buffer)
     }
 
-    /// Returns whether the process started with this `NAME=value` in its environment, as far as we may read it.
+    /// Returns whether the process started with this `NAME=value` in its environment, as far as this process may read it.
     pub(super) fn has_variable(&mut self, pid: Pid, variable: &[u8]) -> bool {
         if self.read_long(&format!("{pid}/environ"), ENVIRONMENT_BYTES_MAX).is_none() {
             return false;

@@ -40,7 +40,7 @@ pub enum NetworkIsolation {
     RefusingProxy,
 }
 
-/// The process that keeps the namespace alive; it exits when our end of its socket is closed.
+/// The process that keeps the namespace alive; it exits when the test's end of its socket is closed.
 struct Holder {
     process: Child,
     socket: Option<UnixStream>,

@@ -27,7 +27,7 @@ pub(super) fn from_error(name: &str, error: &Value, login: &str) -> Failure {
     }
 }
 
-/// Interprets a message that stands for an error.
+/// Interprets a message that represents an error.
 pub(super) fn from_message(text: &str) -> Failure {
     Failure::Model { error: classify(text).unwrap_or(ModelError::Other), message: bounded_message(text) }
 }

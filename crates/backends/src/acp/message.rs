@@ -8,7 +8,7 @@ use agent_client_protocol_schema::v1::{
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// The ids of our requests. The agent's own requests have a method, so their ids are never confused with these.
+/// The ids of Volery's requests. The agent's own requests have a method, so their ids are never confused with these.
 pub(super) const INITIALIZE: u64 = 1;
 pub(super) const SESSION: u64 = 2;
 pub(super) const SETTING: u64 = 3;

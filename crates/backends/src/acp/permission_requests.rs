@@ -15,13 +15,13 @@ use crate::mcp_config::OWN_SERVER;
 const PENDING_MAX: usize = 256;
 /// Separates the id of a request from the number of a part of it.
 const PART_SEPARATOR: char = '#';
-/// Stands for the tool of a request that does not name it.
+/// The tool's name if a request does not name its tool.
 const UNKNOWN_TOOL: &str = "unknown";
 
 #[derive(Debug)]
 struct PendingRequest {
     id: Value,
-    /// The tool of its first part.
+    /// The tool of the request's first part.
     tool: String,
     allow: Option<String>,
     deny: Option<String>,

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::versions::OPTED_OUT_NOTIFICATIONS;
 
-/// The ids of our requests. A message of the server with one of these ids and a method is a request of the server.
+/// The ids of Volery's requests. A message of the server with one of these ids and a method is a request of the server.
 pub(super) const INITIALIZE_ID: u64 = 1;
 pub(super) const CONFIG_ID: u64 = 2;
 pub(super) const THREAD_ID: u64 = 3;
@@ -45,7 +45,7 @@ pub(super) fn method_not_found(id: &Value, method: &str) -> Vec<u8> {
     line(&json!({"id": id, "error": error}))
 }
 
-/// Returns the id of our request that a message answers.
+/// Returns the id of Volery's request that a message answers.
 pub(super) fn answered_request_id(message: &Value) -> Option<u64> {
     message.get("method").is_none().then(|| message["id"].as_u64()).flatten()
 }

@@ -15,7 +15,7 @@ use crate::contract::{AgentAnswer, AgentReport, Conclusion, Exit, OutputReader, 
 use crate::line_splitter::{LineSplitter, OutputLine};
 use crate::mcp_config::OWN_SERVER;
 
-/// The longest partial answer that is kept for a run that ends early.
+/// The longest partial answer that the reader stores for a run that ends early.
 const PARTIAL_BYTES_MAX: usize = 1 << 20;
 /// The most of the error stream that is searched for a reason.
 const STDERR_BYTES_MAX: usize = 8 << 10;

@@ -313,7 +313,7 @@ fn a_requested_schema_requires_a_value() {
 #[test]
 fn a_command_approval_shows_its_script_and_is_answered_by_id() {
     let mut reader = reader(None, false);
-    // One of our own requests has the same id: a message with a method is not a response.
+    // One of Volery's requests has the same id: a message with a method is not a response.
     let request = json!({"id": 3, "method": "item/commandExecution/requestApproval", "params":
         {"itemId": "c", "command": "/bin/bash -lc 'curl x'", "cwd": "/p", "reason": "please"}});
     let reports = reader.feed(Pipe::Stdout, &json_lines(&[request]));

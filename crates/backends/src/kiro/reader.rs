@@ -13,7 +13,7 @@ use crate::schema_prompt;
 use crate::stream_buffer::{self, StreamBuffer};
 use system_files::regular_file;
 
-/// The longest transcript, or response, that is kept.
+/// The longest transcript, or response, that the reader stores.
 const TEXT_BYTES_MAX: usize = 4 << 20;
 /// The size of the end of the error stream, which may contain the line about credits.
 const TAIL_BYTES_MAX: usize = 4 << 10;

@@ -1,4 +1,4 @@
-//! Converts the vendors' syntaxes for environment variables within a text to ours.
+//! Converts the vendors' syntaxes for environment variables within a text to Volery's.
 
 use std::borrow::Cow;
 
@@ -25,7 +25,7 @@ pub(super) fn normalize_references(value: &str) -> String {
     text
 }
 
-/// Parses a possible reference at the beginning of a text; returns it in our syntax, with its length.
+/// Parses a possible reference at the beginning of a text; returns it in Volery's syntax, with its length.
 fn parse_reference(text: &str) -> (Cow<'_, str>, usize) {
     // Bounded, so that many unclosed references do not take quadratic time.
     let within = text.strip_prefix("${{").map(|rest| domain::size::head(rest, REFERENCE_BYTES_MAX));

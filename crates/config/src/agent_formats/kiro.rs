@@ -270,7 +270,7 @@ fn key_without_write_tool(setup: &Setup) -> Option<&'static str> {
     }
 }
 
-/// Returns the agent's own file, to which our tool is added. Its servers are in the setup, where secrets are known.
+/// Returns the agent's own file, to which Volery's tool is added. Its servers are in the setup, where secrets are known.
 fn submit_result(json: &str) -> SubmitResult {
     SubmitResult { vendor_file: vendor_file(json) }
 }

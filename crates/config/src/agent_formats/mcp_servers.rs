@@ -479,7 +479,7 @@ fn warn_of_secret(
 }
 
 /// Reads a text, which may be empty, a number or a boolean, because a variable's value is a text anyway. Converts the
-/// vendors' syntaxes for variables to ours.
+/// vendors' syntaxes for variables to Volery's.
 fn read_plain_text(node: &Node, name: &str, diagnostics: &mut Diagnostics<'_>) -> Option<VariableText> {
     let value = match &node.value {
         NodeValue::String(value) if value.contains('\0') => {

@@ -1,4 +1,4 @@
-//! An agent's settings for its backend in our own format; other formats use the parts.
+//! An agent's settings for its backend in Volery's own format; other formats use the parts.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ pub(crate) const LEVELS: [(&str, Level); 3] =
 /// The most tools, or rules of one kind.
 pub(super) const RULES_MAX: usize = 1_000;
 
-/// Takes every key of our own format that is for the backend.
+/// Takes every key of Volery's own format that is for the backend.
 pub(super) fn take_setup(fields: &mut Fields<'_>, diagnostics: &mut Diagnostics<'_>) -> Setup {
     let answers = [("refuse", Unenforceable::Refuse), ("warn", Unenforceable::Warn)];
     let modes = [("append", PromptMode::Append), ("replace", PromptMode::Replace)];

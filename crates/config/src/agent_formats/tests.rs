@@ -1,4 +1,4 @@
-//! Our own format, and its diagnostics.
+//! Volery's own format, and its diagnostics.
 
 mod declared_name;
 mod formats;

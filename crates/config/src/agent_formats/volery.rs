@@ -1,4 +1,4 @@
-//! Our own format: markdown with YAML frontmatter. The body is the system prompt.
+//! Volery's own format: markdown with YAML frontmatter. The body is the system prompt.
 
 use domain::agent::Callers;
 use domain::agent::{Agent, AgentFormat, Delegates, ScriptSource};

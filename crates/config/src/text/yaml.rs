@@ -72,7 +72,7 @@ pub(crate) fn read_yaml(yaml: YamlText<'_>, diagnostics: &mut Diagnostics<'_>) -
     None
 }
 
-/// Returns whether the value in the line of an error contains what YAML takes for another key.
+/// Returns whether the value in the line of an error contains text that YAML reads as another key.
 fn has_unquoted_colon(text: &str, error: &Error) -> bool {
     let index = error.location().and_then(|location| usize::try_from(location.line()).ok()?.checked_sub(1));
     let line = index.and_then(|index| text.lines().nth(index)).unwrap_or_default();

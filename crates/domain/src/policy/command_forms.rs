@@ -15,7 +15,7 @@ const PREFIXES: [&str; 30] = [
     "busybox", "sh", "bash", "dash", "zsh",
 ];
 
-/// Words of the shell that start another command, or change how the shell reads or finds the commands after them.
+/// Shell words that start another command, or change how the shell reads or finds the commands after them.
 const SHELL_WORDS: [&str; 57] = [
     "!",
     "{",
@@ -76,8 +76,8 @@ const SHELL_WORDS: [&str; 57] = [
     "while",
 ];
 
-/// Returns whether a command is a word of the shell, or begins with an assignment, so that the commands after it in the same line
-/// are not what they are by themselves.
+/// Returns whether a command is a shell word of `SHELL_WORDS` or begins with an assignment. Such a command can change the effect
+/// of the commands after it in the same line.
 pub(super) fn changes_shell(words: &[String]) -> bool {
     words.first().is_none_or(|word| SHELL_WORDS.contains(&word.as_str()) || is_assignment(word))
 }

@@ -119,8 +119,8 @@ impl Layer {
         }
     }
 
-    /// Returns a rule that allows a use. Each command of a compound line may have a rule of its own, and needs none if it
-    /// only reads.
+    /// Returns a rule that allows a use. In a compound line, different rules may allow the commands, and a command that
+    /// only reads needs no rule.
     fn covering_rule(&self, of: &Use, directory: &Directory) -> Option<&Rule> {
         let find = |of: &Use| self.permission.allow.iter().find(|rule| is_covered_by(rule, of, directory));
         let compound_rule = || {
@@ -128,13 +128,13 @@ impl Layer {
             let commands = parse_line(line).filter(|commands| commands.len() > 1)?;
             let mut found = None;
             for LineCommand { words, reads_pipe } in commands {
-                // After `cd` or `export`, a later command of the line is another one than by itself.
+                // `cd` or `export` can change the effect of the later commands in the line.
                 if changes_shell(&words) {
                     return None;
                 }
                 let command = Use::Exec(ExecCommand::Argv(words));
                 match find(&command) {
-                    // A rule for a program says nothing about what it may read from a pipe, which can be a script.
+                    // A rule for a program does not cover its input from a pipe, because the input can be a script.
                     Some(rule) if !reads_pipe => found = found.or(Some(rule)),
                     Some(_) | None if self.is_reading_command(&command) => {}
                     Some(_) | None => return None,

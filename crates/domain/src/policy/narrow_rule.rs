@@ -1,4 +1,4 @@
-//! The narrowest rules that would allow a denied use, for a person who wants to allow it from now on.
+//! Finds the narrowest rules that would allow a denied use, for a person who wants to allow this use in the future.
 
 use super::command_forms::changes_shell;
 use super::layers::Policy;
@@ -9,11 +9,11 @@ use super::uses::{ExecCommand, Use, UsePath};
 use super::verdict::Effect;
 use crate::permission::Rule;
 
-/// Stands for the name of a script of the project.
+/// Matches the name of any script of the project.
 const SCRIPT: &str = "*";
-/// Commands that may get a rule for any arguments: none of these make them do something of another kind. Those that build or
-/// test execute the project's code, as everybody expects of them. All other commands get a rule for exactly their words, because
-/// most programs have an option that starts a program or writes a file.
+/// Commands that may get a rule for any arguments, because their arguments do not change the kind of their effect. Commands that
+/// build or test execute the project's code, as users expect. Every other command gets a rule for exactly its own words,
+/// because most programs have an option that starts a program or writes a file.
 const COMMANDS_FOR_ANY_ARGUMENTS: [&[&str]; 20] = [
     &["touch"],
     &["mkdir"],
@@ -39,14 +39,14 @@ const COMMANDS_FOR_ANY_ARGUMENTS: [&[&str]; 20] = [
 /// Programs that execute their input if they have no arguments.
 const READ_SCRIPT_FROM_INPUT: [&str; 12] =
     ["ash", "bash", "dash", "fish", "ksh", "node", "perl", "php", "python", "python3", "sh", "zsh"];
-/// How many rules are worth a suggestion.
+/// The most rules that Volery suggests for one use.
 const RULES_MAX: usize = 3;
-/// The longest command that becomes a rule of its own.
+/// The longest command that gets a rule for exactly its own words.
 const EXACT_BYTES_MAX: usize = 200;
 
 impl Policy {
-    /// Returns the narrowest rules that would together allow a use, as rules of the last layer. Empty if only a rule for every
-    /// use of the tool would, or if a rule would also allow what a rule asks about: nobody should grant that because of one use.
+    /// Returns the narrowest rules that would together allow a use, as rules of the last layer. Returns nothing if only a rule
+    /// for every use of the tool would allow it, or if one of the rules would also allow a use that an `ask` rule covers.
     pub fn rules_to_allow(&self, of: &Use) -> Vec<Rule> {
         let is_about_the_use = |rule: &Rule| rule.kind() == of.kind();
         let asks = || self.layers().iter().flat_map(|layer| &layer.permission.ask);
@@ -80,7 +80,7 @@ fn narrowest_rules(of: &Use, directory: &Directory) -> Option<Vec<Rule>> {
 }
 
 fn rule(tool: &str, pattern: Option<&str>) -> Option<Vec<Rule>> {
-    // A star in the name of a tool would restrict more than it says, and allow nothing.
+    // In a tool's name, a star is a pattern only in rules that restrict. A rule with it would allow nothing.
     let is_plain = !tool.contains(['*', '(', ')']) && !tool.is_empty();
     let text = match pattern {
         Some(pattern) => format!("{tool}({pattern})"),
@@ -99,7 +99,7 @@ fn path_rule(tool: &str, path: &UsePath, directory: &Directory) -> Option<Vec<Ru
 fn line_rules(line: &str) -> Option<Vec<Rule>> {
     let commands = parse_line(line)?;
     if let [LineCommand { words, .. }] = &commands[..] {
-        // The words as they are quoted in the line.
+        // The rule repeats the line, with its quotes.
         return Some(vec![any_arguments_rule(words).or_else(|| exact_rule(words, line.trim()))?]);
     }
     let mut rules: Vec<Rule> = Vec::new();
@@ -134,7 +134,7 @@ fn any_arguments_rule(words: &[String]) -> Option<Rule> {
 /// Returns the rule for exactly this command.
 fn exact_rule(words: &[String], line: &str) -> Option<Rule> {
     let program = words.first()?;
-    // In another directory it is another program.
+    // A relative path names another program in another directory.
     let is_relative = program.contains('/') && !program.starts_with('/');
     let name = program.rsplit('/').next().unwrap_or(program);
     let reads_script = words.len() == 1 && READ_SCRIPT_FROM_INPUT.contains(&name);
@@ -179,7 +179,7 @@ mod tests {
             ("touch a && git log && mkdir 'b c'", &["Bash(touch:*)", "Bash(mkdir:*)"]),
             ("touch a; touch b", &["Bash(touch:*)"]),
             ("touch a && git push origin main", &["Bash(touch:*)", "Bash(git push origin main)"]),
-            // Every other program gets exactly this command.
+            // The rule for any other program allows exactly this command.
             ("git push origin main", &["Bash(git push origin main)"]),
             ("git -C /tmp push", &["Bash(git -C /tmp push)"]),
             ("python3 scripts/build.py --fast", &["Bash(python3 scripts/build.py --fast)"]),
@@ -188,7 +188,7 @@ mod tests {
             ("sed -i s/a/b/ 'c d'", &["Bash(sed -i s/a/b/ 'c d')"]),
             ("/usr/bin/touch a", &["Bash(/usr/bin/touch a)"]),
             ("npm run -x", &["Bash(npm run -x)"]),
-            // No narrow rule can be written.
+            // No narrow rule exists.
             ("sh -c 'rm *'", &[]),
             ("python3", &[]),
             ("./build.sh", &[]),
@@ -245,7 +245,7 @@ mod tests {
         let parent = permission(Some(Level::ReadOnly), &[], &[], &[]);
         let child = permission(Some(Level::ReadOnly), &[], &[], &[]);
         assert_eq!(layers_in(&[&parent, &child], "/work").rules_to_allow(&line("touch a")), []);
-        // The rule would silence another question.
+        // The rule would also allow what an `ask` rule covers.
         let asks = permission(Some(Level::ReadOnly), &[], &["Bash(touch secret:*)"], &[]);
         assert_eq!(layers_in(&[&asks], "/work").rules_to_allow(&line("touch a")), []);
     }

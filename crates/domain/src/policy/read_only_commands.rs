@@ -363,7 +363,7 @@ fn before_separator(words: &[String]) -> impl Iterator<Item = &str> {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct LineCommand {
     pub(super) words: Vec<String>,
-    /// Its input is the output of the command before it.
+    /// A pipe connects its input to the output of the command before it.
     pub(super) reads_pipe: bool,
 }
 

@@ -86,11 +86,11 @@ fn a_compound_command_is_never_allowed_by_its_beginning_and_denied_by_any_part()
     {
         assert_eq!(shell(&curl, command), "deny", "{command}");
     }
-    // Each of its commands is allowed by itself.
+    // The rules allow each command of the line.
     for command in ["curl x; ls", "ls && curl 'a b' | grep c", "curl x || curl y"] {
         assert_eq!(shell(&curl, command), "allow", "{command}");
     }
-    // What one command changes in the shell concerns the next, and what a program reads from a pipe can be a script.
+    // A command can change the shell for the next command, and a program can read a script from a pipe.
     let tools =
         ["Bash(cd:*)", "Bash(export:*)", "Bash(printf:*)", "Bash(python3)", "Bash(touch:*)", "Bash(time:*)"];
     let tools = permission(Some(Level::SafeEdit), &tools, &[], &[]);

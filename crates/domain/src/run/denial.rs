@@ -6,17 +6,17 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DenialCause {
-    /// A rule that denies.
+    /// A rule denies the use.
     Rule,
-    /// The level does not allow it.
+    /// The level does not allow the use.
     Level,
-    /// It needed an answer, and nobody could give one.
+    /// The use needed an answer, and nobody could answer.
     Unattended,
-    /// It needed an answer, and nobody gave one in time.
+    /// The use needed an answer, and nobody answered in time.
     Unanswered,
-    /// A person said no.
+    /// A person denied the use.
     Person,
-    /// The agent's program, by its own rules or those of its user's settings.
+    /// The agent's program denied the use, by its own rules or by those of its user's settings.
     Program,
     /// The agent does not have the tool.
     NoSuchTool,
@@ -26,16 +26,16 @@ pub enum DenialCause {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Denial {
     pub tool: String,
-    /// What the tool would have been used on: a command, a path, an address. On one line, shortened.
+    /// The command, path or address of the use, on one line, shortened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
     pub cause: DenialCause,
-    /// The rule, the level or the answer that denied it, in words.
+    /// A phrase that names the rule, the level or the answer that denied the use.
     pub reason: String,
-    /// The person who denied it.
+    /// The person who denied the use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// The narrowest rules that would allow it; empty if no rule would.
+    /// The narrowest rules that would allow the use; empty if no narrow rule would.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allow_rules: Vec<String>,
 }

@@ -180,7 +180,7 @@ pub enum Event {
     ToolDenied {
         denial: Denial,
     },
-    /// The agent submitted its answer with our tool. The last one counts.
+    /// The agent submitted its answer with the tool `submit_result`. The last one counts.
     ResultSubmitted {
         text: String,
     },

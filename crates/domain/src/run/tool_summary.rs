@@ -1,5 +1,5 @@
-//! Short texts about the steps of an agent, for people: a tool call of any vendor, and the end of the agent's text. Each is one
-//! line without invisible characters. Decides nothing: permissions have their own reading of a tool's name and input.
+//! Describes the steps of an agent for people: a tool call of any vendor, or the end of the agent's text. Each description is one
+//! line without invisible characters. Permissions do not use it: `policy` interprets a tool's name and input by itself.
 
 use serde_json::{Map, Value};
 
@@ -12,9 +12,9 @@ use crate::size::head;
 pub const SUMMARY_CHARS_MAX: usize = 120;
 /// The most characters of a path; its end says more than its beginning.
 const PATH_CHARS_MAX: usize = 90;
-/// How much of one argument is looked at.
+/// How many bytes of one argument a summary uses.
 const ARGUMENT_BYTES_MAX: usize = 2 << 10;
-/// How many of the files of one call are named.
+/// How many files of one call a summary names.
 const FILES_NAMED: usize = 3;
 
 const COMMAND_KEYS: [&str; 2] = ["command", "cmd"];
@@ -36,7 +36,7 @@ const PATH_LIST_KEYS: [&str; 4] = ["paths", "files", "include", "edits"];
 const PATTERN_KEYS: [&str; 6] = ["pattern", "query", "regex", "glob_pattern", "globPattern", "glob"];
 const TASK_KEYS: [&str; 5] = ["description", "prompt", "task", "query", "message"];
 const AGENT_KEYS: [&str; 5] = ["subagent_type", "agent", "agent_name", "agent_type", "subagent"];
-/// The arguments that say most about a call of an unknown tool, the most telling first.
+/// The arguments that describe a call of an unknown tool, the most informative first.
 const TELLING_KEYS: [&str; 22] = [
     "command",
     "cmd",
@@ -61,7 +61,7 @@ const TELLING_KEYS: [&str; 22] = [
     "explanation",
     "reason",
 ];
-/// The keys that name the subject of a denied call, the most telling first.
+/// The keys that name the subject of a denied call, the most informative first.
 const SUBJECT_KEYS: [&str; 10] = [
     "command",
     "cmd",
@@ -75,7 +75,7 @@ const SUBJECT_KEYS: [&str; 10] = [
     "query",
 ];
 
-/// What a call does, by a reading of its name that is wider than the one of rules.
+/// The action of a call. More tool names are known here than in rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Action<'a> {
     Read,
@@ -92,7 +92,7 @@ enum Action<'a> {
     Other,
 }
 
-/// Names that rules do not know, lower-case and without separators.
+/// Tool names that rules do not know, in lower case and without separators.
 const MORE_NAMES: [(Action<'static>, &[&str]); 7] = [
     (Action::Read, &["readfile", "readtext", "cat", "viewimage", "openfile", "readmediafile"]),
     (Action::List, &["listfiles", "listdir", "listdirectory", "ls", "list", "tree"]),
@@ -105,7 +105,7 @@ const MORE_NAMES: [(Action<'static>, &[&str]); 7] = [
 
 /// Returns a tool call in one line: `Read src/main.rs`, `$ cargo test`. Paths below the directory of the run are relative to it.
 pub fn summarize_tool_call(name: &str, input: &Value, directory: &str) -> String {
-    // The steps of a rehearsal contain their name once more.
+    // The input of a rehearsal's step repeats the step's name as its only key.
     let step = input.as_object().filter(|fields| fields.len() == 1).and_then(|fields| fields.get(name));
     let arguments = Arguments { input: step.unwrap_or(input), directory };
     let name = head(name, ARGUMENT_BYTES_MAX);
@@ -157,7 +157,7 @@ pub fn last_sentence(text: &str) -> String {
     truncate(sentence)
 }
 
-/// Returns at most so many characters as a summary may have, the cut marked with `…`.
+/// Cuts a line to the length of a summary, and marks the cut with `…`.
 pub fn truncate(line: &str) -> String {
     match line.char_indices().nth(SUMMARY_CHARS_MAX) {
         Some(_) => {
@@ -210,7 +210,7 @@ impl Arguments<'_> {
         keys.iter().find_map(|key| text_of(self.input.get(key)?)).filter(|text| !text.trim().is_empty())
     }
 
-    /// Returns what an agent without arguments shows to people instead.
+    /// Returns the title that some agents report instead of arguments.
     fn title(&self) -> Option<String> {
         self.first_text(&["title"])
     }
@@ -247,7 +247,7 @@ impl Arguments<'_> {
         paths
     }
 
-    /// Returns whether a file is written as a whole, or every file of a patch is new.
+    /// Returns whether the call writes a whole file, or a patch only adds files.
     fn creates_file(&self) -> bool {
         let is_new = |change: &Value| {
             let kind = change.get("kind").or_else(|| change.get("type"));
@@ -366,7 +366,7 @@ fn scalar_text(value: &Value) -> Option<String> {
     }
 }
 
-/// Returns whether a title is a phrase such as `Writing to a.txt`, which needs no verb of ours.
+/// Returns whether a title is a phrase such as `Writing to a.txt`, so that the summary adds no verb.
 fn is_sentence(title: &str) -> bool {
     let mut words = title.split_whitespace();
     let first = words.next().unwrap_or_default();

@@ -272,7 +272,7 @@ fn schema_error(setup: &Setup) -> Option<String> {
 }
 
 fn setup_warnings(setup: &Setup, can: Capabilities, name: &str) -> Vec<String> {
-    // The program itself applies the settings in a file of its own format, unless it gets a copy with our servers.
+    // The program itself applies the settings in a file of its own format, unless it gets a copy with Volery's servers.
     let by_itself = can.reads_own_files && setup.vendor_agent.is_some();
     let unchanged = setup.submit_result.is_none() && setup.vendor_file.is_none();
     // If the servers themselves are not supported, that warning is enough.

@@ -1,4 +1,4 @@
-//! The section of a configuration that changes one agent, for advice in messages.
+//! Names the section of a configuration that changes one agent, for advice in messages.
 
 /// Returns the section of a configuration for an agent, in TOML syntax.
 pub fn config_section(name: &str) -> String {
@@ -9,8 +9,8 @@ pub fn config_section(name: &str) -> String {
     }
 }
 
-/// Returns a warning about an agent in the form that it has for all of them: with `NAME` in place of the agent's name in
-/// the configuration section to write.
+/// Returns a warning about an agent with `NAME` in place of the agent's name in the configuration section. Equal warnings
+/// about several agents then have the same text.
 pub fn without_agent_name(text: &str, name: &str) -> String {
     text.replace(&config_section(name), "[agents.NAME]")
 }

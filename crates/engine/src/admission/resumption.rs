@@ -17,7 +17,7 @@ const CHAIN_MAX: u32 = 5;
 /// The prefix of the idempotency keys of resumptions: the key counts the resumptions in a row, and there is one run
 /// for each interruption.
 const KEY_PREFIX: &str = "resume";
-/// A longer task is not repeated in a command.
+/// The longest task that a suggested command repeats.
 const QUOTED_TASK_BYTES: usize = 300;
 
 /// Returns the session that a later run can continue: a backend without sessions gets one with the run's own id.
@@ -52,7 +52,7 @@ fn run_again_command(spec: &RunSpec) -> String {
             let end_of_options = if task.starts_with('-') { " --" } else { "" };
             command.push_str(&format!("{end_of_options} {}", quote(task)));
         }
-        // On one line of advice, a long task would hide the command, and a redacted one must not be shown.
+        // A long task would hide the rest of the command, and a redacted task must not be visible.
         false => command.push_str(" - < FILE-WITH-THE-TASK"),
     }
     command

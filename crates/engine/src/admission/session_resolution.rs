@@ -104,8 +104,8 @@ impl Engine {
         }
     }
 
-    /// Returns the session that a caller typed: its id, or the id of a run, whole or short. Where callers choose the
-    /// names of sessions, every text is a name.
+    /// Returns the session that a caller names by the session's id or by the complete or short id of a run. If the backend
+    /// lets callers choose session names, every text is a session name.
     fn session_of_reference(
         &self,
         typed: SessionId,

@@ -368,7 +368,7 @@ fn check_compatible(spec: &RunSpec, format: AgentFormat) -> Result<(), EngineErr
     }
 }
 
-/// Refuses a run of a model service without a model: only the service's own process would notice it.
+/// Refuses a run of a model service without a model. Otherwise the run would start, and its process would fail.
 fn check_model(spec: &RunSpec) -> Result<(), EngineError> {
     let service = backends::api::services().find(|service| service.backend == spec.backend.kind);
     let Some(service) = service.filter(|_| spec.model.is_none()) else { return Ok(()) };

@@ -1,5 +1,5 @@
-//! Warns before a run about what its agent is certainly denied: rules that ask where nobody can answer, and listed tools
-//! that the level does not allow. Says nothing about commands where it depends on the command.
+//! Warns before a run about certain denials: rules that ask where nobody can answer, and listed tools that the level does
+//! not allow. Does not warn about commands if the decision depends on the command.
 
 use backends::contract::{Backend, Capabilities};
 use domain::permission::{Level, Rule, ToolKind};
@@ -25,7 +25,7 @@ pub(crate) fn denial_warnings(
     spec: &BackendSpec,
 ) -> Vec<String> {
     let can = backend.capabilities(&spec.options);
-    // Without a vendor's program there are no tools, or none that we know of.
+    // Without a vendor's program there are no tools, or none that Volery knows.
     if backend.program().is_none() {
         return Vec::new();
     }
@@ -59,12 +59,12 @@ pub(crate) fn denial_warnings(
     sentences
 }
 
-/// Returns the tools of the agent's list that are denied whatever they are used on.
+/// Returns the tools of the agent's list whose every use is denied.
 fn denied_tools(setup: &Setup, can: Capabilities) -> Vec<&str> {
     let is_denied = |tool: &&String| {
         let kind = ToolKind::from_name(tool);
         let is_certain = match kind {
-            // A program that asks is allowed commands that only read, and one with a sandbox executes them there.
+            // Volery allows commands that only read if the program asks. A program with a sandbox executes commands in it.
             ToolKind::Shell => !can.ask && !can.sandboxes_commands,
             ToolKind::Edit | ToolKind::Fetch | ToolKind::WebSearch => true,
             // Some programs delegate without asking, and what the others do is not known.
@@ -145,7 +145,7 @@ mod tests {
             let allows = Permission { allow: rules(&["Bash", "WebFetch"]), ..Permission::default() };
             assert_eq!(warnings(backend, &setup(allows), Approver::Unknown), [""; 0], "{backend}");
         }
-        // It executes commands that only read, and a person may allow the rest.
+        // Claude Code executes commands that only read, and a person may allow other commands.
         let usual = setup(Permission::default());
         for answers in [Approver::Unknown, Approver::Available] {
             assert_eq!(warnings("claude", &usual, answers), [""; 0]);

@@ -16,7 +16,7 @@ use domain::run::{
 use journal::LogCursor;
 use serde::{Deserialize, Serialize};
 
-/// How much of a question is a part of an activity.
+/// How many bytes of a question an activity contains.
 const ACTIVITY_TEXT_BYTES: usize = 400;
 
 /// An agent in a list.
@@ -302,7 +302,7 @@ pub enum AfterInterruption {
     Resume {
         command: String,
     },
-    /// It cannot be resumed.
+    /// The run cannot be resumed.
     RunAgain {
         command: String,
         reason: String,
@@ -361,17 +361,17 @@ pub enum WaitingView {
     },
 }
 
-/// A question that a person must answer, as a run shows it that asks it or is above the run that asks it.
+/// A question that a person must answer. The run that asks it and every run above that run show it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuestionView {
-    /// The run that asks: it takes the answer.
+    /// The run that asks, and that receives the answer.
     pub run_id: RunId,
     pub short_id: String,
-    /// The names of the agents from the run that shows it down to the one that asks.
+    /// The names of the agents from the run that shows the question down to the run that asks it.
     pub agents: Vec<String>,
     pub question: String,
     pub text: String,
-    /// When it counts as denied.
+    /// When the question counts as denied.
     pub until: String,
     /// The narrowest rules that would allow it, if it asks whether the agent may use a tool.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -379,7 +379,7 @@ pub struct QuestionView {
 }
 
 impl QuestionView {
-    /// Returns the question of a run in this phase. `agents` ends with the run's own agent.
+    /// Returns the question for which a run in this phase waits. `agents` ends with the run's own agent.
     pub(crate) fn from_phase(run_id: RunId, agents: Vec<String>, phase: &Phase) -> Option<Self> {
         let Phase::Waiting(WaitReason::Answer { question, text, until, allow_rules }) = phase else {
             return None;
@@ -395,27 +395,27 @@ impl QuestionView {
         })
     }
 
-    /// Returns whether the run that shows the question asks it itself.
+    /// Returns whether the run that shows the question also asks it.
     pub fn is_own(&self) -> bool {
         self.agents.len() <= 1
     }
 
-    /// Returns whether two views are of the same question.
+    /// Returns whether two views show the same question.
     pub fn is_same(&self, other: &Self) -> bool {
         (self.run_id, &self.question) == (other.run_id, &other.question)
     }
 
-    /// Returns the agents in a line: `chief › fixer`.
+    /// Returns the agents on one line: `chief › fixer`.
     pub fn agent_path(&self) -> String {
         self.agents.join(" › ")
     }
 
-    /// Says who needs an answer: `needs you: chief › fixer`.
+    /// Returns which agent needs an answer: `needs you: chief › fixer`.
     pub fn headline(&self) -> String {
         format!("needs you: {}", self.agent_path())
     }
 
-    /// Describes the question in a line, for progress messages.
+    /// Describes the question on one line, for progress messages.
     pub(crate) fn activity(&self) -> String {
         let text = one_line(&self.text);
         format!("{}: {}", self.headline(), domain::size::head(&text, ACTIVITY_TEXT_BYTES))
@@ -559,7 +559,7 @@ pub struct Progress {
     pub activity_is_text: bool,
     /// The end of its text so far.
     pub text_tail: String,
-    /// The open question of the run, else of a run below it.
+    /// The open question of the run, otherwise of a run below it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub needs_answer: Option<Box<QuestionView>>,
 }
@@ -583,6 +583,6 @@ pub struct EventPage {
     pub damaged_lines: u64,
     /// No event will follow.
     pub complete: bool,
-    /// The choices (`AttemptStarted::choice`) whose program writes text for people, and no events about it.
+    /// The choices (`AttemptStarted::choice`) whose program writes plain text for people and reports no events.
     pub plain_choices: Vec<u32>,
 }

@@ -1,4 +1,4 @@
-//! Replaces a file in a project atomically, and only if the existing file is ours. A file of PowerSpawn itself is
+//! Replaces a file in a project atomically, and only if Volery wrote the existing file. A file of PowerSpawn itself is
 //! moved aside once.
 
 use std::fs::{self, OpenOptions};
@@ -59,7 +59,7 @@ fn sweep(folder: &Path, name: &str) {
 }
 
 fn write(path: &Path, text: &str) -> std::io::Result<()> {
-    // A file that a crash has left under this name is ours; a symbolic link that somebody put there is not followed.
+    // A file that a crash has left under this name is Volery's; a symbolic link that somebody put there is not followed.
     let flags = OFlags::NOFOLLOW.bits().cast_signed();
     let mut options = OpenOptions::new();
     let mut file =
@@ -67,7 +67,7 @@ fn write(path: &Path, text: &str) -> std::io::Result<()> {
     file.write_all(text.as_bytes())
 }
 
-/// Checks that the existing file is ours, and moves PowerSpawn's aside. A file of somebody else is left alone, and a
+/// Checks that the existing file is Volery's, and moves PowerSpawn's aside. A file of somebody else is left alone, and a
 /// symbolic link may lead anywhere.
 fn check_replaceable(folder: &Path, path: &Path) -> Result<Option<String>, String> {
     let path_text = path.display();

@@ -45,7 +45,7 @@ pub(crate) fn create(dir: &RunDir, spec: &RunSpec) -> io::Result<Option<(OsStrin
 pub(crate) fn remove(dir: &RunDir, spec: &RunSpec) {
     let link = dir.work_dir().join(LINK);
     let Ok(folder) = fs::read_link(&link) else { return };
-    // The link was ours when it was made; its target must still look like ours.
+    // Volery made the link; its target must still look like a directory that Volery made.
     if folder.file_name() == Some(dir_name(spec).as_ref()) && is_private(&folder) {
         // A folder that cannot be removed is left to the cleaning of the folder above.
         let _ = fs::remove_dir_all(&folder);

@@ -314,7 +314,7 @@ fn at_key(finding: Diagnostic, key: &str) -> Diagnostic {
     }
 }
 
-/// The names of our keys in other formats.
+/// The names of Volery's keys in other formats.
 const KEY_ALIASES: [(&str, &[&str]); 6] = [
     ("max_turns", &["maxTurns", "steps", "maxSteps"]),
     ("mcp_servers", &["mcpServers", "mcp-servers"]),

@@ -1,5 +1,5 @@
-//! Finds the questions that a person must answer for a run: its own, and those of the runs below it, so that nobody has to
-//! look at each run of a tree. Bounded, and reads only runs that their parents take for active.
+//! Finds the questions that a person must answer for a run: its own, and those of the runs below it. The search has limits,
+//! and reads only runs that are active according to their parents.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -13,9 +13,9 @@ use crate::engine::Engine;
 
 /// The most questions that one run shows.
 const QUESTIONS_MAX: usize = 20;
-/// The most runs below one run that are examined.
+/// The most runs below one run that the search reads.
 const RUNS_MAX: usize = 200;
-/// The most generations, for a damaged journal: admission allows fewer.
+/// The most generations of runs. Admission allows fewer; only a damaged journal has more.
 const DEPTH_MAX: usize = 32;
 
 impl Engine {
@@ -34,7 +34,7 @@ impl Engine {
         Some(OpenRun { spec: dir.read_spec().ok()?, state })
     }
 
-    /// Returns the question of a run, for which it waits, and then those of the runs below it, the nearest first. `find`
+    /// Returns the question for which a run waits, and then those of the runs below it, the nearest runs first. `find`
     /// returns the state of a run.
     pub(super) fn open_questions(
         &self,
@@ -64,7 +64,7 @@ impl Engine {
         found
     }
 
-    /// Returns the question of a run, unless it was answered or is denied at once.
+    /// Returns the question of a run, unless it has an answer or is denied at once.
     fn open_question(&self, run: &OpenRun, agents: Vec<String>) -> Option<QuestionView> {
         let OpenRun { spec, state } = run;
         let Phase::Waiting(WaitReason::Answer { .. }) = &state.phase else { return None };
@@ -74,7 +74,7 @@ impl Engine {
     }
 }
 
-/// Returns the children of a run that were still active when it last looked; none of a run that stops or has ended.
+/// Returns the children whose end the run has not recorded; none for a run that stops or has ended.
 fn open_children(state: &RunState) -> impl Iterator<Item = RunId> {
     let lists_children = match &state.phase {
         Phase::Accepted | Phase::Running | Phase::Waiting(_) => true,

@@ -1,4 +1,4 @@
-//! Reads the events of a run in pages, each of which continues where the last one ended. A log of any length is read once.
+//! Reads the events of a run in pages. Each page continues where the last one ended, so all pages together read the log once.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::relayed_requests;
 
 /// The most events in one page.
 const EVENTS_MAX: usize = 1_000;
-/// A page ends after the event with which it exceeds this size.
+/// A page ends after the event that makes it larger than this.
 const PAGE_BYTES: u64 = 1 << 20;
 
 impl Ask for ReadEvents {
@@ -28,7 +28,7 @@ impl Ask for ReadEvents {
 
     async fn relay(self, relay: &Relay, progress: OnProgress<'_>) -> Result<EventPage, EngineError> {
         let page: EventPage = relayed_requests::relay(self, relay, progress).await?;
-        // An agent reads it.
+        // An agent reads this page.
         let mut value =
             serde_json::to_value(page).map_err(|error| EngineError::internal(error.to_string()))?;
         strip_invisible_in_value(&mut value);
@@ -43,8 +43,8 @@ impl Engine {
             PageReader { reader: LogReader::open_at(dir, after).map_err(store_error)?, events: Vec::new() };
         let mut at_end = page.read()?;
         let mut is_over = false;
-        // Whether a run without `outcome.json` has ended can take a look at the whole log, so only a reader that finds nothing new
-        // learns it.
+        // To find out whether a run without `outcome.json` has ended, the engine may have to read the whole log. It does this
+        // only if the page has no new events.
         if at_end && page.events.is_empty() && !page.reader.has_ended() {
             let (_, blocker) = self.reconcile_or_warn(dir)?;
             is_over = blocker.is_some() || dir.ending().map_err(store_error)?.is_some();
@@ -62,7 +62,7 @@ impl Engine {
     }
 }
 
-/// A page that is being read.
+/// A page under construction.
 struct PageReader {
     reader: LogReader,
     events: Vec<Envelope>,

@@ -26,7 +26,7 @@ use crate::relayed_requests;
 
 /// The most events in one page.
 const EVENTS_MAX: usize = 1_000;
-/// How much of the task is shown.
+/// How many bytes of the task a view contains.
 const PROMPT_BYTES: usize = 4 << 10;
 /// How much of the text so far is shown.
 const PARTIAL_BYTES: usize = 4 << 10;

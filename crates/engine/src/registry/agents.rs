@@ -74,7 +74,7 @@ static FOLDERS: FileCache<AgentFolder, FolderAgents> = FileCache::new();
 /// The agents of one folder, and the diagnostics about its files.
 pub(crate) type FolderAgents = (BTreeMap<AgentName, Agent>, Vec<Diagnostic>);
 
-/// Returns the agents of one folder that a dialect names, with our own variables.
+/// Returns the agents of one folder that a dialect names, with Volery's own variables.
 pub fn folder_agents(folder: &AgentFolder) -> Arc<FolderAgents> {
     FOLDERS.get(folder, || read_folder(folder, env::text))
 }

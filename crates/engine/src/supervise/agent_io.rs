@@ -14,7 +14,7 @@ const TEXT_BYTES_MAX: usize = 64 << 10;
 const TOOL_BYTES_MAX: usize = 16 << 10;
 /// How deep a tool's input may be; a line of the journal allows somewhat more.
 const TOOL_DEPTH_MAX: usize = 48;
-/// How many short texts of a longer input stay, and the longest of them.
+/// How many short texts the record of a long input contains, and the longest of them.
 const SHORT_TEXTS_MAX: usize = 16;
 const SHORT_BYTES_MAX: usize = 512;
 /// The most of the name of a tool, a call or a model.
@@ -110,7 +110,7 @@ fn bound_input(input: serde_json::Value) -> serde_json::Value {
     match text.len() {
         0..=TOOL_BYTES_MAX if is_shallow(&input, TOOL_DEPTH_MAX) => input,
         bytes => {
-            // The short arguments say what the call is about: the path of a file that is written, for example.
+            // The short arguments identify the call, for example by the path of the file that it writes.
             let mut bounded: serde_json::Map<String, serde_json::Value> = short_texts(&input).collect();
             bounded.insert("beginning".to_owned(), domain::size::head(&text, TOOL_BYTES_MAX).into());
             bounded.insert("bytes".to_owned(), bytes.into());

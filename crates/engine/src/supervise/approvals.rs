@@ -25,7 +25,7 @@ impl RunSupervisor {
         let verdict = self.verdict_for(&ask.tool, &ask.input);
         match verdict.effect {
             Effect::Allow => self.pass_on_decision(&ask, &PermissionDecision::Allow(ask.input.clone())),
-            // The record says who set the rule; the agent learns only the rule.
+            // The record names who set the rule; the agent sees only the rule.
             Effect::Deny => self.deny(&ask, DeniedUse::by_verdict(&verdict), verdict.reason()),
             Effect::Ask if mcp_config::needs_no_approval(&self.spec, &ask.tool) => {
                 self.pass_on_decision(&ask, &PermissionDecision::Allow(ask.input.clone()))
@@ -148,7 +148,7 @@ impl RunSupervisor {
         }
     }
 
-    /// Allows the pending requests that the rules granted meanwhile cover.
+    /// Allows the pending requests that newly granted rules cover.
     fn answer_granted(&mut self) -> Result<(), StoreError> {
         let AgentHandle::Process { pending_requests, .. } = &mut self.handle else { return Ok(()) };
         for ask in std::mem::take(pending_requests) {

@@ -19,10 +19,10 @@ use crate::failpoint;
 use crate::ipc::wire::RunMessage;
 use crate::relayed_requests::{self, Relayed};
 
-/// How many progress messages of a child may wait. It sends five a second, and only the latest matters.
+/// How many progress messages of a child may wait. A child sends five per second, and only the latest matters.
 const CHILD_PROGRESS_MAX: usize = 16;
 
-/// Waits for a child run and returns its outcome and its answer. Reports its open question meanwhile, whenever it changes.
+/// Waits for a child run and returns its outcome and its answer. Meanwhile, reports each change of the child's open question.
 pub(super) async fn wait_for_child(
     engine: Arc<Engine>,
     run: RunId,
@@ -39,7 +39,7 @@ pub(super) async fn wait_for_child(
                 if progress.needs_answer != known {
                     known = progress.needs_answer;
                     let question = known.clone();
-                    // The supervisor may be gone; the wait ends with its process.
+                    // The supervisor may have ended; this wait then ends with the process.
                     let _ = events_tx.send(WorkerEvent::ChildQuestion { run, question }).await;
                 }
             }
@@ -48,7 +48,7 @@ pub(super) async fn wait_for_child(
 }
 
 impl RunSupervisor {
-    /// Watches the children that an earlier worker has started.
+    /// Watches the active children that an earlier worker started, if this worker resumes the run.
     pub(super) fn watch_open_children(&self, resumed: bool) {
         if !resumed {
             return;
@@ -59,7 +59,7 @@ impl RunSupervisor {
         }
     }
 
-    /// Reports the questions and the end of a child from a task of its own.
+    /// Starts a task that reports the questions and the end of a child.
     fn watch_child(&self, run: RunId) {
         let (engine, events_tx) = (Arc::clone(&self.engine), self.events_tx.clone());
         tokio::task::spawn_local(async move {

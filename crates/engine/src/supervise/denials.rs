@@ -20,7 +20,7 @@ use crate::env;
 /// How many tool calls are remembered, and how long the input of one may be.
 const CALLS_MAX: usize = 256;
 const INPUT_BYTES_MAX: usize = 2 << 10;
-/// How much of a reason is recorded with each denial.
+/// How many bytes of the reason the record of a denial contains.
 const REASON_BYTES_MAX: usize = 1 << 10;
 
 /// The inputs of the last tool calls. Some programs report a denial only later, and only by the id of the call.
@@ -49,8 +49,8 @@ impl RecentCalls {
 }
 
 impl RunSupervisor {
-    /// Returns the narrowest rules that would allow a tool use, if they would help: the backend can express them, and no
-    /// other rule or run denies it.
+    /// Returns the narrowest rules that would allow a tool use. Returns nothing if the backend cannot express them, or if
+    /// another rule or another run denies the use.
     pub(super) fn rules_to_allow(&self, tool: &str, input: &Value) -> Vec<String> {
         let spec = &self.attempt_spec;
         let Some(backend) = backends::registry::by_kind(&spec.backend.kind) else { return Vec::new() };
@@ -134,7 +134,7 @@ impl RunSupervisor {
     ) -> Result<(), StoreError> {
         let DeniedUse { cause, reason, by } = denied;
         let allow_rules = match cause {
-            // A person has decided, and no rule gives an agent a tool that it does not have.
+            // A rule cannot change a person's decision or another rule's, or give the agent a tool that it does not have.
             DenialCause::Person | DenialCause::NoSuchTool | DenialCause::Rule => Vec::new(),
             DenialCause::Level | DenialCause::Unattended | DenialCause::Unanswered | DenialCause::Program => {
                 self.rules_to_allow(tool, input)

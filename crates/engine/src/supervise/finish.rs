@@ -83,7 +83,7 @@ impl RunSupervisor {
         ended_view(&self.dir, &self.spec, self.log.state(), self.log.damaged()).ok()
     }
 
-    /// Returns the signal that ended an agent after its answer, as shells count it. A signal of ours does not count.
+    /// Returns the signal that ended an agent after its answer, as shells count it. A signal from Volery does not count.
     fn signal_after_answer(&self, outcome: &Outcome) -> Option<i32> {
         match &self.handle {
             AgentHandle::Process { exit: Some(Exit::Signal(signal)), .. }

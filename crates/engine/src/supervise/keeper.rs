@@ -284,7 +284,7 @@ impl Keeper {
                 match message {
                     DoorMessage::Go => go = Some(true),
                     DoorMessage::Abort => go = Some(false),
-                    // Messages that arrive together with the go are kept too: a door that disconnects sends each
+                    // Messages that arrive together with `Go` are stored too: a door that disconnects sends each
                     // message once.
                     other => self.messages.push(other),
                 }

@@ -27,7 +27,7 @@ pub(super) struct OpenQuestion {
     pub(super) until: Timestamp,
     /// On the monotonic clock.
     pub(super) until_ms: u64,
-    /// The answer when the time is up.
+    /// The answer if nobody answers in time.
     denial: Answer,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Answer {
     pub(super) by: String,
     /// Rules that hold for the rest of the run.
     granted_rules: Vec<String>,
-    /// Why it is a denial, if nobody gave it.
+    /// The denial, if no person gave this answer.
     default: Option<DeniedUse>,
 }
 
@@ -50,7 +50,7 @@ impl Answer {
         Self { allowed: false, text, by, granted_rules: Vec::new(), default }
     }
 
-    /// Describes the denial, for an answer that denies.
+    /// Describes the denial that this answer causes.
     pub(super) fn denied_use(&self) -> DeniedUse {
         let by_person = || DeniedUse::by_person(self.by.clone(), self.text.clone());
         self.default.clone().unwrap_or_else(by_person)

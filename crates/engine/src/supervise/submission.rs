@@ -1,4 +1,4 @@
-//! An answer that the agent submits with our tool `submit_result`, instead of writing a file.
+//! An answer that the agent submits with Volery's tool `submit_result`, instead of writing a file.
 
 use std::sync::Arc;
 

@@ -10,8 +10,8 @@ use crate::ipc::wire::{self, MessageSender, RunMessage};
 
 /// The shortest time between two progress messages.
 const NOTIFY_EVERY_MS: u64 = 200;
-/// A progress message may be lost, and an agent that waits for an answer causes no other: an open question is repeated
-/// this often, and its end for this long.
+/// A progress message can be lost, and an agent that waits causes no further messages. Volery therefore repeats an open
+/// question this often, and repeats the end of a question for this long.
 const REPEAT_EVERY_MS: u64 = 1_000;
 const REPEAT_END_FOR_MS: u64 = 3_000;
 /// The most subscribers; more are refused.
@@ -24,7 +24,7 @@ const TAIL_BYTES: usize = 600;
 pub(super) struct Subscribers {
     peers: Vec<MessageSender>,
     tail: Vec<u8>,
-    /// The last step of the agent; shown unless it wrote text since.
+    /// The last step of the agent; progress shows it unless the agent wrote text afterwards.
     activity: String,
     wrote_text_since: bool,
     started_ms: u64,
@@ -32,7 +32,7 @@ pub(super) struct Subscribers {
     pending: bool,
     /// The open questions of child runs, in the order in which they arrived.
     child_questions: Vec<(RunId, QuestionView)>,
-    /// When a message with an open question was sent last.
+    /// When the last message with an open question was sent.
     question_sent_ms: Option<u64>,
 }
 
@@ -64,7 +64,7 @@ impl Subscribers {
         let recent = &bytes[bytes.len().saturating_sub(TAIL_BYTES)..];
         let begins_message = !std::mem::replace(&mut self.wrote_text_since, true);
         if begins_message && self.tail.last().is_some_and(|last| *last != b'\n') {
-            // Vendors write no line break between two messages.
+            // Vendors' programs write no line break between two messages.
             self.tail.push(b'\n');
         }
         self.tail.extend_from_slice(recent);
@@ -73,7 +73,7 @@ impl Subscribers {
         self.pending = true;
     }
 
-    /// Sets the step that the agent is at now.
+    /// Sets the agent's current step.
     pub(super) fn set_activity(&mut self, activity: String) {
         self.activity = activity;
         self.wrote_text_since = false;
@@ -92,7 +92,7 @@ impl Subscribers {
         self.pending = true;
     }
 
-    /// Returns the open question of the run, else the oldest one of its children.
+    /// Returns the open question of the run, otherwise the oldest question of its children.
     fn open_question(&self, spec: &RunSpec, state: &RunState) -> Option<QuestionView> {
         let agent = spec.agent.to_string();
         match &state.phase {
@@ -111,7 +111,7 @@ impl Subscribers {
         }
     }
 
-    /// Sends progress soon, because there is something new in the log: subscribers may read it there.
+    /// Sends progress soon, because the log has a new event that subscribers may read there.
     pub(super) fn wake(&mut self) {
         self.pending = true;
     }

@@ -405,7 +405,7 @@ impl RunSupervisor {
         // Subscribers see the output masked, like the journal.
         let masked = output.mask(stream, bytes);
         let parsed = output.write(stream, &masked);
-        // The size of a protocol between programs says nothing about the agent.
+        // The number of bytes that a protocol transfers does not describe the agent's work.
         match (output.is_plain(), stream) {
             (true, StdStream::Stdout) => self.subscribers.push_text(&masked),
             (true, StdStream::Stderr) => {

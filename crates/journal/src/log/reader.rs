@@ -106,14 +106,14 @@ pub(crate) fn ended_at(dir: &RunDir, mut log: File) -> Result<Option<Timestamp>,
     Ok(state.ending().and(state.last_event_at))
 }
 
-/// A position between two lines of a log, from which another reader continues without reading what is before it.
+/// A position between two lines of a log. Another reader can continue there without reading the lines before it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogCursor {
     /// In bytes.
     offset: u64,
     epoch: u32,
     next_seq: u64,
-    /// How many lines before the position are damaged.
+    /// The number of damaged lines before the position.
     damaged: u64,
     ended: bool,
 }

@@ -59,7 +59,7 @@ fn another_reader_continues_at_the_cursor_of_the_first() {
     let mut next = LogReader::open_at(&run.dir, reader.cursor()).unwrap();
     assert_eq!(next.next_event().unwrap(), Some(second));
     assert_eq!((next.next_event().unwrap(), next.damaged()), (None, 1));
-    // A torn line is read again when it is complete, and the damage before the cursor still counts.
+    // A reader reads an incomplete line again after it is complete, and still counts the damage before the cursor.
     append_raw(&run, b"{\"seq\":2");
     let mut third = LogReader::open_at(&run.dir, next.cursor()).unwrap();
     assert_eq!((third.next_event().unwrap(), third.damaged()), (None, 1));

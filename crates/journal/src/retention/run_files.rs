@@ -53,7 +53,7 @@ pub(super) fn names(directory: BorrowedFd<'_>) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in Dir::read_from(directory)? {
         let entry = entry?;
-        // A name that is not UTF-8 is not ours, but it exists.
+        // A name that is not UTF-8 is not Volery's, but it exists.
         let name = entry.file_name().to_string_lossy().into_owned();
         if name != "." && name != ".." {
             names.push(name);

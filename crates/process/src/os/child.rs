@@ -321,7 +321,7 @@ mod tests {
         let tag = u64::from(std::process::id()) << 20 | 0x5eed;
         let (group, missing) = create(tag, CgroupNeeds { kill: true, ..CgroupNeeds::default() });
         let Some(group) = group else {
-            // A machine without version 2, or one on which we cannot make a group.
+            // A machine without version 2, or one on which this process cannot make a group.
             assert!(!missing.is_empty() || !std::path::Path::new("/sys/fs/cgroup/cgroup.procs").exists());
             return;
         };

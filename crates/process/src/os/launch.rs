@@ -109,7 +109,7 @@ pub(crate) fn launch(launch: &Launch<'_>) -> Result<Launched, LaunchError> {
         rustix::net::sockopt::set_socket_passcred(&report, true)?;
         rustix::io::ioctl_fionbio(&status, true)?;
         let handle = clone_init(&plan, launch.namespace_mode)?;
-        // Our copies of the child's ends must be closed, or their end of file would never arrive.
+        // This process's copies of the child's ends must be closed, or their end of file would never arrive.
         drop((report_child, parent_child, status_child));
         return namespace_started(&report, Init { handle, status, parent });
     }
@@ -119,7 +119,7 @@ pub(crate) fn launch(launch: &Launch<'_>) -> Result<Launched, LaunchError> {
     // The pipe to the child ends here: it was needed only until the parent-death signal was set.
 }
 
-/// Waits for the exec of an agent that is our own child: the report then ends without a message.
+/// Waits for the exec of an agent that is a child of this process: the report then ends without a message.
 fn plain_started(report: &OwnedFd, agent: ProcessHandle) -> Result<Launched, LaunchError> {
     match receive(report)? {
         None => Ok(Launched { agent, init: None }),
@@ -138,7 +138,7 @@ fn namespace_started(report: &OwnedFd, init: Init) -> Result<Launched, LaunchErr
     });
     match started {
         Ok(agent) => {
-            // From here on the init may collect the agent, since we hold a descriptor of it.
+            // From here on the init may collect the agent, since this process holds a descriptor of it.
             rustix::io::write(&init.parent, b"c")?;
             Ok(Launched { agent, init: Some(init) })
         }

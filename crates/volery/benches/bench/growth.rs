@@ -43,7 +43,7 @@ impl<'a> GrownState<'a> {
             }
         }
         client.tool("list_runs", &json!({}))?;
-        // An earlier program, which this one is compared with, has an earlier version of the index.
+        // The benchmark also measures an earlier program, which has an earlier version of the index.
         let logs = ["state/index-v2.db-wal", "state/index-v3.db-wal"];
         let log: u64 = logs.iter().filter_map(|log| Some(std::fs::metadata(env.path(log)).ok()?.len())).sum();
         #[expect(clippy::cast_precision_loss, reason = "a size that is shown with two digits")]

@@ -1,4 +1,4 @@
-//! Writes rules that a person grants for good into the user's own configuration. Comments and order of the file stay.
+//! Writes rules that a person grants permanently into the user's own configuration. The file's comments and order do not change.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -19,7 +19,7 @@ pub(super) struct WrittenRules {
     pub(super) line: String,
 }
 
-/// Adds rules to what the user's configuration allows an agent.
+/// Adds rules to the `allow` list of an agent in the user's configuration.
 pub(super) fn allow_always(agent: &str, rules: &[String]) -> Result<WrittenRules, EngineError> {
     let folder = env::config_home().ok_or_else(|| {
         EngineError::usage("there is no folder for your configuration: HOME names no directory")
@@ -41,10 +41,10 @@ pub(super) fn allow_always(agent: &str, rules: &[String]) -> Result<WrittenRules
 fn write(folder: &Path, file: &Path, agent: &str, rules: &[Rule]) -> Result<String, String> {
     let text = |error: io::Error| error.to_string();
     fs::create_dir_all(folder).map_err(text)?;
-    // Two commands that answer at the same time add their rules one after the other.
+    // The lock makes two commands that answer at the same time add their rules one after the other.
     let lock = File::open(folder).map_err(text)?;
     flock(&lock, FlockOperation::LockExclusive).map_err(|error| error.to_string())?;
-    // A link to a file elsewhere stays a link.
+    // If the file is a symbolic link, this replaces the link's target, not the link.
     let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
     let before = match fs::read_to_string(&file) {
         Ok(text) => text,
@@ -58,12 +58,12 @@ fn write(folder: &Path, file: &Path, agent: &str, rules: &[Rule]) -> Result<Stri
     Ok(line)
 }
 
-/// Writes a new file next to the old one and renames it, so that no reader sees half of it.
+/// Writes a new file next to the old one and renames it, so that no reader sees an incomplete file.
 fn replace(file: &Path, content: &str) -> io::Result<()> {
     let folder = file.parent().unwrap_or(Path::new("."));
     let staged = folder.join(format!(".config.toml.{}", std::process::id()));
     let written = (|| {
-        // The configuration may hold secrets, so nobody else reads the new file before it has the mode of the old one.
+        // The configuration may hold secrets, so no other user may read the new file before it has the old file's mode.
         let mut new = File::options().write(true).create(true).truncate(true).mode(0o600).open(&staged)?;
         new.write_all(content.as_bytes())?;
         if let Ok(metadata) = fs::metadata(file) {
@@ -73,7 +73,7 @@ fn replace(file: &Path, content: &str) -> io::Result<()> {
         fs::rename(&staged, file)
     })();
     if written.is_err() {
-        // It may not exist; the error that counts is the first one.
+        // The new file may not exist. The caller needs the first error.
         let _ = fs::remove_file(&staged);
     }
     written

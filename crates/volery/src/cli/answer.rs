@@ -56,8 +56,8 @@ pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<
     send_answer(answer, "answered", &app, out).await
 }
 
-/// Decides whether a single argument is the run or the answer. A mistyped id must not become the answer, so a text in the
-/// form of an id counts as one.
+/// Decides whether a single argument is the run or the answer. A text in the form of an id counts as an id, so that a
+/// mistyped id does not become the answer.
 async fn run_or_text(
     app: &EngineHandle,
     only: String,

@@ -45,7 +45,7 @@ pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<
         false => None,
     };
     let granted_rules = offered.as_ref().map(|offered| offered.rules.clone()).unwrap_or_default();
-    // The rules belong to the question that was open, so a later one is not answered with them.
+    // The rules belong to the question that was open, so the answer must not go to a later question.
     let question = question.or_else(|| offered.as_ref().map(|offered| offered.question.clone()));
     let by = context.user_name();
     let answer = AnswerRequest { run, question, allow: Some(true), text: None, by, granted_rules };
@@ -56,7 +56,7 @@ pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<
     Ok(exit)
 }
 
-/// The rules that would allow what a waiting run asks for.
+/// The rules that would allow the use for which a waiting run asks.
 struct OfferedRules {
     agent: String,
     question: String,

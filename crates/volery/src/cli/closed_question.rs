@@ -6,7 +6,7 @@ use engine::{EngineHandle, LogCursor, ReadEvents};
 
 use crate::report::one_line;
 
-/// Returns who answered a question and how. The time limit for answers counts as an author.
+/// Returns who answered a question and how. If nobody answered in time, names the answer time-out.
 pub(super) async fn explain(app: &EngineHandle, run: RunId, question: &str) -> String {
     let Some((allowed, by)) = find_answer(app, run, question).await else {
         return "the question is no longer open, because the run has ended".to_owned();
@@ -15,7 +15,7 @@ pub(super) async fn explain(app: &EngineHandle, run: RunId, question: &str) -> S
     format!("the question was {verb} by {}", one_line(&by))
 }
 
-/// Returns whether a question was answered with yes, and by whom.
+/// Returns whether the answer to a question allows the use, and who gave it.
 async fn find_answer(app: &EngineHandle, run: RunId, question: &str) -> Option<(bool, String)> {
     let mut after = LogCursor::default();
     loop {

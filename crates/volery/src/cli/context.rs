@@ -32,7 +32,7 @@ impl Context {
         EngineHandle::open(context).map(Arc::new)
     }
 
-    /// Opens the engine for a command about earlier runs. It creates nothing, unlike a command that starts one.
+    /// Opens the engine for a command about earlier runs. Unlike a command that starts a run, it creates no directory.
     pub(crate) fn open_existing(&self) -> Result<Arc<EngineHandle>, EngineError> {
         match self.missing_state_home() {
             Some(home) => Err(EngineError::not_found(format!("{} does not exist", home.display()))
@@ -41,7 +41,8 @@ impl Context {
         }
     }
 
-    /// Returns the directory that `VOLERY_HOME` names, if it does not exist: probably a slip. Opening the engine creates it.
+    /// Returns the directory that `VOLERY_HOME` names if it does not exist, because the name may be wrong. Opening the engine
+    /// would create it.
     pub(crate) fn missing_state_home(&self) -> Option<PathBuf> {
         let home = PathBuf::from(engine::env::get(engine::env::VOLERY_HOME)?);
         (home.is_absolute() && !home.exists()).then_some(home)

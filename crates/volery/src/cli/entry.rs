@@ -190,7 +190,7 @@ fn print_start_page(out: &mut Out) -> Result<Exit, CommandError> {
     Ok(Exit::Done)
 }
 
-/// Adds the nearest command to an error about an unknown one: the parser itself overlooks swapped letters.
+/// Adds the most similar command to an error about an unknown command. The parser itself does not find swapped letters.
 fn with_nearest_command(mut error: clap::Error) -> clap::Error {
     let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) else { return error };
     if error.get(ContextKind::SuggestedSubcommand).is_some() {

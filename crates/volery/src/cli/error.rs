@@ -9,7 +9,7 @@ use engine::EngineError;
 pub(crate) enum CommandError {
     #[error(transparent)]
     App(#[from] EngineError),
-    /// The reader of our output closed it, for example `head`: this counts as success.
+    /// The reader of the command's output closed it, for example `head`: this counts as success.
     #[error("the reader of the output has gone")]
     ReaderGone,
 }

@@ -1,5 +1,5 @@
-//! Follows the events of runs while a command waits for them, and prints warnings, or with `--verbose` every step, on standard
-//! error. Reads the log, because progress messages are dropped if they come too fast.
+//! Follows the events of runs while a command waits for these runs. Prints warnings, or with `--verbose` every step, on standard
+//! error. Reads the log, because Volery drops progress messages that follow each other too fast.
 
 use std::collections::BTreeSet;
 
@@ -11,10 +11,10 @@ use super::output::Out;
 use crate::report::{StepLine, StepLines, warning};
 use engine::{EngineHandle, GetRun, LogCursor, ReadEvents};
 
-/// The most warnings that are remembered so that each is printed once.
+/// The most warnings that a follower remembers, so that it prints each only once.
 const WARNINGS_MAX: usize = 1_000;
 
-/// Which events are printed.
+/// Selects the events that a follower prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verbosity {
     Nothing,
@@ -32,7 +32,7 @@ impl Verbosity {
 pub(crate) struct EventFollower {
     verbosity: Verbosity,
     runs: Vec<FollowedRun>,
-    /// What was printed already.
+    /// The warnings that the follower does not print again.
     known_warnings: BTreeSet<String>,
 }
 
@@ -45,7 +45,7 @@ enum PageRead {
 struct FollowedRun {
     id: String,
     cursor: LogCursor,
-    /// Made with the first events: it needs the directory of the run.
+    /// Created with the first events, because it needs the directory of the run.
     steps: Option<StepLines>,
     /// Precedes each line if there are several runs.
     prefix: String,
@@ -64,13 +64,13 @@ impl EventFollower {
         Self { verbosity, runs: runs.iter().map(followed).collect(), known_warnings: BTreeSet::new() }
     }
 
-    /// Does not print these warnings again.
+    /// Excludes warnings that the user has already seen.
     pub(crate) fn with_known_warnings(mut self, warnings: &[String]) -> Self {
         self.known_warnings.extend(warnings.iter().map(|warning| crate::report::one_line(warning)));
         self
     }
 
-    /// Prints a page of what is new in each run since the last call. Not more, because signals and answers wait meanwhile, and an
+    /// Prints one page of new events of each run. It prints only one page, because signals and answers wait meanwhile, and an
     /// agent may write faster than this prints.
     pub(crate) async fn print_new(&mut self, app: &EngineHandle, live: &mut LiveDisplay, out: &mut Out) {
         for index in 0..self.runs.len() {
@@ -78,7 +78,7 @@ impl EventFollower {
         }
     }
 
-    /// Prints the rest of runs that have ended.
+    /// Prints the remaining events of runs that have ended.
     pub(crate) async fn print_rest(&mut self, app: &EngineHandle, live: &mut LiveDisplay, out: &mut Out) {
         for index in 0..self.runs.len() {
             while self.print_page(index, app, live, out).await == PageRead::Events {}
@@ -133,7 +133,7 @@ impl EventFollower {
 }
 
 impl FollowedRun {
-    /// Learns the directory that paths are relative to.
+    /// Reads the directory that paths are relative to.
     async fn describe(
         &mut self,
         app: &EngineHandle,

@@ -1,4 +1,4 @@
-//! The default run of a command: the last one that its caller started in this project. And the last conversation.
+//! Finds a command's default run, which is the caller's last run in this project, and the caller's last conversation.
 
 use std::collections::BTreeSet;
 
@@ -45,7 +45,7 @@ pub(super) struct LastConversation {
     pub(super) directory: String,
 }
 
-/// Returns the last conversation that the caller had in a directory, with this agent or with any, and prints which it is.
+/// Returns the caller's last conversation in a directory, with this agent or with any agent, and prints which one it is.
 pub(super) async fn last_conversation(
     app: &EngineHandle,
     directory: String,
@@ -83,7 +83,7 @@ pub(super) async fn last_conversation(
     Ok(LastConversation { agent: run.agent, session, directory })
 }
 
-/// Passes the runs that the caller started itself to `pick`, the newest first, until it returns a value.
+/// Passes the runs that the caller started to `pick`, the newest first, until `pick` returns a value.
 async fn find_own<T>(
     app: &EngineHandle,
     filter: ListRuns,

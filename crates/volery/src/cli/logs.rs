@@ -70,7 +70,7 @@ struct TranscriptPrinter<'a> {
     transcript: Transcript,
     /// The choice of the current attempt.
     choice: u32,
-    /// How much of the program's plain output was read.
+    /// How many bytes of the program's plain output the printer has read.
     output_offset: u64,
 }
 
@@ -120,14 +120,14 @@ impl<'a> TranscriptPrinter<'a> {
     ) -> Result<(), CommandError> {
         match &envelope.event {
             Event::AttemptStarted { choice, .. } => (self.choice, self.output_offset) = (*choice, 0),
-            // The output is complete now, and belongs before the end.
+            // The output is complete now. The transcript shows it before the end of the run.
             Event::Ended { .. } => self.plain_output(page, out).await?,
             _ => {}
         }
         out.page(&self.transcript.event(envelope))
     }
 
-    /// Prints what a program that writes for people wrote since the last call.
+    /// Prints the new output of a program that writes plain text for people.
     async fn plain_output(&mut self, page: &EventPage, out: &mut Out) -> Result<(), CommandError> {
         let has_other_text = self.output_offset == 0 && self.transcript.has_text();
         if !page.plain_choices.contains(&self.choice) || has_other_text {
@@ -150,7 +150,7 @@ impl<'a> TranscriptPrinter<'a> {
     }
 }
 
-/// The pages of a log, until its end or, if it is followed, the end of the run.
+/// The pages of a log, up to its end or, with `--follow`, up to the end of the run.
 struct EventPages<'a> {
     app: &'a EngineHandle,
     run: String,
@@ -184,7 +184,7 @@ async fn view(app: &EngineHandle, run: &str) -> Result<RunView, EngineError> {
     Ok(app.ask(GetRun { run: run.to_owned(), ..GetRun::default() }).await?.run)
 }
 
-/// Prints one document with the events of a run. Writes it as it is read, because a log can be larger than the memory.
+/// Prints one document with the events of a run. Writes each page before it reads the next, because a log can exceed the memory.
 async fn print_events(
     app: &EngineHandle,
     run: String,

@@ -108,10 +108,10 @@ pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<
     Ok(Exit::Done)
 }
 
-/// Returns what to do about the run that ended last, if it was interrupted. A run that was resumed is older than the run that
-/// continues it.
+/// Returns advice about the run that ended last, if it was interrupted. After a resumption, the last run is the one that
+/// continues the interrupted run.
 async fn interruption_hint(app: &EngineHandle, list: &RunList) -> Result<Option<String>, EngineError> {
-    // An interrupted run with usable output is partial, and so are others.
+    // An interrupted run with usable output has the status `partial`. Other runs can have this status too.
     let statuses = [OutcomeKind::Interrupted.as_str(), OutcomeKind::Partial.as_str()];
     let last = list.runs.iter().find(|run| run.ended);
     let Some(run) = last.filter(|run| statuses.contains(&run.status.as_str())) else { return Ok(None) };

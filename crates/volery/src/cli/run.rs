@@ -176,14 +176,14 @@ impl From<LevelChoice> for Level {
     }
 }
 
-/// What a command shows and returns while it follows its run.
+/// How a command that follows its run prints steps and treats denials.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Following {
     pub(super) verbosity: Verbosity,
     pub(super) on_denied: OnDenied,
 }
 
-/// What a denial means for the exit code of a run that succeeded.
+/// The effect of a denial on the exit code of a run that succeeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OnDenied {
     Report,
@@ -301,7 +301,7 @@ fn into_start(args: Args, context: &Context, out: &mut Out) -> Result<StartReque
         OnDisconnectChoice::Continue => OnDisconnect::Continue,
     });
     Ok(StartRequest {
-        // Absent only with --continue, which finds it.
+        // The agent is absent only with --continue, which finds it later.
         agent: args.agent.unwrap_or_default(),
         prompt,
         directory: context.absolute(args.dir.as_ref())?,
@@ -422,7 +422,7 @@ async fn show_end(
     };
     let view = &detail.run;
     out.note(&summary(view));
-    // With --verbose, each denial was a line already.
+    // With --verbose, the command has already printed a line for each denial.
     if verbosity != Verbosity::Steps {
         denial_lines(view, user_name).iter().for_each(|line| out.warning(line));
     }

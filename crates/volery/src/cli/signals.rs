@@ -54,7 +54,7 @@ impl Signals {
         Self::default()
     }
 
-    /// Listens to all signals that are not ignored: `nohup`, or a shell that starts us in the background, ignores some on purpose.
+    /// Listens to all signals that are not ignored. `nohup`, or a shell that starts the command in the background, ignores some.
     pub(crate) fn listen() -> Result<Self, EngineError> {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let listen = |kind: SignalKind| {

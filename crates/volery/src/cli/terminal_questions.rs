@@ -27,7 +27,7 @@ enum AnswerKind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct OpenQuestion {
     question: QuestionView,
-    /// The agent that asks, and that a rule would be for.
+    /// The agent that asks. A granted rule applies to this agent.
     agent: String,
     answer_kind: AnswerKind,
     /// Where the agent works.
@@ -42,7 +42,7 @@ enum TypedReply {
     AllowAlways,
     Deny,
     Text(String),
-    /// Show the question with everything that is known about it.
+    /// Show the question with all details.
     View,
     /// Explain the answers.
     Help,
@@ -72,7 +72,7 @@ impl TerminalUser {
 
     /// Prints a question and starts to read the answer.
     pub(super) fn ask(&mut self, question: OpenQuestion, out: &mut Out) {
-        // A line that was typed before the question was there does not answer it.
+        // A line that the user typed before the question appeared does not answer it.
         let lines = self.lines.get_or_insert_with(read_lines);
         while lines.try_recv().is_ok() {}
         out.note(&question.sentence());
@@ -149,7 +149,7 @@ impl TerminalUser {
     }
 }
 
-/// Adds rules to the user's configuration and shows what was written. The answer itself was given already.
+/// Adds rules to the user's configuration and shows the new text. The answer itself has already been sent.
 pub(super) fn write_rules(agent: &str, rules: &[String], out: &mut Out) {
     match allow_rule::allow_always(agent, rules) {
         Ok(written) => {
@@ -161,7 +161,7 @@ pub(super) fn write_rules(agent: &str, rules: &[String], out: &mut Out) {
 }
 
 impl OpenQuestion {
-    /// Returns the question with all that is known about it; `None` if it is no longer open.
+    /// Returns the question with all details; `None` if it is no longer open.
     pub(super) async fn fetch(app: &EngineHandle, question: &QuestionView) -> Option<Self> {
         let request = GetRun {
             run: question.run_id.to_string(),
@@ -200,7 +200,7 @@ impl OpenQuestion {
         question_sentence(&self.question)
     }
 
-    /// Says what *always* would allow; `None` if it is not offered.
+    /// Returns a sentence about what *always* would allow; `None` if the terminal does not offer it.
     fn always(&self) -> Option<String> {
         let rules = self.allow_rules().join(" ");
         let agent = one_line(&self.agent);
@@ -387,7 +387,7 @@ mod tests {
         assert_eq!((reply("A"), reply("always")), (TypedReply::AllowAlways, TypedReply::AllowAlways));
         assert_eq!((reply("v"), reply("?")), (TypedReply::View, TypedReply::Help));
         assert_eq!((reply(""), reply("all of it")), (TypedReply::Unclear, TypedReply::Unclear));
-        // There is no rule that would allow it.
+        // No rule is offered, so the terminal does not accept *always*.
         assert_eq!(question("a0").parse_reply("a"), TypedReply::Help);
         assert_eq!(AnswerKind::Text.parse_reply("yes"), TypedReply::Text("yes".to_owned()));
         assert_eq!(AnswerKind::Either.parse_reply("on Monday"), TypedReply::Text("on Monday".to_owned()));

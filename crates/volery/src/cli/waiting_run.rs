@@ -11,7 +11,7 @@ const RUNS_MAX: usize = 1_000;
 /// Runs that an error lists.
 const RUNS_LISTED: usize = 8;
 
-/// A run and the question of it that is answered; without one, its only open question.
+/// A run and the question to answer; without a question, the run's only open question.
 pub(super) struct AnsweredQuestion {
     pub(super) run: String,
     pub(super) question: Option<String>,
@@ -23,7 +23,7 @@ pub(super) struct TypedQuestion {
     pub(super) question: Option<String>,
 }
 
-/// Returns the run that the user typed, else the only one of this project that waits for an answer, and prints its question.
+/// Returns the run that the user typed, otherwise the project's only run that waits for an answer; prints its question.
 pub(super) async fn typed_or_waiting(
     app: &EngineHandle,
     typed: TypedQuestion,
@@ -39,7 +39,7 @@ pub(super) async fn typed_or_waiting(
     if out.format() == OutputFormat::Text {
         out.note(&sentence(only));
     }
-    // Answers the question that was printed, and no later one of the run.
+    // The answer belongs to the question that was printed, not to a later question of the run.
     Ok(AnsweredQuestion {
         run: only.run_id.to_string(),
         question: Some(question.unwrap_or_else(|| only.question.clone())),

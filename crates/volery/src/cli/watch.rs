@@ -42,8 +42,8 @@ struct ProgressState {
     news: bool,
 }
 
-/// Waits for runs. Signals cancel `own`, the run that this command started, and the user here answers only its questions
-/// and those of the runs below it.
+/// Waits for runs. Signals cancel only `own`, the run that this command started. The user at this terminal answers only the
+/// questions of `own` and of the runs below it.
 pub(crate) async fn watch(
     app: &EngineHandle,
     request: WaitRequest,
@@ -66,7 +66,7 @@ pub(crate) async fn watch(
                 break waited.map(|waited| WatchOutcome::Waited { waited, interrupted: interrupts > 0 });
             }
             _ = redraw.tick() => {
-                // The question may have been answered elsewhere, but only if there was progress.
+                // If somebody answers the question elsewhere, the run sends progress.
                 if questions.wait_for_line() && latest.has_changed() {
                     questions.withdraw_closed(app, out).await;
                 }
@@ -133,7 +133,7 @@ impl LatestProgress {
         (state.changed, state.news) = (true, true);
     }
 
-    /// Returns whether progress has arrived since the last call; a run also sends some with each new event.
+    /// Returns whether progress has arrived since the last call. A run also sends progress with each new event.
     fn has_news(&self) -> bool {
         let mut state = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         std::mem::take(&mut state.news)
@@ -145,7 +145,7 @@ impl LatestProgress {
         std::mem::take(&mut state.changed)
     }
 
-    /// Returns the runs with an open question, of their own or of a run below them.
+    /// Returns the runs that have an open question, or have one in a run below them.
     fn open_questions(&self) -> Vec<(RunId, QuestionView)> {
         let state = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let question = |(run, (progress, _)): (&RunId, &(Progress, Instant))| {

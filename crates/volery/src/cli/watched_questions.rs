@@ -1,5 +1,5 @@
-//! The questions of the runs that a command watches: those of the command's own run, and of the runs below it, go to the
-//! user at this terminal. All others, and all without a terminal, are printed with the commands that answer them.
+//! The questions of the runs that a command watches. The user at this terminal answers those of the command's own run and
+//! of the runs below it. The command prints other questions, and all questions without a terminal, with the commands that answer.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ pub(crate) struct OwnRun {
 pub(super) struct WatchedQuestions {
     own: Option<RunId>,
     user: Option<TerminalUser>,
-    /// The questions that were shown: two may have the same text.
+    /// The questions that the command has shown. Two questions can have the same text.
     shown: BTreeSet<(RunId, String)>,
 }
 
@@ -34,19 +34,19 @@ impl WatchedQuestions {
         self.own
     }
 
-    /// Returns whether a question waits for a line, so that nothing else may be drawn.
+    /// Returns whether a question waits for a line. The command draws nothing else meanwhile.
     pub(super) fn wait_for_line(&self) -> bool {
         self.user.as_ref().is_some_and(TerminalUser::has_open_question)
     }
 
-    /// Drops the open question if it was answered elsewhere.
+    /// Withdraws the open question if somebody has answered it elsewhere.
     pub(super) async fn withdraw_closed(&mut self, app: &EngineHandle, out: &mut Out) {
         if let Some(user) = &mut self.user {
             user.withdraw_closed(app, out).await;
         }
     }
 
-    /// Shows each new question once. They are printed, because a run that waits for an answer looks as if it hung.
+    /// Shows each new question once. Without this output, a run that waits for an answer would appear to hang.
     pub(super) async fn show_new(
         &mut self,
         questions: Vec<(RunId, QuestionView)>,
@@ -59,7 +59,7 @@ impl WatchedQuestions {
             if self.wait_for_line() || self.shown.contains(&key) {
                 continue;
             }
-            // Progress is older than the journal.
+            // The journal is newer than progress: the question may have an answer by now.
             let Some(open) = OpenQuestion::fetch(app, &question).await else { continue };
             self.shown.insert(key);
             live.erase(out);

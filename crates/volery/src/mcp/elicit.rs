@@ -33,10 +33,10 @@ pub(super) fn elicitation_mode(call: &ToolCall<'_>) -> Option<ElicitationMode> {
     Some(if modern { ElicitationMode::Answer } else { ElicitationMode::Request })
 }
 
-/// Separates the run of a question below the called run from the id of the question, in the key of an input request.
+/// Separates the id of a run below the called run from the id of its question, in the key of an input request.
 const KEY_SEPARATOR: char = '/';
 
-/// Asks the client's user a question, and sends the answer to the run that asks. Returns whether there was one.
+/// Asks the client's user a question, and sends the answer to the run that asks. Returns whether the user answered.
 pub(super) async fn ask(call: &ToolCall<'_>, question: &QuestionView) -> bool {
     let Ok(params) = params(question) else { return false };
     // Not with the library's own method, which would add a URL parser as a dependency.
@@ -126,7 +126,7 @@ pub(super) fn question_key(question: &QuestionView) -> String {
     }
 }
 
-/// Returns the run and the question that a key means.
+/// Returns the run and the question that a key names.
 fn parse_key(run: RunId, key: &str) -> (RunId, String) {
     let below =
         key.split_once(KEY_SEPARATOR).and_then(|(below, question)| Some((below.parse().ok()?, question)));

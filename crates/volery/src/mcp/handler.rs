@@ -83,7 +83,7 @@ fn too_many_calls(per_minute: u32, wait: Duration) -> CallToolResult {
     CallToolResult::error(vec![ContentBlock::text(message)])
 }
 
-/// Shortens a client's name and escapes invisible characters, because it goes into records and messages.
+/// Shortens a client's name and escapes invisible characters, because records and messages contain it.
 fn tidy_name(name: &str) -> String {
     escape_invisible(name).chars().take(CALLER_CHARS_MAX).collect()
 }

@@ -1,4 +1,4 @@
-//! The library's transport over our own lines: answers unreadable lines, refuses ids that are in flight, and records the
+//! The library's transport over Volery's own lines: answers unreadable lines, refuses ids that are in flight, and records the
 //! reason of a cancellation, which the library hides.
 
 use std::convert::Infallible;

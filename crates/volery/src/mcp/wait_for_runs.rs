@@ -29,8 +29,8 @@ const TAIL_CHARS: usize = 120;
 pub(super) enum WaitEnd {
     /// The runs ended, or the wait timed out; the value says which.
     Waited(WaitResult),
-    /// A run has a question for the caller: for its model, or for its user if the client supports it. The question of a run
-    /// below it is only for the user.
+    /// A run asks the caller's model, or the caller's user if the client supports that. A question of a run below it goes only to
+    /// the user.
     Question(Box<RunView>),
     Cancelled(CancelMeaning),
     /// The server stops: there is no time to query the runs.
@@ -75,7 +75,7 @@ pub(super) async fn wait(
                     }
                     Some(elicit::ElicitationMode::Answer) => break Ok(WaitEnd::Question(run)),
                     None if question.is_own() => break Ok(WaitEnd::Question(run)),
-                    // A person answers it with a command; progress shows it meanwhile.
+                    // A person answers the question with a command. Progress shows it until then.
                     None => {}
                 }
             }
@@ -87,7 +87,7 @@ pub(super) async fn wait(
     end
 }
 
-/// Asks the client's user a question; returns the run if nobody answered and its caller's model may.
+/// Asks the client's user a question. Returns the run if the user did not answer and the caller's model may answer.
 async fn put_question(
     call: &ToolCall<'_>,
     run: Box<RunView>,
@@ -109,7 +109,7 @@ async fn question_result<T>(elicitation: &mut Option<BoxFuture<'_, T>>) -> T {
 #[derive(Debug, Default)]
 struct ProgressTracker {
     runs: Mutex<BTreeMap<RunId, ProgressSample>>,
-    /// Runs with a new open question that were not yet queried.
+    /// Runs with a new open question that the tracker has not queried yet.
     candidates: Mutex<Vec<(RunId, QuestionView)>>,
     candidates_changed: tokio::sync::Notify,
 }
@@ -187,7 +187,7 @@ fn describe_one(sample: &ProgressSample) -> String {
     let since_ms = u64::try_from(sample.at.elapsed().as_millis()).unwrap_or(u64::MAX);
     let elapsed = display_ms(elapsed_ms.saturating_add(since_ms));
     let below = sample.progress.needs_answer.as_ref().is_some_and(|question| !question.is_own());
-    // The activity names the agents already.
+    // The activity already names the agents.
     let mut line = match below {
         true => format!("{activity} ({elapsed})"),
         false => format!("{agent}: {activity} ({elapsed})"),

@@ -1,4 +1,4 @@
-//! Renders what the agent of a run was denied, with the option that would allow it.
+//! Renders the denials of a run, each with the option that would allow the use.
 
 use domain::run::{Denial, DenialCause};
 use domain::shell_script::quote;
@@ -7,10 +7,10 @@ use super::number_format::count;
 use super::text::one_line;
 use engine::RunView;
 
-/// How many denials the end of a command names.
+/// How many denials a command names at its end.
 const DENIALS_SHOWN: usize = 5;
 
-/// Returns one line for each distinct denial, up to a few, for the end of a command's output. `user` is the person at
+/// Returns one line for each of the first distinct denials, for the end of a command's output. `user` is the person at
 /// this terminal.
 pub(crate) fn denial_lines(run: &RunView, user: &str) -> Vec<String> {
     let mut lines: Vec<String> =
@@ -28,7 +28,7 @@ pub(crate) fn denial_line(denial: &Denial, user: &str) -> String {
     let reason = one_line(&denial.reason);
     let what = match (denial.cause, denial.by.as_deref()) {
         (DenialCause::Person, by) => {
-            // "no" is what a person's answer without words says.
+            // A denial without words has the text "no".
             let words = if reason == "no" { String::new() } else { format!(": {reason}") };
             match by {
                 Some(name) if name == user => format!("you denied: {denied_use}{words}"),
@@ -44,7 +44,7 @@ pub(crate) fn denial_line(denial: &Denial, user: &str) -> String {
     }
 }
 
-/// Returns the options of `volery run` that would have allowed it.
+/// Returns the options of `volery run` that would have allowed the denied use.
 fn allow_options(denial: &Denial) -> Option<String> {
     let options: Vec<String> =
         denial.allow_rules.iter().map(|rule| format!("--allow {}", quote(&one_line(rule)))).collect();

@@ -5,26 +5,26 @@ use super::page::Page;
 use super::text::one_line;
 use engine::{QuestionView, RunSummary, RunView};
 
-/// How many questions a text shows.
+/// How many questions a page or list shows.
 const QUESTIONS_SHOWN: usize = 5;
 
 /// Lists the commands that answer a question of a run.
 pub(crate) fn answer_commands(short_id: &str, question: &str) -> String {
     match question.as_bytes().first() {
-        // Whether the agent may do something is never decided by words.
+        // A text never decides whether the agent may do something.
         Some(b'a') => format!("volery approve|deny {short_id}"),
         Some(b'w') => format!("volery answer {short_id} TEXT, or volery deny {short_id}"),
         Some(_) | None => format!("volery approve|deny {short_id}, or volery answer {short_id} TEXT"),
     }
 }
 
-/// Returns `asker asks: …`, or `needs you: chief › fixer asks: …` for a question of a run below the one that shows it.
+/// Returns `asker asks: …`, or `needs you: chief › fixer asks: …` if a run below the shown run asks.
 pub(crate) fn question_sentence(question: &QuestionView) -> String {
     let who = if question.is_own() { question.agent_path() } else { question.headline() };
     one_line(&format!("{who} asks: {}", question.text))
 }
 
-/// Returns each open question of these runs once, as the run shows it that is highest in its tree.
+/// Returns each open question of these runs once, in the view of the highest run that shows it.
 pub(crate) fn distinct_questions(runs: &[RunSummary]) -> Vec<&QuestionView> {
     let mut distinct: Vec<&QuestionView> = Vec::new();
     for question in runs.iter().flat_map(|run| &run.needs_answer) {

@@ -67,7 +67,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// Breaks a line of a block between words if it is too long, and indents the rest like its beginning.
+    /// Breaks a line of a block between words if it is too long, and gives each new line the same indentation.
     fn block_lines(&self, line: &str) -> Vec<String> {
         let columns = self.style.width.map(|columns| columns.saturating_sub(2));
         let Some(columns) = columns.filter(|columns| width(line) > *columns) else {

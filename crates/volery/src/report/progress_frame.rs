@@ -45,7 +45,7 @@ pub(crate) fn frame(rows: &[LiveRow], tick: usize, style: &TextStyle) -> Vec<Str
         let time = span(row.elapsed_ms);
         let head = format!("{symbol} {name:<names$}  ");
         let used = head.chars().count() + status.chars().count() + 2 + time.chars().count() + 2;
-        // A run that is watched alone shows its text below.
+        // If the command watches only one run, the frame shows the run's text below.
         let is_shown_below = rows.len() == 1 && row.activity_is_text;
         let activity = if is_shown_below { String::new() } else { one_line(&row.activity) };
         let activity = fit(&activity, columns.saturating_sub(used));

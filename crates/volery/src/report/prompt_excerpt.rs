@@ -1,4 +1,4 @@
-//! The first lines of a run's task, and the length of the rest.
+//! Extracts the first lines of a run's task and the length of the rest.
 
 use domain::size::display_bytes;
 
@@ -9,7 +9,7 @@ use engine::RunView;
 const LINE_COLUMNS: usize = 200;
 
 pub(super) struct PromptExcerpt {
-    /// Without invisible characters.
+    /// The lines, without invisible characters.
     pub(super) lines: Vec<String>,
     bytes_left: u64,
 }
@@ -34,13 +34,13 @@ impl PromptExcerpt {
             lines.pop();
         }
         let bytes_left = run.prompt_bytes.saturating_sub(shown_bytes as u64);
-        // White space at the end is no text that somebody misses.
+        // The length of the rest does not count white space at the end.
         let is_blank = run.prompt.get(shown_bytes..).is_some_and(|rest| rest.trim().is_empty());
         let is_whole = run.prompt.len() as u64 == run.prompt_bytes;
         Self { lines, bytes_left: if is_blank && is_whole { 0 } else { bytes_left } }
     }
 
-    /// Describes the part that is not shown.
+    /// Returns the length of the part that is not shown.
     pub(super) fn rest(&self) -> Option<String> {
         (self.bytes_left > 0).then(|| format!("… {} more", display_bytes(self.bytes_left)))
     }

@@ -85,7 +85,7 @@ pub(crate) fn run_page(run: &RunView, style: &TextStyle) -> String {
         page.fact("warning", &one_line(warning));
     }
     for denial in &run.denials {
-        // Whoever reads the page need not be the person who denied it.
+        // The reader of the page may not be the person who denied the use.
         page.fact("denied", &denial_line(denial, "").replacen("denied: ", "", 1));
     }
     if run.damaged_lines > 0 {

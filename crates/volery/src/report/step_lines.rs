@@ -1,4 +1,4 @@
-//! The events of a run as single lines for `run --verbose`, and the warnings among them for `run` without it.
+//! Renders the events of a run as single lines: all steps for `run --verbose`, only the warnings for `run` without it.
 
 use domain::run::tool_summary::truncate;
 use domain::run::{Event, OutcomeKind};
@@ -6,7 +6,7 @@ use domain::run::{Event, OutcomeKind};
 use super::step_text::{CallChange, OpenCalls, denial, note};
 use super::text::one_line;
 
-/// How much of the text between two steps is looked at.
+/// How many bytes of the text between two steps a line uses.
 const TEXT_BYTES_MAX: usize = 2 << 10;
 
 /// A line about a step of a run.
@@ -48,7 +48,7 @@ impl StepLines {
         } else {
             String::new()
         };
-        // The mark sets the agent's own words apart from lines about them.
+        // The mark distinguishes the agent's own words from lines about its steps.
         let text = (!text.is_empty()).then(|| StepLine::Step(format!("│ {text}")));
         text.into_iter().chain(step).collect()
     }
@@ -79,7 +79,7 @@ impl StepLines {
     }
 }
 
-/// Returns whether the text before an event is a message of its own. Vendors report warnings and usage after the answer too.
+/// Returns whether an event ends the agent's message before it. Warnings and usage do not, because they can follow the answer.
 fn ends_text(event: &Event) -> bool {
     matches!(
         event,
@@ -91,7 +91,7 @@ fn ends_text(event: &Event) -> bool {
     )
 }
 
-/// Returns the warning of an event. A denial is none: commands report them together at the end.
+/// Returns the warning of an event. A denial is not a warning: commands report all denials at the end.
 pub(crate) fn warning(event: &Event) -> Option<String> {
     match event {
         Event::Warned { message } => Some(one_line(message)),

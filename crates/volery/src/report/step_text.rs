@@ -1,4 +1,4 @@
-//! Texts about single events of a run that the transcript and the lines of `--verbose` share.
+//! Describes single events of a run for the transcript and for the lines of `--verbose`.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use domain::run::tool_summary::summarize_tool_call;
 use super::denials::denial_line;
 use super::text::one_line;
 
-/// How many calls without a result are remembered.
+/// The most calls without a result in memory.
 const OPEN_CALLS_MAX: usize = 512;
 
 /// The calls that have no result yet, by the id that the agent's program gave them.
@@ -30,7 +30,7 @@ impl OpenCalls {
         Self { directory: directory.to_owned(), summaries: BTreeMap::new() }
     }
 
-    /// Returns the change of a call that the event reports. The text and the usage of a rehearsal have events of their own.
+    /// Returns the start or end of a call that the event reports. The text and the usage of a rehearsal have separate events.
     pub(super) fn change<'a>(&mut self, event: &'a Event) -> Option<CallChange<'a>> {
         match event {
             Event::ToolCalled { id, name, input } => Some(self.begin(id.clone(), name, input)),
@@ -60,7 +60,7 @@ impl OpenCalls {
     }
 }
 
-/// Returns the line about a denied call. Whoever reads a transcript need not be the person who denied it.
+/// Returns the line about a denied call. The reader of a transcript may not be the person who denied it.
 pub(super) fn denial(event: &Event) -> Option<String> {
     match event {
         Event::ToolDenied { denial } => Some(denial_line(denial, "")),
@@ -68,8 +68,8 @@ pub(super) fn denial(event: &Event) -> Option<String> {
     }
 }
 
-/// Returns what an event other than a call, a denial, a warning, text or the end says about the run. Many events are only for
-/// the program itself.
+/// Describes an event that is not a call, a denial, a warning, text or the end. Returns `None` for an event that only the
+/// program needs.
 pub(super) fn note(event: &Event) -> Option<String> {
     Some(match event {
         Event::Queued { .. } => "waits for a free slot".to_owned(),
@@ -83,7 +83,7 @@ pub(super) fn note(event: &Event) -> Option<String> {
             };
             format!("allowed by {}{words}", one_line(by))
         }
-        // The denial is reported by its own event.
+        // A separate event reports the denial.
         Event::QuestionAnswered { allowed: false, question, .. } if question.is_permission() => return None,
         Event::QuestionAnswered { allowed: false, text, by, .. } => {
             format!("denied by {}: {}", one_line(by), one_line(text))
@@ -110,7 +110,7 @@ pub(super) fn note(event: &Event) -> Option<String> {
         Event::AcceptanceStarted { argv, .. } => format!("checks with {}", one_line(&argv.join(" "))),
         Event::AcceptanceEnded { exit, .. } => format!("the check {}", one_line(&exit.to_string())),
         Event::WorktreeCreated { branch, .. } => format!("works on the branch {}", one_line(branch)),
-        // Reported elsewhere, or of interest to the program only.
+        // Other functions report these events, or only the program needs them.
         Event::Claimed { .. }
         | Event::SlotTaken { .. }
         | Event::AgentStarted { .. }

@@ -264,7 +264,7 @@ fn a_page_shows_everything_about_a_run() {
     ");
 }
 
-/// A question of the last of these agents.
+/// Returns a question that the last of these agents asks.
 fn question(agents: &[&str]) -> QuestionView {
     QuestionView {
         run_id: line(11, "", false).run_id,

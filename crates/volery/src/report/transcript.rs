@@ -1,5 +1,5 @@
 //! Renders the events of a run as a transcript: the task, the agent's text, its steps with shortened results, and the end.
-//! Holds a bounded part of the run, so that a transcript of any length can be printed while it is read.
+//! Holds only a limited part of the run, so that a command can print a transcript of any length while it reads the log.
 
 use domain::run::{Ending, Envelope, Event, OutcomeKind, ResultText};
 use domain::size::{display_bytes, head};
@@ -12,19 +12,19 @@ use super::text::{INDENT, fit, one_line, sanitize_for_terminal, width, wrap};
 use super::text_style::{TextStyle, Tone};
 use engine::RunView;
 
-/// How many lines of a task and of a tool's result are shown.
+/// How many lines of a task, and of a tool's result, a transcript shows.
 const PROMPT_LINES: usize = 20;
 const RESULT_LINES: usize = 5;
-/// The most columns of a line of a result where no terminal has fewer.
+/// The most columns of a result's line if the output is not a terminal.
 const RESULT_COLUMNS: usize = 200;
-/// How much of an unfinished line is held back.
+/// How many bytes of an unfinished line wait for the end of the line.
 const LINE_BYTES_MAX: usize = 16 << 10;
-/// What the lines of steps and of the end begin with.
+/// The first characters of lines about steps and about the end.
 const STEP_SYMBOLS: [char; 8] = ['→', '←', '·', '✓', '✗', '!', '?', '>'];
-/// The indentation of what belongs to a step.
+/// The indentation of lines that belong to a step.
 const STEP_INDENT: &str = "    ";
 
-/// The kind of what was printed last: a blank line separates text from steps.
+/// The kind of the last printed part. A blank line separates text from steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     Header,
@@ -37,11 +37,11 @@ pub(crate) struct Transcript {
     style: TextStyle,
     calls: OpenCalls,
     last: Part,
-    /// The call that was printed last, if nothing followed it.
+    /// The last printed call, if it is also the last printed line.
     last_call: Option<String>,
-    /// The beginning of a line of text whose end did not arrive yet.
+    /// The beginning of a text line whose end has not arrived yet.
     line: String,
-    /// The agent's text is in the transcript, so that the result need not be repeated.
+    /// The transcript contains the agent's text, so it does not repeat the result.
     has_text: bool,
     short_id: String,
 }
@@ -59,7 +59,7 @@ impl Transcript {
         }
     }
 
-    /// Returns who was asked, and the task.
+    /// Returns the agent, the caller and the task.
     pub(crate) fn header(&self, run: &RunView) -> String {
         let title = format!("{} {}", run.short_id, one_line(&run.agent));
         let details = format!("{}, asked by {}", moment(&run.created_at), one_line(&run.caller));
@@ -136,7 +136,7 @@ impl Transcript {
         self.agent_text(text)
     }
 
-    /// Returns whether the agent's text is in the transcript since its last start.
+    /// Returns whether the transcript contains text of the agent since the agent's last start.
     pub(crate) fn has_text(&self) -> bool {
         self.has_text
     }
@@ -163,7 +163,7 @@ impl Transcript {
     fn text_lines(&mut self, text: &str) -> String {
         let mut printed = self.separator(Part::Text);
         for line in sanitize_for_terminal(text).lines() {
-            // Text that imitates a step is indented, so that it does not look like one.
+            // The transcript indents text that looks like a step, so that readers can distinguish them.
             let line = match line.starts_with(STEP_SYMBOLS) {
                 true => format!("{STEP_INDENT}{line}"),
                 false => line.to_owned(),

@@ -194,7 +194,7 @@ fn the_only_waiting_run_of_the_project_needs_no_id() {
     env.volery(["answer", "only on Monday"]).ok();
     assert_eq!(env.wait_for_end(&answered_by_text)["result"], json!("only on Monday\nafter\n"));
     let denied = start();
-    // A text in the form of an id is not taken for the answer.
+    // The command does not treat a text in the form of an id as the answer.
     let unknown = env.volery(["answer", "2024"]).exits(5).stderr;
     insta::assert_snapshot!(env.masked(&unknown), @r"
     error: there is no run 2024

@@ -38,7 +38,7 @@ fn the_last_conversation_in_the_directory_is_continued() {
     let (agent, session, answer) = continued(&env, &["go on, please"]);
     assert_eq!((agent, json!(session)), ("other".to_owned(), other["session"].clone()));
     assert!(answer.contains("\n\nof another\n") && answer.ends_with("\ngo on, please"), "{answer}");
-    // A named agent means its own last conversation, and the words after it are the prompt.
+    // With a named agent, `--continue` uses that agent's last conversation, and the words after the name are the prompt.
     let (agent, session, answer) = continued(&env, &["parrot", "two", "words"]);
     assert_eq!((agent, json!(session)), ("parrot".to_owned(), first["session"].clone()));
     assert!(answer.contains("\n\none\n") && answer.ends_with("\ntwo words"), "{answer}");
@@ -60,7 +60,7 @@ fn a_run_stands_for_its_session() {
     let (id, short) = (first["run_id"].as_str().unwrap(), first["short_id"].as_str().unwrap());
     let second = env.json(["run", "parrot", "two", "--session", short]);
     assert_eq!(second["session"], first["session"]);
-    // A run that continued a conversation stands for that conversation too.
+    // The id of a run that continued a conversation also names that conversation.
     let third = env.json(["run", "parrot", "three", "--session", second["run_id"].as_str().unwrap()]);
     assert_eq!(third["session"], first["session"]);
     for reference in [id, short] {

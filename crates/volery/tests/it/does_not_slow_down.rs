@@ -14,8 +14,8 @@ const MANY: usize = 2_000;
 /// How many calls are under way at once while the state grows.
 const AT_ONCE: usize = 12;
 const LOG_BYTES_MAX: u64 = 4_000_000;
-/// The most that something may read with many runs, relative to the same with few. A tree of the index that is one level deeper
-/// adds a fifth to a short command; what grows with the runs would be twenty times as much.
+/// The most that a request may read with many runs, relative to few runs. One more level in a tree of the index adds a fifth
+/// to a short command. A cost that grows with the number of runs would multiply the reads by twenty.
 const RATIO_MAX: f64 = 1.5;
 /// How often each request is sent in one measurement.
 const ROUNDS: usize = 5;
@@ -59,12 +59,12 @@ impl GrownState {
         assert_eq!(answer["result"]["structuredContent"]["status"], json!("succeeded"), "{answer}");
     }
 
-    /// Returns what a command reads, from its start to its end.
+    /// Returns the amount that a command reads from its start to its end.
     fn reads_of_command(&mut self, words: &[&str]) -> Reads {
         let mut command = self.env.command(words);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
-        // The counters of a process stay until its parent has collected it.
+        // The kernel keeps the counters of a process until its parent has collected it.
         let pid = Pid::from_child(&child);
         waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).unwrap();
         let reads = Reads::so_far(child.id());
@@ -84,7 +84,7 @@ impl GrownState {
     }
 }
 
-/// What a process has read: bytes of files, pipes and sockets, and calls of `read`.
+/// The amount that a process has read: bytes of files, pipes and sockets, and calls of `read`.
 #[derive(Debug, Clone, Copy)]
 struct Reads {
     bytes: u64,
@@ -112,8 +112,8 @@ impl Reads {
     }
 }
 
-/// Measures something in both states, in turn, and compares the least: a server that has just emptied the index's log reads its
-/// pages again.
+/// Measures a request in both states in turn, and compares the smallest values. A server that has just emptied the index's log
+/// reads its pages again.
 #[track_caller]
 #[expect(clippy::cast_precision_loss, reason = "the counters are far below 2^52")]
 fn check_growth(

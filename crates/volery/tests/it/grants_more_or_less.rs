@@ -208,7 +208,7 @@ fn a_projects_overlay_widens_only_after_trust() {
 #[test]
 fn a_section_for_a_name_holds_for_every_file_of_that_name() {
     let env = env();
-    // Our own format comes before Claude Code's, so that one has to be requested by its format.
+    // Volery's own format comes before Claude Code's, so that one has to be requested by its format.
     env.agent("reviewer", "backend: claude");
     env.configure("[agents.reviewer]\npermission = { level = \"read-only\", deny = [\"Bash\"] }\n");
     for name in ["reviewer", "claude:reviewer"] {

@@ -64,7 +64,7 @@ fn a_custom_command_needs_no_settings_of_vendors() {
 fn a_custom_command_needs_no_search_for_a_work_tree() {
     let env = TestEnv::new();
     env.fake("nothing", &["read-stdin"], "");
-    // Above the project, and no whole repository, so that every search opens this file and goes on.
+    // Above the project, and no whole repository, so that every search opens this file and continues.
     let git = env.path(".git");
     std::fs::create_dir(&git).unwrap();
     std::fs::write(git.join("HEAD"), "").unwrap();

@@ -174,8 +174,8 @@ fn keeper_and_worker(disk: &SmallDisk<'_>, id: &str) -> (u32, u32) {
     (pid("keeper_pid"), pid("worker_pid"))
 }
 
-/// Answers a question, and fills the disk before the worker acts on it. The worker is held and not stopped: its keeper kills a
-/// stopped one after half a second.
+/// Answers a question, and fills the disk before the worker acts on the answer. The test holds the worker at a checkpoint
+/// instead of stopping it, because the keeper kills a stopped worker after half a second.
 fn answer_on_full_disk(env: &TestEnv, disk: &SmallDisk<'_>, id: &str) {
     env.hold("worker_checks_inbox");
     env.wait_until_held("worker_checks_inbox");

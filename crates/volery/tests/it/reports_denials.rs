@@ -1,5 +1,5 @@
-//! What an agent was denied is reported after it happened, everywhere, with the narrowest rule that allows it. Nothing is
-//! said in advance about commands, because that depends on the command.
+//! Every view of a run reports its denials afterwards, with the narrowest rule that allows each use. Volery does not warn about
+//! commands in advance, because the decision depends on the command.
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use crate::test_env::{Client, CommandOutput, Terminal, TestEnv, command_output};
 
-/// Imitates Claude Code: asks for each line of `$HOME/commands` whether it may execute it, executes what is allowed, and
-/// answers with the decisions.
+/// Imitates Claude Code: asks about each command in `$HOME/commands`, executes the allowed commands, and answers with the
+/// decisions.
 const CLAUDE: &str = r#"#!/bin/sh
 case "$*" in *--version*) echo "2.1.325 (Claude Code)"; exit;; esac
 read -r first
@@ -137,7 +137,7 @@ fn always_writes_the_narrowest_rule_and_asks_no_more() {
     terminal.shows("always: Bash(touch:*)");
     terminal.types("a");
     terminal.shows("permission.allow = [\"Bash(touch:*)\"]");
-    // The second command needs no question: the rule holds for the rest of the run.
+    // The second command causes no question, because the rule applies to the rest of the run.
     terminal.shows("decisions: yes yes");
     let (code, screen) = terminal.exits();
     assert_eq!(code, Some(0), "{screen}");
@@ -149,7 +149,7 @@ fn always_writes_the_narrowest_rule_and_asks_no_more() {
     "#);
     let answered = env.wait_for_event(&env.only_run(), "answered");
     assert_eq!(answered["granted_rules"], json!(["Bash(touch:*)"]), "{answered}");
-    // It holds for later runs too.
+    // The rule applies to later runs too.
     assert_eq!(volery(&env, &["run", "claude", "go", "--unattended"]).ok().stdout, "decisions: yes yes");
 }
 

@@ -1,4 +1,4 @@
-//! What a person sees on a first day: the screens of a real tmux with 80 columns, while a script plays Claude Code.
+//! Shows the screens of a user's first day in a real tmux with 80 columns, while a script imitates Claude Code.
 //! `scripts/setup-shells` downloads tmux.
 
 use std::os::unix::fs::PermissionsExt;
@@ -9,7 +9,7 @@ use crate::completes_command_lines::{downloaded_shells, libraries, shell};
 use crate::test_env::{PATIENCE, TestEnv, command_output, run_processes, wait_for};
 
 const CLAUDE: &str = include_str!("shows_a_first_day/claude.sh");
-/// Enough for the longest screen.
+/// The number of rows, enough for the longest screen.
 const ROWS: &str = "45";
 
 /// A terminal with 80 columns and a shell.
@@ -43,7 +43,7 @@ impl<'a> Screen<'a> {
         command_output(self.tmux(&["send-keys", "Enter"]).output().unwrap()).ok();
     }
 
-    /// Executes a command on a screen of its own, up to the next prompt of the shell.
+    /// Executes a command on an empty screen, and waits for the next prompt of the shell.
     fn executes(&self, command: &str) -> String {
         self.starts(command);
         self.ended()
@@ -77,7 +77,7 @@ impl<'a> Screen<'a> {
 
 impl Drop for Screen<'_> {
     fn drop(&mut self) {
-        // The server may have ended by itself.
+        // The tmux server may have ended before.
         let _ = self.tmux(&["kill-server"]).output();
     }
 }

@@ -1,4 +1,4 @@
-//! A question of a child run is visible at every run above it, and the person who started the root answers it there.
+//! Every run above a child run shows the child's question, and the person who started the root run answers it there.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -12,7 +12,7 @@ use crate::test_env::{PATIENCE, Terminal, TestEnv, command_output, run_processes
 
 const FIXER: &str = "- ask: May I deploy?\n- say: fixed";
 
-/// Defines a chief that delegates to a fixer.
+/// Defines an agent `chief` that delegates to an agent `fixer`.
 fn chief_env(fixer: &str, chief: &str) -> TestEnv {
     let env = TestEnv::new();
     env.rehearsal("fixer", fixer, "delegates: anyone");
@@ -34,7 +34,7 @@ fn short(run: &str) -> &str {
     &run[run.len() - 8..]
 }
 
-/// Subscribes to a run as a door does, and returns its progress messages.
+/// Subscribes to a run as a command or server does, and returns its progress messages.
 fn progress_of(env: &TestEnv, run: &str) -> impl Iterator<Item = Value> {
     let socket = env.path("state").join(format!("sockets/{:x}", env.tag(run)));
     let mut stream = wait_for(PATIENCE, "the run's socket", || UnixStream::connect(&socket).ok());
@@ -131,7 +131,7 @@ fn a_person_answers_at_the_terminal_of_the_root() {
         (terminal.screen().matches("asks: May I build?").count() == 2).then_some(())
     });
     let fixer = env.wait_for_run_count(2);
-    // Somebody else answers the second one.
+    // Another user answers the second question.
     let mut deny = env.command(["deny", &fixer]);
     command_output(deny.env("USER", "ada").output().unwrap()).ok();
     terminal.shows("the question was denied by ada");
@@ -156,13 +156,13 @@ fn progress_has_the_question_again_and_again_until_it_is_answered() {
     env.rehearsal("chief", "- delegate: {agent: fixer, prompt: fix it}", "delegates: anyone");
     let (chief, fixer) = started(&env);
     let mut progress = progress_of(&env, &chief);
-    // Nothing happens meanwhile, and each of the messages could have been lost.
+    // The run does nothing meanwhile. It repeats the message, because a message can be lost.
     let open = progress.by_ref().filter(|progress| progress.get("needs_answer").is_some()).nth(2).unwrap();
     assert_eq!(open["needs_answer"]["run_id"], json!(fixer), "{open}");
     assert_eq!(open["needs_answer"]["agents"], json!(["chief", "fixer"]), "{open}");
     assert_eq!(open["activity"], json!("needs you: chief › fixer: May I deploy?"), "{open}");
     env.volery(["approve"]).ok();
-    // The fixer goes on, so that neither the end of a run nor new output takes the question away.
+    // The fixer continues without output, so neither its end nor new output removes the question.
     let closed = progress.by_ref().find(|progress| progress.get("needs_answer").is_none()).unwrap();
     assert_eq!(closed["status"], json!("running"), "{closed}");
     let elapsed_ms = |progress: &Value| progress["elapsed_ms"].as_u64().unwrap();
@@ -265,7 +265,7 @@ fn the_user_of_a_client_answers_for_the_root() {
     client.respond(&first["id"], json!({"action": "accept", "content": {"answer": "yes, build"}}));
     let second = elicited(&mut client);
     assert_eq!(second["params"]["message"], json!("needs you: chief › fixer asks: May I deploy?"));
-    // The user closes the window. The wait goes on, and somebody answers in a shell.
+    // The user closes the window. The wait continues, and a person answers in a shell.
     client.respond(&second["id"], json!({"action": "cancel"}));
     env.volery(["deny"]).ok();
     let answer = client.answer(id, PATIENCE)["result"]["structuredContent"].clone();

@@ -1,4 +1,4 @@
-//! What an agent does is visible: while it runs, and afterwards in its transcript. A script plays Claude Code.
+//! Volery shows an agent's steps while the agent works, and afterwards in the transcript. A script imitates Claude Code.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;

@@ -1,4 +1,4 @@
-//! The calls that readers report, of each vendor, and any others.
+//! Summaries of the calls that each vendor's reader reports, and of arbitrary calls.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -124,7 +124,7 @@ fn the_last_sentence_of_a_text_is_found() {
     }
 }
 
-/// Names, keys and values that readers report, and anything else.
+/// Generates calls with names, keys and values that readers report, and with arbitrary ones.
 fn any_call() -> impl Strategy<Value = (String, Value)> {
     let known =
         ["Read", "shell", "Grep", "fetch", "web_search", "Task", "mcp__a__b", "apply_patch", "edit", "x"];

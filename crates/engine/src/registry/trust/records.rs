@@ -57,7 +57,7 @@ impl TrustStore {
         lines_without_secrets(&all, "[redacted]")
     }
 
-    /// Returns what files of our own formats would execute, without secrets: a caller may be a model, and literal
+    /// Returns what files of Volery's own formats would execute, without secrets: a caller may be a model, and literal
     /// values are only for the person who decides about trust.
     pub fn own_executables_without_secrets(catalog: &Catalog) -> String {
         let own = Self::own_files(catalog, config::agent_formats::executables_without_secrets);
@@ -80,7 +80,7 @@ impl TrustStore {
         project_agents(catalog).flat_map(grants).collect()
     }
 
-    /// Returns what files of our own formats would execute, each part with its file.
+    /// Returns what files of Volery's own formats would execute, each part with its file.
     pub fn by_own_file(catalog: &Catalog) -> Vec<(Cow<'_, str>, String)> {
         Self::own_files(catalog, config::agent_formats::executables)
     }

@@ -30,7 +30,7 @@ pub(crate) struct Record {
     pub(crate) folders: Vec<PathBuf>,
 }
 
-/// The content of a file before our first edit.
+/// The content of a file before Volery's first edit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum PreviousContent {
@@ -40,7 +40,7 @@ pub(crate) enum PreviousContent {
         path: PathBuf,
         digest: String,
     },
-    /// Somebody changed the file between two of our edits, which must be undone one by one.
+    /// Somebody changed the file between two of Volery's edits, which must be undone one by one.
     Mixed {
         path: Option<PathBuf>,
         /// There was no file before the first edit.
@@ -50,7 +50,7 @@ pub(crate) enum PreviousContent {
 }
 
 impl PreviousContent {
-    /// Returns whether we created the file.
+    /// Returns whether Volery created the file.
     pub(crate) fn was_created(&self) -> bool {
         matches!(self, Self::Nothing | Self::Mixed { made: true, .. })
     }

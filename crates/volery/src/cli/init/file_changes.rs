@@ -22,10 +22,10 @@ pub(crate) enum FileOutcome {
     Unchanged,
     WouldChange,
     Written,
-    /// Our entries were removed.
+    /// Volery's entries were removed.
     #[serde(rename = "taken_back")]
     Restored,
-    /// The file was ours alone and is deleted.
+    /// The file had only Volery's entries and is deleted.
     Removed,
     /// Somebody else has deleted the file.
     Gone,
@@ -99,7 +99,7 @@ pub(crate) fn set_up(
     reports
 }
 
-/// Removes our entries from a client's files.
+/// Removes Volery's entries from a client's files.
 pub(crate) fn undo_edits(
     client: &str,
     desired_files: &[DesiredFile],
@@ -171,7 +171,7 @@ fn plan(client: &str, desired: &DesiredFile, request: &EditRequest<'_>) -> PlanR
             let (after, done) = edit::apply(desired.syntax, &base, &entries).map_err(message)?;
             (after, done, known.before.clone())
         }
-        // Somebody has deleted the file since our last edit.
+        // Somebody has deleted the file since Volery's last edit.
         _ if found.text.is_none() => (after, done, PreviousContent::Nothing),
         (Some(known), None) => (
             after,

@@ -1,4 +1,4 @@
-//! Merges our entry into one that the file already has: our members are set, additions of the user stay. Pure.
+//! Merges Volery's entry into one that the file already has: Volery's members are set, additions of the user stay. Pure.
 
 use backends::client_setup::ConfigEntry;
 use serde_json::{Map, Value};
@@ -7,7 +7,7 @@ use super::edit::{EditError, lookup};
 
 /// The keys of servers that are reached by an address instead of started.
 const ADDRESSES: [&str; 4] = ["url", "httpUrl", "serverUrl", "uri"];
-/// The subcommand in every entry of ours.
+/// The subcommand in every entry of Volery.
 const SERVE: &str = "serve";
 
 /// Splits an entry into the members to set in an existing table; other members of the table stay.

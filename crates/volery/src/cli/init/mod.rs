@@ -225,7 +225,7 @@ pub(super) fn client_environment(project: PathBuf, home: PathBuf) -> ClientEnvir
     ClientEnvironment { project, home, variable: env::directory, macos: cfg!(target_os = "macos") }
 }
 
-/// Returns the clients whose files have entries of ours that were added for this project or user.
+/// Returns the clients whose files have entries of Volery that were added for this project or user.
 fn find_configured_clients(
     environment: &ClientEnvironment,
     scope: ConfigScope,

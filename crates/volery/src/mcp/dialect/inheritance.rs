@@ -1,4 +1,4 @@
-//! What the agents of one dialect inherit from their user, and the notes about what they were denied.
+//! Decides what the agents of one dialect inherit from their user, and writes notes about their denials.
 
 use std::collections::BTreeSet;
 
@@ -60,7 +60,7 @@ impl Inheritance {
     }
 }
 
-/// Returns the setting that would allow what the agent was denied. The user's section for an agent applies in dialects too.
+/// Returns the setting that would allow the denied uses. The user's section for an agent applies in dialects too.
 fn permission_hint(run: &RunView) -> Option<String> {
     let can_be_allowed = |denial: &&Denial| match denial.cause {
         // No rule can allow what another rule denies.
@@ -77,7 +77,7 @@ fn permission_hint(run: &RunView) -> Option<String> {
         | DenialCause::Person
         | DenialCause::Program => true,
     };
-    // Without a narrow rule, only one for every use of the tool helps.
+    // If no narrow rule exists, only a rule for every use of the tool allows this one.
     let rules_for = |denial: &'_ Denial| match denial.allow_rules.is_empty() {
         true => vec![denial.tool.clone()],
         false => denial.allow_rules.clone(),

@@ -392,7 +392,7 @@ async fn until_any_waits_for_a_run_that_ends_after_the_call() {
     assert_eq!(output["already_ended"], json!([ids[0], ids[2]]));
     let shown: Vec<_> = output["runs"].as_array().unwrap().iter().map(|run| &run["run_id"]).collect();
     assert_eq!(shown, [&json!(ids[1])]);
-    // All of them had ended: there is nothing to wait for.
+    // All runs had ended, so the call does not wait.
     let all = session.call(Era::Legacy, "wait_runs", arguments).await;
     assert_eq!(all["structuredContent"]["already_ended"], json!(ids));
     assert_eq!(all["structuredContent"]["runs"].as_array().unwrap().len(), 3);

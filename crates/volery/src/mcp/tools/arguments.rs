@@ -1,6 +1,6 @@
 //! Validates the arguments of a call, and explains all problems at once so that a model can fix them. Pure.
 //!
-//! Checks against the schema that the model sees, with the keywords that our schemas use: types, required and unknown
+//! Checks against the schema that the model sees, with the keywords that Volery's schemas use: types, required and unknown
 //! names, choices and bounds.
 
 use domain::nearest::nearest;

@@ -15,7 +15,7 @@ const STDERR_BYTES: usize = 2 << 10;
 const WARNINGS_MAX: usize = 10;
 const DENIALS_MAX: usize = 10;
 const QUESTIONS_MAX: usize = 5;
-/// How much of a result is repeated that an earlier answer had whole.
+/// How many bytes of a result a report repeats after an earlier answer contained all of it.
 const REPEATED_BYTES: usize = 500;
 
 /// A run.
@@ -175,7 +175,7 @@ pub(in super::super) struct QuestionBelow {
 }
 
 impl QuestionBelow {
-    /// Returns the first of these questions that runs below have.
+    /// Returns the first of these questions that runs below ask.
     pub(super) fn list(questions: &[QuestionView]) -> Vec<Self> {
         let below = questions.iter().filter(|question| !question.is_own()).take(QUESTIONS_MAX).cloned();
         let report = |question: QuestionView| {
@@ -251,7 +251,7 @@ fn limit_warnings(mut warnings: Vec<String>) -> Vec<String> {
     warnings
 }
 
-/// What a caller can do about denials that a rule would have prevented.
+/// Advice for a caller about denials that a rule would have prevented.
 const ADVICE_AFTER_DENIALS: &str = "The agent was denied something (see denials), so its answer may be incomplete. If that \
      matters, show your user the allow_rules: only a person can grant them.";
 
@@ -261,7 +261,7 @@ impl RunReport {
         Self::with_result_bytes(run, 0, client.result_bytes)
     }
 
-    /// Renders an ended run whose result was returned whole before: only the beginning of it.
+    /// Renders an ended run with only the beginning of its result, because an earlier answer contained all of it.
     pub(super) fn without_repeated_result(run: RunView, client: &ClientProfile) -> Self {
         let run = RunView { structured: None, ..run };
         let mut report = Self::with_result_bytes(run, 0, client.result_bytes.min(REPEATED_BYTES));
@@ -276,7 +276,7 @@ impl RunReport {
 
     /// Returns whether the run has ended and this report has all of its result.
     pub(super) fn has_whole_result(&self) -> bool {
-        // With an offset, `result_bytes` is set.
+        // A report that begins at an offset has `result_bytes`.
         self.ended && self.result_bytes.is_none()
     }
 
@@ -361,7 +361,7 @@ impl RunReport {
         report
     }
 
-    /// Returns what the caller can do about an interrupted run, or about what the agent was denied.
+    /// Returns advice for the caller about an interrupted run or about denials.
     fn advice_after_end(&self, interruption: Option<&AfterInterruption>) -> Option<String> {
         let is_denied = self.denials.iter().any(|denial| !denial.allow_rules.is_empty());
         interruption
@@ -428,7 +428,7 @@ impl RunReport {
     }
 }
 
-/// Returns what a model can do about an interrupted run: only people can resume one.
+/// Returns advice for a model about an interrupted run. Only a person can resume a run.
 fn advice_after_interruption(after: &AfterInterruption, session: Option<&str>) -> String {
     let again = match session {
         Some(session) => {

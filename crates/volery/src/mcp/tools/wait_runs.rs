@@ -82,7 +82,7 @@ impl NativeTool for WaitRuns {
                         }
                         call.handler.engine.ask(look_request(requested.active.clone())).await?
                     }
-                    // Another call started these runs, so cancelling the wait does not cancel them.
+                    // Another call started these runs, so a cancelled wait does not cancel them.
                     WaitEnd::Cancelled(_) | WaitEnd::Leaving => {
                         return Ok(ToolReply::Done(Output { timed_out: true, ..Output::default() }));
                     }
@@ -95,14 +95,14 @@ impl NativeTool for WaitRuns {
 
 /// The runs of a call.
 struct Requested {
-    /// Ended before the call. Empty if the call waits for all runs.
+    /// The runs that ended before the call. Empty if the call waits for all runs.
     already_ended: Vec<RunView>,
-    /// Those to wait for.
+    /// The runs to wait for.
     active: Vec<String>,
 }
 
 impl Requested {
-    /// Finds the runs that have already ended, if the call waits for the next one that ends.
+    /// Separates the runs that have already ended, if the call waits for the next run that ends.
     async fn look(call: &ToolCall<'_>, runs: Vec<String>, until: WaitUntil) -> Result<Self, EngineError> {
         if until == WaitUntil::All {
             return Ok(Self { already_ended: Vec::new(), active: runs });

@@ -1,4 +1,4 @@
-//! Whole transcripts of made-up events.
+//! Checks complete transcripts of invented events.
 
 use domain::run::{CallClass, CallKind, ConversationKind, Outcome};
 use domain::run::{Cost, CostBasis, Failure, PromptKind, Usage};

@@ -1,5 +1,5 @@
 //! A worker notifies its client as soon as the ending is durable, and writes the files that follow from the ending
-//! afterwards. Whoever looks before, or after a kill in between, sees an ended run.
+//! afterwards. A reader sees an ended run even before that, or after a kill in between.
 
 use std::fs;
 use std::path::PathBuf;

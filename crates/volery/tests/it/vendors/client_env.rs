@@ -1,4 +1,4 @@
-//! A test environment with a real program as our client: set up only by `volery init`, plus the consent that only its
+//! A test environment with a real program as Volery's client: set up only by `volery init`, plus the consent that only its
 //! user can give.
 
 use std::fs;
@@ -118,7 +118,7 @@ impl ClientEnv {
         fs::write(path, limited).unwrap();
     }
 
-    /// Returns a model reply that calls one of our tools, by the name under which the client offers it.
+    /// Returns a model reply that calls one of Volery's tools, by the name under which the client offers it.
     pub(super) fn call(&self, tool: &str, arguments: Value) -> ScriptedReply {
         TestFacts::read(self.name).calls_server("volery", tool, arguments)
     }
@@ -201,7 +201,7 @@ impl ClientEnv {
         kill(servers[0], signal);
     }
 
-    /// Returns the processes of our program that were started in this environment.
+    /// Returns the processes of Volery that were started in this environment.
     fn ours(&self) -> Vec<u32> {
         let state = format!("VOLERY_HOME={}", self.vendor_env.env.path("state").display());
         let has = |pid: &u32| {

@@ -1,4 +1,4 @@
-//! Known failures of programs that we cannot install, reproduced by fake CLIs: the outcome is right whatever the exit
+//! Known failures of programs that the tests cannot install, reproduced by fake CLIs: the outcome is right whatever the exit
 //! code is, and no run waits for ever.
 
 use std::fs;

@@ -1,4 +1,4 @@
-//! The steps of real programs as people see them: with `run --verbose` while they happen, and in the transcript afterwards.
+//! Checks how Volery shows the steps of real programs: with `run --verbose` while they work, and in the transcript afterwards.
 
 use fake_llm::ScriptedReply;
 
@@ -22,7 +22,7 @@ fn steps_and_transcript(name: &'static str) -> Option<(Vec<String>, String)> {
     Some((lines, vendor_env.env.masked(&transcript)))
 }
 
-/// Checks that both steps are shown, in their order, and the task and the answer around them.
+/// Checks that the output shows the task, both steps in order, and the answer.
 #[track_caller]
 fn shows_steps(name: &'static str, expected: [&str; 2]) {
     let Some((lines, transcript)) = steps_and_transcript(name) else { return };

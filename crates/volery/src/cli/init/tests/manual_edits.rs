@@ -1,4 +1,4 @@
-//! Manual edits before, between and after our own: they stay, and undoing still works.
+//! Manual edits before, between and after Volery's own edits: they stay, and undoing still works.
 
 use std::fs;
 

@@ -23,7 +23,7 @@ pub(super) async fn write(call: &ToolCall<'_>, sessions: &Path, run: &RunView, p
         text.push_str(&format!("\n# {name}:\n\n{page}\n"));
     }
     text.push_str(&format!("\n# {}\n", run.explanation));
-    // Uses our own id, so that a caller's session id is never part of a path.
+    // Uses Volery's own id, so that a caller's session id is never part of a path.
     let folder = sessions.join(run.session.as_deref().unwrap_or(&run.short_id));
     let path = folder.join(format!("chat-{}.txt", run.short_id));
     let written = DirBuilder::new().recursive(true).mode(0o700).create(&folder).and_then(|()| {

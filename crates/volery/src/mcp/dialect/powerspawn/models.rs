@@ -1,4 +1,4 @@
-//! Chooses the model of a tool: from the project's `models.json`, else from ours. Both have `{provider: {default, aliases}}`.
+//! Chooses the model of a tool: from the project's `models.json`, else from Volery's. Both have `{provider: {default, aliases}}`.
 
 use std::path::Path;
 

@@ -20,7 +20,7 @@ pub(super) struct Spawner {
     pub(super) kind: IacKind,
     /// Its provider names in the project's `models.json`; the first one found counts.
     pub(super) providers: &'static [&'static str],
-    /// Its provider name in our own list of models.
+    /// Its provider name in Volery's own list of models.
     pub(super) own_models: &'static str,
     pub(super) model: Option<&'static str>,
     models: &'static str,

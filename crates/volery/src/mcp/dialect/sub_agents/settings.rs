@@ -104,7 +104,7 @@ fn read_number(name: &str, text: &str, default: u64) -> (u64, Option<String>) {
     }
 }
 
-/// Accepts every backend of ours, in addition to the programs of sub-agents-mcp.
+/// Accepts every backend of Volery, in addition to the programs of sub-agents-mcp.
 fn check_type(
     value: &dyn Fn(&str) -> Option<String>,
     is_backend: &dyn Fn(&str) -> bool,

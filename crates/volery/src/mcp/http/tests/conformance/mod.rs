@@ -1,4 +1,4 @@
-//! The protocol's own conformance suite, against the catalog that it expects: behind our transport, limits, tokens, guard
+//! The protocol's own conformance suite, against the catalog that it expects: behind Volery's transport, limits, tokens, guard
 //! and tasks, with no expected failures. The catalog exists only in tests.
 
 #[expect(clippy::disallowed_methods, reason = "a test starts the suite and reads the environment by itself")]
@@ -30,7 +30,7 @@ use engine::EngineFuture;
 use engine::{EngineError, RunMetrics, TokenHolder};
 use fixture::Fixture;
 
-/// Checks that no revision requires and that our tasks cannot pass, because a task is a run.
+/// Checks that no revision requires and that Volery's tasks cannot pass, because a task is a run.
 const UNSCORED: [&str; 2] = [
     // A failed run ends with an outcome, so its task is completed with an error inside.
     "tasks-lifecycle:sep-2663-tasks-get-status-failed",

@@ -1,4 +1,4 @@
-//! Tools that become tasks. A task is a run of the scripted engine, and our own code answers all requests about it.
+//! Tools that become tasks. A task is a run of the scripted engine, and Volery's own code answers all requests about it.
 
 use std::sync::Arc;
 use std::time::Duration;
