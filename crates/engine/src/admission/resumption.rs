@@ -120,14 +120,13 @@ pub(crate) fn resumption(
         return Ok(StartRequest { session, fork: spec.fork, ..start });
     }
     if !compatibility::starts_a_process(&spec.backend) {
-        let message = format!("the run {short} had begun, and a resumed run would repeat its steps");
+        let message = format!("the run {short} had started; resuming it would repeat its steps");
         return Err(EngineError::usage(message).hint(run_again_hint(spec)));
     }
     match continuable_session(spec, state) {
         Some(session) => Ok(StartRequest { session: Some(session), ..start }),
         None => {
-            let message =
-                format!("the run {short} had begun, and reported no session that could be continued");
+            let message = format!("the run {short} had started, but reported no session to continue");
             Err(EngineError::usage(message).hint(run_again_hint(spec)))
         }
     }
@@ -135,7 +134,7 @@ pub(crate) fn resumption(
 
 fn run_again_hint(spec: &RunSpec) -> String {
     let (short, command) = (spec.id.short(), run_again_command(spec));
-    format!("volery show {short} shows how far it came; to run it again: {command}")
+    format!("to see how far it came: volery show {short}; to run it again: {command}")
 }
 
 /// Returns the agent of a run of a dialect: only the dialect defines it, so it is restored from the run's record with

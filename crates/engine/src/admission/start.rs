@@ -376,7 +376,7 @@ fn check_model(spec: &RunSpec) -> Result<(), EngineError> {
     let message = format!("agent {agent} needs a model, because {backend} has no default");
     let key = service.keys.first().map(|key| format!("; {key} holds the service's key")).unwrap_or_default();
     Err(EngineError::usage(message)
-        .hint(format!("write model: NAME into the agent's file, or give the run --model NAME{key}")))
+        .hint(format!("add `model: NAME` to the agent's file, or use --model NAME{key}")))
 }
 
 fn build_order(
@@ -430,7 +430,7 @@ pub(crate) fn find_agent<'a>(
         let suggestion = config::agent_formats::declared_name(AgentFormat::Claude, "", typed);
         let suggestion = suggestion.filter(|suggestion| catalog.agents.contains_key(suggestion));
         if let Some(agent) = agent_of_file(catalog, directory, typed) {
-            let message = format!("there is no agent {typed}: agents have names, not paths");
+            let message = format!("{typed} is a path; use the agent's name");
             return EngineError::usage(message).hint(format!("did you mean {agent}?"));
         }
         let refused = EngineError::usage(error.to_string());

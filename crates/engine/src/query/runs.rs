@@ -265,7 +265,7 @@ impl Engine {
         }
         let AnswerRequest { allow, text, by, granted_rules, run: _, question: _ } = ask;
         if granted_rules.iter().any(|rule| !allow_rules.contains(rule)) {
-            return Err(EngineError::usage("only rules that the question offers can be granted with it"));
+            return Err(EngineError::usage("an answer can grant only the rules that the question offers"));
         }
         let Some(allow) = allow.or_else(|| (!question.is_permission()).then_some(true)) else {
             let message = format!("the run {} asks whether it may do something", spec.id.short());
@@ -275,8 +275,8 @@ impl Engine {
         };
         if allow && question.needs_text() && text.as_ref().is_none_or(|text| text.trim().is_empty()) {
             let short = spec.id.short();
-            return Err(EngineError::usage(format!("the run {short} asks for an answer in words"))
-                .hint(format!("volery answer {short} \"…\" gives one")));
+            return Err(EngineError::usage(format!("the run {short} needs a text answer"))
+                .hint(format!("to answer: volery answer {short} \"…\"")));
         }
         let answer =
             InboxAnswer { allow, text: text.unwrap_or_default(), by, at: clock::now(), granted_rules };

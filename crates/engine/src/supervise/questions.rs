@@ -73,12 +73,15 @@ impl OpenQuestion {
         let (wait_ms, denial) = match &spec.unattended {
             Some(reason) => {
                 let text = format!("nobody can answer: {reason}");
-                (0, Answer::denial(text, "the unattended run", DenialCause::Unattended))
+                (0, Answer::denial(text, "Volery, because the run is unattended", DenialCause::Unattended))
             }
             None => {
                 let wait_ms = spec.limits.answer_timeout_ms.min(wait_ms_max.unwrap_or(u64::MAX));
                 let text = "nobody answered in time".to_owned();
-                (wait_ms, Answer::denial(text, "the answer time-out", DenialCause::Unanswered))
+                (
+                    wait_ms,
+                    Answer::denial(text, "Volery, because nobody answered in time", DenialCause::Unanswered),
+                )
             }
         };
         let now = clock::now();

@@ -70,11 +70,11 @@ async fn offered_rules(app: &EngineHandle, run: &str) -> Result<OfferedRules, Co
             Ok(OfferedRules { agent: run.agent, question, rules: allow_rules })
         }
         Some(WaitingView::Answer { .. }) => {
-            let message = format!("no narrow rule would allow what the run {} asks for", run.short_id);
+            let message = format!("the run {} asks for something that no narrow rule allows", run.short_id);
             Err(EngineError::usage(message).hint("approve it without --always").into())
         }
         Some(WaitingView::Slot { .. } | WaitingView::Session { .. }) | None => {
-            Err(EngineError::usage(format!("the run {} asks for nothing", run.short_id)).into())
+            Err(EngineError::usage(format!("the run {} has no open question", run.short_id)).into())
         }
     }
 }

@@ -36,7 +36,7 @@ impl Context {
     pub(crate) fn open_existing(&self) -> Result<Arc<EngineHandle>, EngineError> {
         match self.missing_state_home() {
             Some(home) => Err(EngineError::not_found(format!("{} does not exist", home.display()))
-                .hint("VOLERY_HOME names this directory, and it has no runs")),
+                .hint("VOLERY_HOME is set to this directory; check the path")),
             None => self.open(),
         }
     }

@@ -104,7 +104,7 @@ impl<'a> TranscriptPrinter<'a> {
                 out.warning(&damage_warning(page.damaged_lines));
             }
             if !page.complete {
-                out.hint("the run goes on: volery logs -f follows it");
+                out.hint("the run is still active; to follow it: volery logs -f");
             } else if let Some(advice) = view(printer.app, &printer.run).await?.after_interruption {
                 out.hint(&advice.sentence());
             }
@@ -258,7 +258,7 @@ async fn print_raw(
     }
     out.flush()?;
     if !log.complete {
-        out.hint("the run goes on: volery logs --raw -f follows it");
+        out.hint("the run is still active; to follow it: volery logs --raw -f");
     } else if offset == 0 {
         out.hint("the program wrote nothing to this stream");
     }

@@ -20,7 +20,7 @@ pub(crate) fn read(typed: Option<String>, what: &str, out: &mut Out) -> Result<S
         Some(text) if text != "-" => return Ok(text),
         Some(_) if terminal => out.note(&format!("reading the {what} from the terminal; end with Ctrl-D")),
         None if terminal => {
-            let hint = "write it as the last argument, or pipe it in, with - in its place";
+            let hint = "give it as the last argument, or write - there and pipe it in";
             return Err(EngineError::usage(format!("there is no {what}")).hint(hint).into());
         }
         Some(_) | None => {}

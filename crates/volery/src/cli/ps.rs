@@ -126,7 +126,7 @@ fn report_missing_home(home: &Path, out: &mut Out) -> Result<Exit, CommandError>
         OutputFormat::Json => out.json(&RunList { runs: Vec::new(), before: None })?,
         OutputFormat::Text => {
             out.note(&format!("{} does not exist, so there are no runs", home.display()));
-            out.hint("VOLERY_HOME names this directory; correct it if that is a slip");
+            out.hint("VOLERY_HOME is set to this directory; correct it if the path is wrong");
         }
     }
     Ok(Exit::Done)

@@ -205,7 +205,7 @@ impl OpenQuestion {
         let rules = self.allow_rules().join(" ");
         let agent = one_line(&self.agent);
         (!rules.is_empty())
-            .then(|| format!("always allows {rules} to the agent {agent}, in all your projects"))
+            .then(|| format!("always: allow {rules} for the agent {agent} in all your projects"))
     }
 
     fn prompt(&self) -> String {
@@ -227,20 +227,23 @@ impl OpenQuestion {
                 "y  allow it this time".to_owned(),
                 self.always_help(),
                 "n  deny it; the agent continues without it".to_owned(),
-                "v  show the question again, with everything that is known about it".to_owned(),
+                "v  show the question again with all details".to_owned(),
             ],
             AnswerKind::Text => {
-                vec!["type the answer on one line; the agent gets it as it is".to_owned(), deny]
+                vec!["type the answer on one line; Volery passes it to the agent unchanged".to_owned(), deny]
             }
             AnswerKind::Either => {
-                vec!["y or n allows or denies it; any other line is an answer in words".to_owned(), deny]
+                vec![
+                    "y allows it, n denies it; Volery sends any other line to the agent as text".to_owned(),
+                    deny,
+                ]
             }
         }
     }
 
     fn always_help(&self) -> String {
         match self.allow_rules().is_empty() {
-            true => "a  is not offered: no rule would allow this and nothing else".to_owned(),
+            true => "a  is not available: no rule allows only this".to_owned(),
             false => {
                 let rules = self.allow_rules().join(" ");
                 let agent = one_line(&self.agent);

@@ -17,7 +17,7 @@ pub(crate) fn denial_lines(run: &RunView, user: &str) -> Vec<String> {
         run.denials.iter().take(DENIALS_SHOWN).map(|denial| denial_line(denial, user)).collect();
     if run.denials.len() > DENIALS_SHOWN {
         let more = count((run.denials.len() - DENIALS_SHOWN) as u64);
-        lines.push(format!("denied: {more} more, listed by volery show {}", run.short_id));
+        lines.push(format!("{more} more denials; to list them: volery show {}", run.short_id));
     }
     lines
 }
@@ -118,6 +118,6 @@ mod tests {
             .collect();
         let lines = denial_lines(&run, "ada");
         assert_eq!(lines.len(), DENIALS_SHOWN + 1);
-        assert_eq!(lines[DENIALS_SHOWN], format!("denied: 2 more, listed by volery show {}", run.short_id));
+        assert_eq!(lines[DENIALS_SHOWN], format!("2 more denials; to list them: volery show {}", run.short_id));
     }
 }

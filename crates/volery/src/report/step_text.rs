@@ -106,9 +106,11 @@ pub(super) fn note(event: &Event) -> Option<String> {
             format!("started the run {} of {}", run.short(), one_line(agent.as_str()))
         }
         Event::ChildEnded { run, outcome } => format!("the run {} ended: {}", run.short(), outcome),
-        Event::CallInDoubt { call } => format!("whether call {call} took effect is not known"),
-        Event::AcceptanceStarted { argv, .. } => format!("checks with {}", one_line(&argv.join(" "))),
-        Event::AcceptanceEnded { exit, .. } => format!("the check {}", one_line(&exit.to_string())),
+        Event::CallInDoubt { call } => format!("call {call} may or may not have taken effect"),
+        Event::AcceptanceStarted { argv, .. } => {
+            format!("runs the acceptance command {}", one_line(&argv.join(" ")))
+        }
+        Event::AcceptanceEnded { exit, .. } => format!("acceptance command: {}", one_line(&exit.to_string())),
         Event::WorktreeCreated { branch, .. } => format!("works on the branch {}", one_line(branch)),
         // Other functions report these events, or only the program needs them.
         Event::Claimed { .. }

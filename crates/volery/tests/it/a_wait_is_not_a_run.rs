@@ -160,9 +160,9 @@ fn ctrl_c_ends_a_wait_of_the_shell_and_says_that_the_run_continues() {
     });
     kill(waiting.id(), rustix::process::Signal::INT);
     let ended = command_output(waiting.wait_with_output().unwrap()).exits(130);
-    insta::assert_snapshot!(env.masked(&ended.stderr), @r"
+    insta::assert_snapshot!(env.masked(&ended.stderr), @"
     stopped waiting; the run continues
-    hint: volery wait [run id] waits again, volery cancel [run id] ends it
+    hint: volery wait [run-id] waits again, volery cancel [run-id] ends it
     ");
     let_go(&env);
     assert_eq!(env.wait_for_end(&run)["status"], json!("succeeded"));

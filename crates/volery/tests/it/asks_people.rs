@@ -132,7 +132,7 @@ fn nobody_answering_is_a_denial() {
     let ended = env.wait_for_end(&id);
     assert_eq!(ended["result"], json!("before\ndenied: nobody answered in time\nafter\n"), "{ended}");
     let answer = answered(&env, &id);
-    assert_eq!((&answer["allowed"], &answer["by"]), (&json!(false), &json!("the answer time-out")));
+    assert_eq!((&answer["allowed"], &answer["by"]), (&json!(false), &json!("Volery, because nobody answered in time")));
 }
 
 #[test]
@@ -228,8 +228,8 @@ fn a_question_that_needs_words_is_not_answered_by_an_approval() {
     env.wait_for_event(&id, "asked");
     let refused = volery(&["approve", &id]).exits(2);
     insta::assert_snapshot!(env.masked(&refused.stderr), @r#"
-    error: the run [run-id] asks for an answer in words
-    hint: volery answer [run-id] "…" gives one
+    error: the run [run-id] needs a text answer
+    hint: to answer: volery answer [run-id] "…"
     "#);
     volery(&["answer", &id, "sqlite"]).ok();
     assert_eq!(env.wait_for_end(&id)["result"], json!("It is sqlite."));

@@ -45,7 +45,7 @@ fn an_agent_that_does_not_exist() {
     hint: did you mean reviewer? Available: reviewer, tester
     error: there is no agent cook in [stage]/project
     hint: available: reviewer, tester
-    error: there is no agent ../reviewer: agents have names, not paths
+    error: ../reviewer is a path; use the agent's name
     hint: did you mean reviewer?
     ");
 }
@@ -207,14 +207,14 @@ fn a_state_directory_that_does_not_exist_is_named_and_not_made() {
     };
     insta::assert_snapshot!([&["ps"][..], &["ps", "--json"], &["show"], &["wait", "3f9a"]].map(run).concat(), @r#"
     0 [stage]/nowhere/state does not exist, so there are no runs
-    hint: VOLERY_HOME names this directory; correct it if that is a slip
+    hint: VOLERY_HOME is set to this directory; correct it if the path is wrong
     0 {
       "runs": []
     }
     5 error: [stage]/nowhere/state does not exist
-    hint: VOLERY_HOME names this directory, and it has no runs
+    hint: VOLERY_HOME is set to this directory; check the path
     5 error: [stage]/nowhere/state does not exist
-    hint: VOLERY_HOME names this directory, and it has no runs
+    hint: VOLERY_HOME is set to this directory; check the path
     "#);
     assert!(!missing.exists());
 }

@@ -90,7 +90,7 @@ fn many_denials_are_counted() {
     warning: denied: Bash(touch 2.txt): the rule deny Bash(touch:*), set by the command line
     warning: denied: Bash(touch 3.txt): the rule deny Bash(touch:*), set by the command line
     warning: denied: Bash(touch 4.txt): the rule deny Bash(touch:*), set by the command line
-    warning: denied: 7 more, listed by volery show [run-id]
+    warning: 7 more denials; to list them: volery show [run-id]
     ");
     let mut client = crate::test_env::Client::start(command(&env, &["serve"])).initialize("it");
     let id = env.only_run();

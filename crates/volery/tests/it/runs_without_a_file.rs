@@ -127,9 +127,9 @@ fn a_model_service_without_a_model_is_refused_before_anything_starts() {
     let env = TestEnv::new();
     env.agent("thinker", "backend: api-openai");
     let refused = env.volery(["run", "thinker", "hi"]).exits(2).stderr;
-    insta::assert_snapshot!(env.masked(&refused), @r"
+    insta::assert_snapshot!(env.masked(&refused), @"
     error: agent thinker needs a model, because api-openai has no default
-    hint: write model: NAME into the agent's file, or give the run --model NAME; OPENAI_API_KEY holds the service's key
+    hint: add `model: NAME` to the agent's file, or use --model NAME; OPENAI_API_KEY holds the service's key
     ");
     assert_eq!(env.runs(), Vec::<String>::new());
 }
@@ -142,15 +142,4 @@ fn the_path_of_an_agents_file_suggests_the_agents_name() {
         let refused = env.volery(["run", path, "hi"]).exits(2).stderr;
         assert!(refused.ends_with("\nhint: did you mean greeter?\n"), "{refused}");
     }
-}
-
-#[test]
-fn a_state_directory_that_does_not_exist_is_named() {
-    let env = TestEnv::new();
-    let mut command = env.command(["ps"]);
-    let listed = run(command.env("VOLERY_HOME", env.path("no/state"))).ok().stderr;
-    insta::assert_snapshot!(env.masked(&listed), @r"
-    [stage]/no/state does not exist, so there are no runs
-    hint: VOLERY_HOME names this directory; correct it if that is a slip
-    ");
 }

@@ -110,7 +110,7 @@ fn a_run_with_tools_and_a_question() {
     insta::assert_snapshot!(screen.ended(), @r#"
     $ volery run claude how many herons are there
     claude asks: may it use Bash? {"command":"touch counted"}
-    always allows Bash(touch:*) to the agent claude, in all your projects
+    always: allow Bash(touch:*) for the agent claude in all your projects
     [y]es  [n]o  [a]lways  [v]iew  [?] a
     [stage]/config/config.toml has now:
       [agents.claude] permission.allow = ["Bash(touch:*)"]

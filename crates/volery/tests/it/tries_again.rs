@@ -323,9 +323,9 @@ fn what_had_begun_and_named_no_session_is_not_begun_again_by_hand_either() {
         member.unwrap().kill();
     }
     let refused = env.volery(["resume", &id]).exits(2);
-    insta::assert_snapshot!(env.masked(&refused.stderr), @r"
-    error: the run [run-id] had begun, and reported no session that could be continued
-    hint: volery show [run-id] shows how far it came; to run it again: volery run worker 'x'
+    insta::assert_snapshot!(env.masked(&refused.stderr), @"
+    error: the run [run-id] had started, but reported no session to continue
+    hint: to see how far it came: volery show [run-id]; to run it again: volery run worker x
     ");
     assert_eq!(env.runs().len(), 1);
 }
@@ -370,7 +370,7 @@ fn what_the_journal_had_not_made_durable_is_not_taken_for_not_begun() {
     end
     null
     resume
-    the run was not resumed automatically: the run [run-id] had begun, and reported no session that could be continued
-    hint: volery show [run-id] shows how far it came; to run it again: volery run worker 'x'
+    the run was not resumed automatically: the run [run-id] had started, but reported no session to continue
+    hint: to see how far it came: volery show [run-id]; to run it again: volery run worker x
     ");
 }
