@@ -118,6 +118,9 @@ mod tests {
             .collect();
         let lines = denial_lines(&run, "ada");
         assert_eq!(lines.len(), DENIALS_SHOWN + 1);
-        assert_eq!(lines[DENIALS_SHOWN], format!("2 more denials; to list them: volery show {}", run.short_id));
+        assert_eq!(
+            lines[DENIALS_SHOWN],
+            format!("2 more denials; to list them: volery show {}", run.short_id)
+        );
     }
 }

@@ -132,7 +132,10 @@ fn nobody_answering_is_a_denial() {
     let ended = env.wait_for_end(&id);
     assert_eq!(ended["result"], json!("before\ndenied: nobody answered in time\nafter\n"), "{ended}");
     let answer = answered(&env, &id);
-    assert_eq!((&answer["allowed"], &answer["by"]), (&json!(false), &json!("Volery, because nobody answered in time")));
+    assert_eq!(
+        (&answer["allowed"], &answer["by"]),
+        (&json!(false), &json!("Volery, because nobody answered in time"))
+    );
 }
 
 #[test]
