@@ -3,6 +3,7 @@
 use fake_llm::ScriptedReply;
 
 use super::vendor_env::{Vendor, VendorEnv};
+use crate::test_env::Terminal;
 
 /// Runs an agent that executes a command and writes a file. Returns the lines on standard error and the transcript.
 fn steps_and_transcript(name: &'static str) -> Option<(Vec<String>, String)> {
@@ -48,4 +49,50 @@ fn codex_reports_its_steps() {
 #[test]
 fn opencode_reports_its_steps_over_acp() {
     shows_steps("acp-opencode", ["$ echo herons", "Write made.txt"]);
+}
+
+/// Answers a real program's question with *always*, and starts it again where nobody can answer.
+#[track_caller]
+fn asks_once(name: &'static str) {
+    let vendor = Vendor::new(name);
+    let Some(vendor_env) = VendorEnv::make_for(&[name], "always", Vec::new()) else { return };
+    vendor_env.env.people_answer();
+    vendor_env.agent(&vendor, "timeout: 100s");
+    let made = vendor_env.env.project().join("made.txt");
+    let script = || [vendor.executes("touch made.txt"), ScriptedReply::say("It is done.")];
+    vendor_env.offline.server().add(script());
+    let mut terminal = Terminal::start(vendor_env.command(&["run", "worker", "Touch it."]));
+    terminal.shows("always: allow Bash(touch:*) for the agent worker in all your projects");
+    terminal.shows("[y]es  [n]o  [a]lways  [v]iew  [?] ");
+    assert!(!made.exists(), "it was executed before the answer");
+    terminal.types("a");
+    terminal.shows("permission.allow = [\"Bash(touch:*)\"]");
+    let (code, screen) = terminal.exits();
+    assert!(code == Some(0) && screen.contains("It is done.") && made.exists(), "{screen}");
+    std::fs::remove_file(&made).unwrap();
+    vendor_env.offline.server().add(script());
+    let again = vendor_env.volery(&["run", "worker", "Touch it.", "--unattended", "--fail-on-denied"]).ok();
+    assert!(made.exists(), "{}", again.stderr);
+    // Another command is still denied, and the end of the run says which rule would allow it.
+    vendor_env.offline.server().add([vendor.executes("mkdir new"), ScriptedReply::say("It is not done.")]);
+    let denied =
+        vendor_env.volery(&["run", "worker", "Make it.", "--unattended", "--fail-on-denied"]).exits(3);
+    let says = |text: &str| assert!(denied.stderr.contains(text), "{}", denied.stderr);
+    says(" succeeded, 1 denied in ");
+    says("--allow 'Bash(mkdir:*)' allows it");
+}
+
+#[test]
+fn claude_asks_once() {
+    asks_once("claude");
+}
+
+#[test]
+fn qwen_asks_once() {
+    asks_once("qwen");
+}
+
+#[test]
+fn goose_asks_once_over_acp() {
+    asks_once("acp-goose");
 }
