@@ -53,7 +53,7 @@ fn opencode_reports_its_steps_over_acp() {
 
 /// Answers a real program's question with *always*, and starts it again where nobody can answer.
 #[track_caller]
-fn asks_once(name: &'static str) {
+fn needs_one_answer(name: &'static str) {
     let vendor = Vendor::new(name);
     let Some(vendor_env) = VendorEnv::make_for(&[name], "always", Vec::new()) else { return };
     vendor_env.env.people_answer();
@@ -83,16 +83,16 @@ fn asks_once(name: &'static str) {
 }
 
 #[test]
-fn claude_asks_once() {
-    asks_once("claude");
+fn claude_needs_one_answer() {
+    needs_one_answer("claude");
 }
 
 #[test]
-fn qwen_asks_once() {
-    asks_once("qwen");
+fn qwen_needs_one_answer() {
+    needs_one_answer("qwen");
 }
 
 #[test]
-fn goose_asks_once_over_acp() {
-    asks_once("acp-goose");
+fn goose_needs_one_answer_over_acp() {
+    needs_one_answer("acp-goose");
 }
