@@ -213,7 +213,7 @@ pub(super) fn time_out(vendor: &Vendor) {
 /// does not simply start long: some programs give up a stalled model by themselves after a minute.
 fn time_out_after_the_first_request(vendor: &Vendor, vendor_env: &VendorEnv) -> Value {
     let enough = Duration::from_secs(3);
-    let mut timeout = Duration::from_secs(if vendor.drives() == "opencode" { 20 } else { 8 });
+    let mut timeout = Duration::from_secs(if vendor.drives() == "opencode" { 12 } else { 8 });
     loop {
         vendor_env.agent(vendor, &format!("timeout: {}s\ngrace: 2s", timeout.as_secs()));
         let before = vendor_env.offline.server().requests().len();
