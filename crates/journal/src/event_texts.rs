@@ -57,7 +57,7 @@ pub(crate) fn rewrite(event: &mut Event, each: &mut dyn FnMut(&mut String)) {
             let Denial { tool, subject, cause: _, reason, by, allow_rules } = denial;
             [tool, reason].into_iter().chain(subject).chain(by).chain(allow_rules).for_each(each);
         }
-        Event::QuestionAnswered { question: _, allowed: _, text, by, granted_rules } => {
+        Event::QuestionAnswered { question: _, allowed: _, text, by, origin: _, granted_rules } => {
             each(text);
             each(by);
             granted_rules.iter_mut().for_each(each);

@@ -5,10 +5,10 @@ use domain::agent::Delegates;
 use domain::budget::Limits;
 use domain::id::{AgentName, RunId};
 use domain::run::{
-    BackendSpec, CallClass, CallKind, Caller, CallerOrigin, Containment, ContainmentDemand, ConversationKind,
-    Cost, CostBasis, Denial, DenialCause, Ending, Enforcer, Event, Failure, LimitName, LostProcess,
-    ModelError, OnDisconnect, OnInterrupt, Outcome, OutcomeKind, PartialCause, PromptKind, ResultText,
-    RunSpec, SPEC_VERSION, StdStream, StopMode, TimeLimit, Usage,
+    AnswerOrigin, BackendSpec, CallClass, CallKind, Caller, CallerOrigin, Containment, ContainmentDemand,
+    ConversationKind, Cost, CostBasis, Denial, DenialCause, Ending, Enforcer, Event, Failure, LimitName,
+    LostProcess, ModelError, OnDisconnect, OnInterrupt, Outcome, OutcomeKind, PartialCause, PromptKind,
+    ResultText, RunSpec, SPEC_VERSION, StdStream, StopMode, TimeLimit, Usage,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -183,7 +183,8 @@ fn any_agent_event() -> impl Strategy<Value = Event> {
             output
         }),
         (question, any::<bool>(), text(), text()).prop_map(|(question, allowed, text, by)| {
-            Event::QuestionAnswered { question, allowed, by, granted_rules: vec![text.clone()], text }
+            let origin = allowed.then_some(AnswerOrigin::Terminal);
+            Event::QuestionAnswered { question, allowed, by, origin, granted_rules: vec![text.clone()], text }
         }),
         (text(), text()).prop_map(|(by, reason)| Event::CancelRequested { by, reason }),
         (any::<u32>(), prop::collection::vec(text(), 0..4), text()).prop_map(|(pid, argv, missing)| {

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use domain::Timestamp;
 use domain::id::QuestionId;
-use domain::run::CancelRequest;
+use domain::run::{AnswerOrigin, CancelRequest};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -47,6 +47,9 @@ pub struct InboxAnswer {
     #[serde(default)]
     pub text: String,
     pub by: String,
+    /// Absent in answers of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "from")]
+    pub origin: Option<AnswerOrigin>,
     pub at: Timestamp,
     /// Rules that the person grants for the rest of the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -7,8 +7,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Branch, Changes, ConversationKind, Denial, Ending, LimitName, OnDisconnect, OutcomeKind, PromptKind,
-    StopMode, Usage,
+    AnswerOrigin, Branch, Changes, ConversationKind, Denial, Ending, LimitName, OnDisconnect, OutcomeKind,
+    PromptKind, StopMode, Usage,
 };
 use crate::Timestamp;
 use crate::id::{AgentName, QuestionId, RunId, SessionId};
@@ -136,6 +136,10 @@ pub enum Event {
         allowed: bool,
         text: String,
         by: String,
+        /// Absent in logs of earlier versions.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(rename = "from")]
+        origin: Option<AnswerOrigin>,
         /// Rules that hold for the rest of the run.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         granted_rules: Vec<String>,

@@ -1,6 +1,7 @@
 //! One execution of an agent: its request (`spec`), its events (`event`), the state that follows from them (`state`),
 //! the supervision of its process (`supervision`), short texts for people about its steps (`tool_summary`), further attempts (`attempt`), and how it ended (`outcome`).
 
+mod answer_origin;
 pub mod attempt;
 mod changes;
 mod denial;
@@ -14,6 +15,7 @@ mod supervision;
 pub mod tool_summary;
 mod usage;
 
+pub use answer_origin::AnswerOrigin;
 pub use attempt::{ConversationKind, PromptKind};
 pub use changes::{Branch, ChangedFile, Changes, Commits, FileChange};
 pub use denial::{Denial, DenialCause};

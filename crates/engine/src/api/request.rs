@@ -6,7 +6,7 @@ use domain::budget::RequestedLimits;
 use domain::id::SessionId;
 use domain::permission::Permission;
 use domain::run::replay::Exchange;
-use domain::run::{CancelRequest, OnDisconnect, Unattended};
+use domain::run::{AnswerOrigin, CancelRequest, OnDisconnect, Unattended};
 use journal::LogCursor;
 use serde::{Deserialize, Serialize};
 
@@ -183,6 +183,9 @@ pub struct ListRuns {
     /// Only runs that were created before this one: the cursor of the next page.
     pub before: Option<String>,
     pub limit: usize,
+    /// How many denials of each run are listed. The logs of ended runs are read only for that.
+    #[serde(default)]
+    pub denials_per_run: usize,
 }
 
 /// Which projects a list covers.
@@ -220,6 +223,7 @@ pub struct AnswerRequest {
     pub allow: Option<bool>,
     pub text: Option<String>,
     pub by: String,
+    pub origin: AnswerOrigin,
     /// Rules that hold for the rest of the run, if the answer allows it.
     #[serde(default)]
     pub granted_rules: Vec<String>,

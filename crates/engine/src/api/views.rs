@@ -441,6 +441,9 @@ pub struct RunSummary {
     /// The error, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// The first distinct denials, if the request asks for them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub denials: Vec<Denial>,
     /// How often the agent was denied something.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub denials_count: u64,

@@ -1,6 +1,7 @@
 //! Answers questions about runs and agents, from the journal, the index and the definitions on disk.
 
 mod agent_page;
+mod answer_check;
 mod iac_entries;
 mod list_agents;
 mod open_questions;

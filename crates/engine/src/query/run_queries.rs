@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use domain::id::RunId;
-use domain::run::{OutcomeKind, Phase, RunSpec, RunState};
+use domain::run::{Denial, OutcomeKind, Phase, RunSpec, RunState};
 use journal::index::{EndedRun, HealthRow, Index, IndexError, ListQuery, OpenedIndex};
 use journal::{RunDir, StoreError};
 
@@ -23,6 +23,8 @@ use crate::relayed_requests;
 /// The most lines in one list.
 const LINES_MAX: usize = 1_000;
 const LINES_DEFAULT: usize = 50;
+/// The most denials in one list.
+const DENIALS_MAX: usize = 300;
 
 /// A run that is not in the index, in its current state.
 pub(super) struct OpenRun {
@@ -114,6 +116,7 @@ impl Engine {
         let more = lines.len() > limit;
         lines.truncate(limit);
         let before = lines.last().filter(|_| more).map(|line| line.run_id);
+        self.add_denials(&mut lines, &open, ask.denials_per_run);
         Ok(RunList { runs: lines, before })
     }
 
@@ -328,6 +331,30 @@ impl Engine {
         Ok((read, damaged))
     }
 
+    /// Adds the first denials of each run to a list. The index has only their number.
+    fn add_denials(
+        &self,
+        lines: &mut [RunSummary],
+        open: &HashMap<RunId, Rc<OpenRun>>,
+        denials_per_run: usize,
+    ) {
+        let mut room = DENIALS_MAX;
+        for line in lines.iter_mut().filter(|line| line.denials_count > 0) {
+            let count = denials_per_run.min(room);
+            if count == 0 {
+                return;
+            }
+            line.denials = match open.get(&line.run_id) {
+                Some(run) => first_denials(&run.state, count),
+                // Retention may have deleted the log of an ended run.
+                None => journal::read_state(&self.home.run_dir(line.run_id))
+                    .map(|(state, _)| first_denials(&state, count))
+                    .unwrap_or_default(),
+            };
+            room -= line.denials.len();
+        }
+    }
+
     fn open_run_line(&self, run: &OpenRun, open: &HashMap<RunId, Rc<OpenRun>>) -> RunSummary {
         let OpenRun { spec, state } = run;
         let (status, _, waiting) = self.status(spec, state);
@@ -344,6 +371,7 @@ impl Engine {
             created_at: spec.created_at.to_string(),
             ended_at: None,
             error: None,
+            denials: Vec::new(),
             denials_count: state.denials_count,
             duration_ms: state.ending().map_or(u64::try_from(so_far).unwrap_or(0), |end| end.duration_ms),
             cost_microusd: state.usage.cost.map(|cost| cost.microusd),
@@ -357,6 +385,10 @@ impl Engine {
     }
 }
 
+fn first_denials(state: &RunState, count: usize) -> Vec<Denial> {
+    state.denials.iter().take(count).cloned().collect()
+}
+
 fn ended_run_line(run: &EndedRun) -> RunSummary {
     RunSummary {
         run_id: run.id,
@@ -367,6 +399,7 @@ fn ended_run_line(run: &EndedRun) -> RunSummary {
         created_at: run.created_at.to_string(),
         ended_at: Some(run.ended_at.to_string()),
         error: run.error.clone(),
+        denials: Vec::new(),
         denials_count: run.denials_count,
         duration_ms: run.duration_ms,
         cost_microusd: run.cost_microusd,

@@ -11,6 +11,7 @@ use journal::inbox::{self, InboxAnswer, InboxMessage, PostOutcome};
 use journal::run_result::read_result;
 use journal::{RunDir, SpoolReader};
 
+use super::answer_check::AskedQuestion;
 use super::wait::RESULT_INLINE_BYTES;
 use crate::admission::{attempt_backend, resumption};
 use crate::api::{
@@ -260,26 +261,10 @@ impl Engine {
             let message = format!("the run {} waits for no answer: {explanation}", spec.id.short());
             return Err(EngineError::usage(message));
         };
-        if ask.question.as_deref().is_some_and(|id| id != question.as_str()) {
-            return Err(EngineError::not_found(format!("the open question of this run is {question}")));
-        }
-        let AnswerRequest { allow, text, by, granted_rules, run: _, question: _ } = ask;
-        if granted_rules.iter().any(|rule| !allow_rules.contains(rule)) {
-            return Err(EngineError::usage("an answer can grant only the rules that the question offers"));
-        }
-        let Some(allow) = allow.or_else(|| (!question.is_permission()).then_some(true)) else {
-            let message = format!("the run {} asks whether it may do something", spec.id.short());
-            return Err(
-                EngineError::usage(message).hint("words alone do not decide that: approve or deny it")
-            );
-        };
-        if allow && question.needs_text() && text.as_ref().is_none_or(|text| text.trim().is_empty()) {
-            let short = spec.id.short();
-            return Err(EngineError::usage(format!("the run {short} needs a text answer"))
-                .hint(format!("to answer: volery answer {short} \"…\"")));
-        }
-        let answer =
-            InboxAnswer { allow, text: text.unwrap_or_default(), by, at: clock::now(), granted_rules };
+        let allow = AskedQuestion { run: spec.id, id: question, allow_rules }.check(&ask)?;
+        let AnswerRequest { text, by, origin, granted_rules, run: _, question: _, allow: _ } = ask;
+        let (text, origin, at) = (text.unwrap_or_default(), Some(origin), clock::now());
+        let answer = InboxAnswer { allow, text, by, origin, at, granted_rules };
         match inbox::post_answer(&dir, question, &answer).map_err(store_error)? {
             PostOutcome::First => {}
             PostOutcome::AlreadyThere => {

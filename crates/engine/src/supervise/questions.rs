@@ -3,7 +3,7 @@
 use backends::contract::PermissionRequest;
 use domain::Timestamp;
 use domain::id::QuestionId;
-use domain::run::{DenialCause, Event, RunSpec};
+use domain::run::{AnswerOrigin, DenialCause, Event, RunSpec};
 use journal::RunDir;
 use journal::inbox::{self, InboxAnswer, InboxMessage};
 
@@ -37,6 +37,7 @@ pub(super) struct Answer {
     pub(super) allowed: bool,
     pub(super) text: String,
     pub(super) by: String,
+    origin: Option<AnswerOrigin>,
     /// Rules that hold for the rest of the run.
     granted_rules: Vec<String>,
     /// The denial, if no person gave this answer.
@@ -46,8 +47,18 @@ pub(super) struct Answer {
 impl Answer {
     fn denial(reason: String, by: &str, cause: DenialCause) -> Self {
         let (text, by) = (format!("denied: {reason}"), by.to_owned());
+        let origin = match cause {
+            DenialCause::Unattended => Some(AnswerOrigin::Unattended),
+            DenialCause::Unanswered => Some(AnswerOrigin::Expired),
+            // No question is open for these.
+            DenialCause::Rule
+            | DenialCause::Level
+            | DenialCause::Person
+            | DenialCause::Program
+            | DenialCause::NoSuchTool => None,
+        };
         let default = Some(DeniedUse::because(cause, reason));
-        Self { allowed: false, text, by, granted_rules: Vec::new(), default }
+        Self { allowed: false, text, by, origin, granted_rules: Vec::new(), default }
     }
 
     /// Describes the denial that this answer causes.
@@ -57,8 +68,8 @@ impl Answer {
     }
 
     pub(super) fn into_event(self, question: QuestionId) -> Event {
-        let Self { allowed, text, by, granted_rules, default: _ } = self;
-        Event::QuestionAnswered { question, allowed, text, by, granted_rules }
+        let Self { allowed, text, by, origin, granted_rules, default: _ } = self;
+        Event::QuestionAnswered { question, allowed, text, by, origin, granted_rules }
     }
 }
 
@@ -106,11 +117,11 @@ impl OpenQuestion {
     /// Returns the answer of a person, or the denial if the time is up.
     pub(super) fn answer(&self, dir: &RunDir) -> Option<Answer> {
         if let InboxMessage::Valid(answer) = inbox::read_answer(dir, &self.id) {
-            let InboxAnswer { allow: allowed, text, by, at: _, granted_rules } = answer;
+            let InboxAnswer { allow: allowed, text, by, origin, at: _, granted_rules } = answer;
             let default_text = if allowed { "yes" } else { "no" };
             let text = if text.is_empty() { default_text.to_owned() } else { text };
             let granted_rules = if allowed { granted_rules } else { Vec::new() };
-            return Some(Answer { allowed, text, by, granted_rules, default: None });
+            return Some(Answer { allowed, text, by, origin, granted_rules, default: None });
         }
         (clock::monotonic_ms() >= self.until_ms).then(|| self.denial.clone())
     }

@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::sync::Barrier;
 
 use domain::id::QuestionId;
-use domain::run::CancelRequest;
+use domain::run::{AnswerOrigin, CancelRequest};
 use proptest::prelude::*;
 
 use super::{InboxAnswer, InboxMessage, PostOutcome, post_answer, post_cancel, read_answer, read_cancel};
@@ -27,6 +27,7 @@ fn answer(by: &str) -> InboxAnswer {
         allow: true,
         text: "yes".to_owned(),
         by: by.to_owned(),
+        origin: Some(AnswerOrigin::Command),
         at: at(0),
         granted_rules: Vec::new(),
     }

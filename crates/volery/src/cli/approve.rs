@@ -48,7 +48,8 @@ pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<
     // The rules belong to the question that was open, so the answer must not go to a later question.
     let question = question.or_else(|| offered.as_ref().map(|offered| offered.question.clone()));
     let by = context.user_name();
-    let answer = AnswerRequest { run, question, allow: Some(true), text: None, by, granted_rules };
+    let answer =
+        AnswerRequest { run, question, allow: Some(true), by, granted_rules, ..AnswerRequest::default() };
     let exit = answer::send_answer(answer, "approved", &app, out).await?;
     if let Some(OfferedRules { agent, rules, .. }) = offered {
         write_rules(&agent, &rules, out);

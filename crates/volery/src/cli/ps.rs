@@ -17,6 +17,8 @@ pub(super) const OPEN_STATES: [&str; 4] = ["accepted", "running", "waiting", "st
 const ENDED_SHOWN: usize = 10;
 /// Active runs shown at most.
 const OPEN_SHOWN: usize = 1_000;
+/// Denials of each run in the JSON document.
+const DENIALS_PER_RUN: usize = 10;
 /// Runs shown for a filter.
 const FILTERED_SHOWN: usize = 50;
 
@@ -80,6 +82,8 @@ pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<
         agent: args.agent,
         session: args.session,
         states: args.state,
+        // The table has only their number.
+        denials_per_run: if out.format() == OutputFormat::Json { DENIALS_PER_RUN } else { 0 },
         ..ListRuns::default()
     };
     let filtered = request.agent.is_some() || request.session.is_some() || !request.states.is_empty();

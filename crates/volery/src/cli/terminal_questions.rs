@@ -4,6 +4,8 @@
 use std::io::{BufRead, IsTerminal, stderr, stdin};
 
 use domain::id::QuestionId;
+use domain::run::AnswerOrigin;
+use rustix::termios::{QueueSelector, tcflush};
 use tokio::sync::mpsc;
 
 use super::allow_rule;
@@ -72,7 +74,9 @@ impl TerminalUser {
 
     /// Prints a question and starts to read the answer.
     pub(super) fn ask(&mut self, question: OpenQuestion, out: &mut Out) {
-        // A line that the user typed before the question appeared does not answer it.
+        // A line that the user typed before the question appeared does not answer it. The kernel stores such lines until
+        // they are read, and nothing reads them before the first question. An error only means that there are none.
+        let _ = tcflush(stdin(), QueueSelector::IFlush);
         let lines = self.lines.get_or_insert_with(read_lines);
         while lines.try_recv().is_ok() {}
         out.note(&question.sentence());
@@ -120,7 +124,8 @@ impl TerminalUser {
             _ => Vec::new(),
         };
         let (run, id) = (question.question.run_id.to_string(), Some(question.question.question.clone()));
-        let answer = AnswerRequest { run, question: id, allow, text, by: self.name.clone(), granted_rules };
+        let (by, origin) = (self.name.clone(), AnswerOrigin::Terminal);
+        let answer = AnswerRequest { run, question: id, allow, text, by, origin, granted_rules };
         // Fails if the question was answered elsewhere or has expired.
         match app.ask(answer).await {
             Ok(_) if reply == TypedReply::AllowAlways => {

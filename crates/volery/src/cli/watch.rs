@@ -103,6 +103,8 @@ pub(crate) async fn watch(
     };
     live.erase(out);
     if matches!(watched, Ok(WatchOutcome::Waited { .. })) {
+        // The run may end before the next frame would have explained why its question is closed.
+        questions.withdraw_closed(app, out).await;
         follower.print_rest(app, &mut live, out).await;
     }
     Ok(watched?)

@@ -4,6 +4,7 @@
 
 use domain::id::RunId;
 use domain::invisible_text::strip_invisible;
+use domain::run::AnswerOrigin;
 use rmcp::model::{
     ClientResult, ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema,
     ErrorData, InputRequest, InputRequests, InputRequiredResult, InputResponses, ProtocolVersion,
@@ -107,6 +108,7 @@ pub(super) fn to_answer(
         allow: Some(result.action == ElicitationAction::Accept),
         text: text.filter(|text| !text.is_empty()).map(str::to_owned),
         by: call.client.caller_name(),
+        origin: AnswerOrigin::McpClient,
         granted_rules: Vec::new(),
     }
 }

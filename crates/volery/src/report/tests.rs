@@ -37,6 +37,7 @@ fn line(number: u8, status: &str, ended: bool) -> RunSummary {
         created_at: "2026-11-15T11:57:30Z".into(),
         ended_at: None,
         error: None,
+        denials: Vec::new(),
         denials_count: 0,
         duration_ms: 2_345,
         cost_microusd: Some(12_345),

@@ -43,12 +43,15 @@ fn a_person_allows_denies_and_answers_where_the_run_was_started() {
 
 #[test]
 fn an_answer_from_elsewhere_ends_the_question_and_ctrl_c_still_cancels() {
-    let (env, terminal) = asker("- ask: May I build?\n- ask: May I deploy?\n- say: done");
+    let (env, terminal) = asker("- ask: May I build?\n- ask: May I test?\n- ask: May I deploy?\n- say: done");
     terminal.shows("[y]es, [n]o");
     let id = env.only_run();
     let mut approve = env.command(["approve", &id]);
     crate::test_env::command_output(approve.env("USER", "ada").output().unwrap()).ok();
-    terminal.shows("the question was approved by ada");
+    terminal.shows("the question was approved by ada with another volery command");
+    terminal.shows("asker asks: May I test?");
+    env.serve().initialize("it").call("answer_run", json!({"run_id": id, "decision": "deny"}));
+    terminal.shows("the question was denied by the MCP client it");
     terminal.shows("asker asks: May I deploy?");
     // What Ctrl-C sends to the processes of a terminal.
     kill(terminal.pid(), Signal::INT);
@@ -58,6 +61,42 @@ fn an_answer_from_elsewhere_ends_the_question_and_ctrl_c_still_cancels() {
     let ended = env.wait_for_end(&id);
     // The rehearsal had printed the first answer.
     insta::assert_snapshot!(env.masked_texts(&ended["explanation"]), @"partial: cancelled by the terminal, with usable output so far");
+}
+
+#[test]
+fn a_question_that_nobody_answers_in_time_says_so() {
+    let env = TestEnv::new();
+    env.rehearsal("asker", "- ask: May I build?\n- say: done", "answer_timeout: 2s");
+    let terminal = Terminal::start(env.command(["run", "asker", "go"]));
+    terminal.shows("[y]es, [n]o, or an answer in words: ");
+    let (code, screen) = terminal.exits();
+    assert_eq!(code, Some(0), "{screen}");
+    let expired = "the question has expired: nobody answered in time, so it was denied";
+    assert!(screen.contains(expired) && screen.contains("done"), "{screen}");
+    let answered = env.wait_for_event(&env.only_run(), "answered");
+    assert_eq!((&answered["allowed"], &answered["from"]), (&json!(false), &json!("expired")), "{answered}");
+}
+
+#[test]
+fn a_line_that_was_typed_before_the_question_does_not_answer_it() {
+    let env = TestEnv::new();
+    env.rehearsal("asker", "- ask: May I build?\n- ask: May I deploy?\n- say: done", "");
+    env.hold("worker_claimed");
+    let mut terminal = Terminal::start(env.command(["run", "asker", "go"]));
+    env.wait_until_held("worker_claimed");
+    terminal.types("y");
+    env.release("worker_claimed");
+    terminal.shows("asker asks: May I build?");
+    // The second line arrives before the second question.
+    terminal.types("n\ny");
+    terminal.shows("asker asks: May I deploy?");
+    terminal.types("n");
+    let (code, screen) = terminal.exits();
+    assert_eq!(code, Some(0), "{screen}");
+    let answers: Vec<_> = env.events(&env.only_run());
+    let answers: Vec<_> = answers.iter().filter(|event| event["type"] == "answered").collect();
+    let decisions: Vec<_> = answers.iter().map(|answer| (&answer["allowed"], &answer["from"])).collect();
+    assert_eq!(decisions, [(&json!(false), &json!("terminal")); 2], "{screen}");
 }
 
 #[test]

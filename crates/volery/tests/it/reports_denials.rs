@@ -108,6 +108,34 @@ fn a_run_with_denials_does_not_look_like_one_without() {
 }
 
 #[test]
+fn lists_have_the_first_denials_of_each_run() {
+    let commands: Vec<String> = (0..15).map(|number| format!("touch made{number}")).collect();
+    let long = format!("touch {}", "x".repeat(100_000));
+    let commands: Vec<&str> =
+        std::iter::once(long.as_str()).chain(commands.iter().map(String::as_str)).collect();
+    let env = env(&commands);
+    volery(&env, &["run", "claude", "go"]).ok();
+    let subjects = |run: &Value| -> Vec<String> {
+        let denials = run["denials"].as_array().expect("a list of denials");
+        denials.iter().map(|denial| denial["subject"].as_str().unwrap().to_owned()).collect()
+    };
+    let check = |run: &Value, expected: usize| {
+        let subjects = subjects(run);
+        assert_eq!((subjects.len(), &run["denials_count"]), (expected, &json!(16)), "{run}");
+        assert!(subjects[0].len() < 500, "{} bytes", subjects[0].len());
+        assert_eq!(subjects[1..3], ["touch made0", "touch made1"]);
+        assert_eq!(run["denials"][1]["allow_rules"], json!(["Bash(touch:*)"]), "{run}");
+        let reason = "nobody can answer: the command has no terminal";
+        assert_eq!(run["denials"][1]["reason"], json!(reason), "{run}");
+    };
+    check(&volery(&env, &["ps", "--json"]).ok().json()["runs"][0], 10);
+    check(&volery(&env, &["show", "--json"]).ok().json(), 16);
+    let mut client = Client::start(command(&env, &["serve"])).initialize("it");
+    check(&client.call("list_runs", json!({}))["runs"][0], 3);
+    check(&client.call("get_run", json!({"run_id": env.only_run()})), 10);
+}
+
+#[test]
 fn nothing_is_said_in_advance_about_commands() {
     let env = env(&["git log"]);
     let text = "---\nname: reviewer\ndescription: Reviews\ntools: Read, Bash\n---\nReview.\n";

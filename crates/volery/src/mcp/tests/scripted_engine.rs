@@ -357,6 +357,7 @@ fn run_line(view: &RunView) -> RunSummary {
         created_at: view.created_at.clone(),
         ended_at: None,
         error: None,
+        denials: Vec::new(),
         denials_count: 0,
         duration_ms: view.duration_ms,
         cost_microusd: None,

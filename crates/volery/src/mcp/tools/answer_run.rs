@@ -1,5 +1,6 @@
 //! `answer_run`: answers the question of a run.
 
+use domain::run::AnswerOrigin;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -65,6 +66,7 @@ impl NativeTool for AnswerRun {
             allow,
             text: input.text,
             by,
+            origin: AnswerOrigin::McpClient,
             granted_rules: Vec::new(),
         };
         let answered = call.handler.engine.ask(request).await?;

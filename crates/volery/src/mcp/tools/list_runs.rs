@@ -5,11 +5,13 @@ use serde::{Deserialize, Serialize};
 
 use super::super::tool_call::ToolCall;
 use super::catalog::{Hints, NativeTool, ToolReply};
-use super::run_report::{QuestionBelow, fit};
+use super::run_report::{DenialReport, QuestionBelow, fit};
 use engine::{EngineError, ListScope, RunSummary};
 
 const LIMIT_DEFAULT: usize = 20;
 const PROMPT_BYTES: usize = 160;
+/// Denials of each run. A model reads the list, so it is short.
+const DENIALS_PER_RUN: usize = 3;
 
 pub(super) struct ListRuns;
 
@@ -71,7 +73,10 @@ struct RunEntry {
     run_id: String,
     agent: String,
     status: String,
-    /// How often the agent was denied something, so that its answer may be incomplete.
+    /// What the agent was denied first, so that its answer may be incomplete. get_run returns more.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    denials: Vec<DenialReport>,
+    /// How often the agent was denied something.
     #[serde(skip_serializing_if = "Option::is_none")]
     denials_count: Option<u64>,
     /// Open questions of runs below this one. A person answers them, not you.
@@ -109,6 +114,7 @@ impl NativeTool for ListRuns {
             max_age_ms: input.max_age_s.map(|seconds| seconds.saturating_mul(1_000)),
             before: input.before,
             limit: input.limit.unwrap_or(LIMIT_DEFAULT),
+            denials_per_run: DENIALS_PER_RUN,
         };
         let list = call.handler.engine.ask(request).await?;
         let before = list.before.map(|run| run.to_string());
@@ -162,6 +168,7 @@ impl From<RunSummary> for RunEntry {
             run_id: line.run_id.to_string(),
             agent: line.agent,
             status: line.status,
+            denials: line.denials.into_iter().map(DenialReport::from).collect(),
             denials_count: Some(line.denials_count).filter(|count| *count > 0),
             needs_answer: QuestionBelow::list(&line.needs_answer),
             created_at: line.created_at,

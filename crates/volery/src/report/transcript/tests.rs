@@ -1,6 +1,6 @@
 //! Checks complete transcripts of invented events.
 
-use domain::run::{CallClass, CallKind, ConversationKind, Outcome};
+use domain::run::{AnswerOrigin, CallClass, CallKind, ConversationKind, Outcome};
 use domain::run::{Cost, CostBasis, Failure, PromptKind, Usage};
 use serde_json::json;
 
@@ -88,6 +88,7 @@ fn events() -> Vec<Event> {
             allowed: true,
             text: String::new(),
             by: "ada".into(),
+            origin: Some(AnswerOrigin::Command),
             granted_rules: Vec::new(),
         },
         attempt("it hit a rate limit"),
