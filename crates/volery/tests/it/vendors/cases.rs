@@ -160,10 +160,9 @@ pub(super) fn deny(vendor: &Vendor) {
     let Some(vendor_env) = VendorEnv::make(vendor, "deny", Vec::new()) else { return };
     let made = vendor_env.env.project().join("forbidden.txt");
     let touch = format!("touch '{}'", made.display());
-    vendor_env
-        .offline
-        .server()
-        .add([vendor.executes(&touch), ScriptedReply::say("It was not allowed.").always()]);
+    let last = ScriptedReply::say("It was not allowed.");
+    let last = if vendor.decides_by_rules() { last } else { last.always() };
+    vendor_env.offline.server().add([vendor.executes(&touch), last]);
     vendor_env.agent(vendor, "permission: read-only\ntimeout: 100s");
     if let Some(reason) = vendor.cannot_be_held() {
         let refused = vendor_env.volery(&["run", "worker", "Touch a file."]).exits(3);
@@ -176,7 +175,25 @@ pub(super) fn deny(vendor: &Vendor) {
     assert!(run["ended"] == json!(true) && run["status"] != json!("timed_out"), "{run}");
     let reports_denial = run["denials"].as_array().is_some_and(|denials| !denials.is_empty());
     assert_eq!(reports_denial, vendor.reports_denials(), "{run}");
+    check_suggestion(vendor, &run);
+    if vendor.decides_by_rules() {
+        // The rule that the run suggests allows the command, as the program itself understands the rule.
+        vendor_env
+            .offline
+            .server()
+            .add([vendor.executes(&touch), ScriptedReply::say("It is done.").always()]);
+        let run = vendor_env.run("Touch a file.", &["--allow", "Bash(touch:*)"]);
+        assert!(made.exists() && run["denials"].is_null(), "{run}");
+    }
     record_cell(vendor, "deny", &Cell::Works);
+}
+
+/// Checks the rules that a run suggests after it was denied to touch a file.
+fn check_suggestion(vendor: &Vendor, run: &Value) {
+    for denial in run["denials"].as_array().into_iter().flatten() {
+        let rules = denial.get("allow_rules").cloned().unwrap_or(json!([]));
+        assert_eq!(rules, json!(vendor.rules_for_touch()), "{run}");
+    }
 }
 
 pub(super) fn error(vendor: &Vendor) {
@@ -421,6 +438,8 @@ pub(super) fn ask(vendor: &Vendor) {
     vendor_env.agent(vendor, "timeout: 100s\nanswer_timeout: 2s");
     let run = vendor_env.run("Touch a file elsewhere.", &[]);
     assert!(!made.exists(), "{run}");
+    assert!(run["denials"].is_array() || vendor.name == "kiro", "{run}");
+    check_suggestion(vendor, &run);
     if ["acp-codex", "acp-copilot", "acp-opencode", "acp-qwen"].contains(&vendor.name) {
         assert!(run["outcome"]["message"].as_str().unwrap_or_default().contains("gave up"), "{run}");
         return record_cell(vendor, "ask", &Cell::Limited("its turn ends with a denial"));

@@ -6,7 +6,7 @@ use fake_llm::ScriptedReply;
 use serde_json::{Value, json};
 
 use super::vendor_env::{PATIENCE, Vendor, VendorEnv};
-use crate::test_env::{command_output, wait_for};
+use crate::test_env::{Terminal, command_output, wait_for};
 
 /// Starts a run that asks somebody, and returns its id when it waits.
 fn waiting(vendor_env: &VendorEnv) -> (String, Value) {
@@ -26,25 +26,29 @@ fn ended(vendor_env: &VendorEnv, id: &str) -> Value {
     })
 }
 
+/// The questions of both programs are answered on the terminal. Text, which only another command can send, approves nothing.
 #[test]
 fn text_does_not_approve_a_command() {
     let mut refusals = String::new();
-    for name in ["claude", "codex"] {
+    for (name, letter, is_made) in [("claude", "n", false), ("codex", "y", true)] {
         let vendor = Vendor::new(name);
         let Some(vendor_env) = VendorEnv::make(&vendor, "words", Vec::new()) else { return };
         let made = vendor_env.env.project().join("made.txt");
-        let touch = format!("touch '{}'", made.display());
-        vendor_env
-            .offline
-            .server()
-            .add([vendor.executes_beyond(&touch), ScriptedReply::say("It was not allowed.")]);
+        let script = [vendor.executes_beyond("touch made.txt"), ScriptedReply::say("I see.")];
+        vendor_env.offline.server().add(script);
         vendor_env.agent(&vendor, "permission: {ask: [Bash]}\ntimeout: 100s");
-        let (id, _) = waiting(&vendor_env);
+        let mut terminal = Terminal::start(vendor_env.command(&["run", "worker", "Ask first."]));
+        terminal.shows("[y]es  [n]o");
+        let words: Vec<String> = terminal.screen().split_whitespace().map(str::to_owned).collect();
+        assert!(words.join(" ").contains("touch made.txt"), "{words:?}");
+        let id = vendor_env.env.only_run();
         let refused = vendor_env.volery(&["answer", &id, "no, please do not do this"]).exits(2).stderr;
         refusals += &vendor_env.env.masked(&refused);
-        vendor_env.volery(&["deny", &id]).ok();
-        let run = ended(&vendor_env, &id);
-        assert_eq!((&run["status"], made.exists()), (&json!("succeeded"), false), "{run}");
+        assert!(!made.exists(), "it was executed before the answer");
+        terminal.types(letter);
+        let (code, screen) = terminal.exits();
+        assert_eq!((code, made.exists()), (Some(0), is_made), "{screen}");
+        assert!(screen.contains("I see."), "{screen}");
     }
     insta::assert_snapshot!(refusals, @"
     error: the run [run-id] asks whether it may do something

@@ -1,25 +1,50 @@
-//! Checks how Volery shows the steps of real programs: with `run --verbose` while they work, and in the transcript afterwards.
+//! Checks how Volery shows the steps of real programs: while they work, with `run --verbose` on a terminal, and in the transcript
+//! afterwards.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 
 use fake_llm::ScriptedReply;
+use rustix::fs::{CWD, Mode, OFlags, mkfifoat};
 
-use super::vendor_env::{Vendor, VendorEnv};
-use crate::test_env::Terminal;
+use super::vendor_env::{PATIENCE, Vendor, VendorEnv};
+use crate::test_env::{Terminal, wait_for};
 
-/// Runs an agent that executes a command and writes a file. Returns the lines on standard error and the transcript.
+/// Moves the cursor to the beginning of the live display and erases it.
+const ERASED: &str = "\u{1b}[J";
+
+/// Runs an agent that executes a command and writes a file. The command ends when the live display has shown it. Returns the
+/// lines of the steps on the terminal, and the transcript.
 fn steps_and_transcript(name: &'static str) -> Option<(Vec<String>, String)> {
     let vendor = Vendor::new(name);
     let vendor_env = VendorEnv::make_for(&[name], "transcript", Vec::new())?;
     let made = vendor_env.env.project().join("made.txt");
+    let pipe = vendor_env.env.project().join("birds");
+    mkfifoat(CWD, &pipe, Mode::RUSR | Mode::WUSR).unwrap();
     vendor_env.offline.server().add([
-        vendor.executes("echo herons"),
+        vendor.executes("cat birds"),
         vendor.writes(&made, "by hand"),
         ScriptedReply::say("It is done."),
     ]);
     vendor_env.agent(&vendor, "permission: yolo\ntimeout: 100s");
-    let run = vendor_env.volery(&["run", "worker", "Count, then write.", "--verbose"]).ok();
-    assert_eq!(run.stdout.trim_end(), "It is done.");
+    let mut run = vendor_env.command(&["run", "worker", "Count, then write.", "--verbose"]);
+    run.env("NO_COLOR", "1");
+    let terminal = Terminal::start(run);
+    wait_for(PATIENCE, "the command in the live display", || {
+        let is_shown = |line: &str| line.contains(" worker  running ") && line.contains("$ cat birds");
+        terminal.screen().lines().any(is_shown).then_some(())
+    });
+    let mut writer = wait_for(PATIENCE, "the reader of the pipe", || {
+        OpenOptions::new().write(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(&pipe).ok()
+    });
+    writer.write_all(b"herons\n").unwrap();
+    drop(writer);
+    let (code, screen) = terminal.exits();
+    assert!(code == Some(0) && screen.contains("It is done."), "{screen}");
     let transcript = vendor_env.volery(&["logs"]).ok().stdout;
-    let lines = run.stderr.lines().map(|line| vendor_env.env.masked(line)).collect();
+    let lines = screen.lines().map(|line| line.rsplit(ERASED).next().unwrap_or_default());
+    let lines = lines.map(|line| vendor_env.env.masked(line.trim_end())).collect();
     Some((lines, vendor_env.env.masked(&transcript)))
 }
 
@@ -38,17 +63,17 @@ fn shows_steps(name: &'static str, expected: [&str; 2]) {
 
 #[test]
 fn claude_reports_its_steps() {
-    shows_steps("claude", ["$ echo herons", "Write made.txt"]);
+    shows_steps("claude", ["$ cat birds", "Write made.txt"]);
 }
 
 #[test]
 fn codex_reports_its_steps() {
-    shows_steps("codex", ["$ echo herons", "$ printf %s 'by hand' > '[stage]/project/made.txt'"]);
+    shows_steps("codex", ["$ cat birds", "$ printf %s 'by hand' > '[stage]/project/made.txt'"]);
 }
 
 #[test]
 fn opencode_reports_its_steps_over_acp() {
-    shows_steps("acp-opencode", ["$ echo herons", "Write made.txt"]);
+    shows_steps("acp-opencode", ["$ cat birds", "Write made.txt"]);
 }
 
 /// Answers a real program's question with *always*, and starts it again where nobody can answer.

@@ -105,6 +105,21 @@ impl Vendor {
         self.drives() != "codex" && self.name != "kiro"
     }
 
+    /// Returns the rules that a denied `touch` names. The other programs can be passed no rule about a command, or do not
+    /// report which command they denied.
+    pub(super) fn rules_for_touch(&self) -> &'static [&'static str] {
+        match self.name {
+            "acp-gemini" | "cursor" | "goose" | "grok" | "kimi" => &[],
+            _ => &["Bash(touch:*)"],
+        }
+    }
+
+    /// Returns whether the real program decides by itself with the rules that it is passed, because it cannot ask. opencode,
+    /// which takes long to start, is left out.
+    pub(super) fn decides_by_rules(&self) -> bool {
+        ["copilot", "gemini"].contains(&self.name)
+    }
+
     /// Returns whether the program copies a conversation itself.
     pub(super) fn copies_sessions(&self) -> bool {
         let by_acp = ["acp-claude", "acp-codex", "acp-kimi", "acp-opencode"];
