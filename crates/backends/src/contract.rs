@@ -530,14 +530,7 @@ const QUESTION_TOOL: &str = "AskUserQuestion";
 impl PermissionRequest {
     /// Returns the agent's question to a person; `None` if it only asks for permission.
     pub fn question(&self) -> Option<String> {
-        let questions = self.input.get("questions").filter(|_| self.tool == QUESTION_TOOL)?.as_array()?;
-        let texts = questions.iter().filter_map(|question| {
-            let labels = question["options"].as_array().into_iter().flatten();
-            let labels: Vec<&str> = labels.filter_map(|option| option["label"].as_str()).collect();
-            Some(format!("{} ({})", question["question"].as_str()?, labels.join(", ")))
-        });
-        let texts: Vec<String> = texts.collect();
-        (!texts.is_empty()).then(|| texts.join("\n"))
+        (self.tool == QUESTION_TOOL).then(|| crate::agent_question::question_text(&self.input))?
     }
 }
 

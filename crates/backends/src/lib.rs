@@ -6,6 +6,7 @@
 
 pub mod acp;
 pub mod agent_files;
+mod agent_question;
 pub mod api;
 pub mod claude;
 pub mod client_setup;

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use domain::run::{AgentEnd, Failure, LimitName, Usage};
 use serde_json::{Value, json};
 
+use crate::agent_question;
 use crate::contract::{
     AgentAnswer, AgentReport, Conclusion, Exit, NO_SUCH_TOOL, PermissionDecision, PermissionRequest,
 };
@@ -269,7 +270,7 @@ impl<D: StreamJsonDialect> JsonLinesReader for StreamJson<D> {
             // Without the input the tool would run with the one that was requested.
             PermissionDecision::Allow(input) => json!({"behavior": "allow", "updatedInput": input}),
             PermissionDecision::AgentAnswer { input, text } => {
-                json!({"behavior": "allow", "updatedInput": with_answers(input, text)})
+                json!({"behavior": "allow", "updatedInput": agent_question::with_answers(input, text)})
             }
             PermissionDecision::Deny(reason) => {
                 self.denied.extend(requested);
@@ -303,20 +304,6 @@ impl<D: StreamJsonDialect> JsonLinesReader for StreamJson<D> {
         }
         conclusion
     }
-}
-
-/// Returns the input with the answers to its questions: a line for each question, or the whole text for each.
-fn with_answers(input: &Value, text: &str) -> Value {
-    let questions = input["questions"].as_array().cloned().unwrap_or_default();
-    let lines: Vec<&str> = text.trim().lines().collect();
-    let each = questions.iter().enumerate().filter_map(|(at, question)| {
-        let answer = if lines.len() == questions.len() { lines[at] } else { text.trim() };
-        Some((question["question"].as_str()?.to_owned(), json!(answer)))
-    });
-    let answers: serde_json::Map<String, Value> = each.collect();
-    let mut input = input.clone();
-    input["answers"] = Value::Object(answers);
-    input
 }
 
 fn response(id: &str, subtype: &str, key: &str, value: &Value) -> AgentReport {

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use domain::invisible_text::strip_invisible_in_value;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -88,6 +89,14 @@ pub(crate) async fn relay<R: Relayed>(
         serde_json::to_value(&request).map_err(|error| EngineError::internal(error.to_string()))?;
     message[NAME_KEY] = R::NAME.into();
     relay.ask(message, progress).await
+}
+
+/// Returns an answer without invisible characters. Inside a run, a model reads the answers.
+pub(crate) fn without_invisible<T: Serialize + DeserializeOwned>(answer: &T) -> Result<T, EngineError> {
+    let failed = |error: serde_json::Error| EngineError::internal(error.to_string());
+    let mut value = serde_json::to_value(answer).map_err(failed)?;
+    strip_invisible_in_value(&mut value);
+    serde_json::from_value(value).map_err(failed)
 }
 
 /// Returns the name of the request in a message.

@@ -42,6 +42,7 @@ pub(crate) fn sample_run(run_id: RunId, agent: &str) -> RunView {
         level: None,
         allow: Vec::new(),
         has_tool_list: false,
+        is_from_shell: false,
         unattended: None,
         session: None,
         parent: None,

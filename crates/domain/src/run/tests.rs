@@ -326,6 +326,26 @@ fn output_and_usage_of_an_interrupted_call_do_not_count_twice() {
     assert_eq!((state.answer_text.as_str(), state.usage.output_tokens), ("one\ntwo\n", 4));
 }
 
+/// An agent can be denied things for as long as its run lasts.
+#[test]
+fn a_state_stores_a_bounded_number_of_distinct_denials() {
+    let denial = |number: usize| super::Denial {
+        tool: "Bash".to_owned(),
+        subject: Some(number.to_string()),
+        cause: super::DenialCause::Level,
+        reason: "the level".to_owned(),
+        by: None,
+        allow_rules: Vec::new(),
+    };
+    let mut state = RunState::default();
+    // Each denial twice.
+    for (seq, number) in (0..1_000).flat_map(|number| [number, number]).enumerate() {
+        state.apply(&envelope(seq as u64, Event::ToolDenied { denial: denial(number) }));
+    }
+    let expected: Vec<_> = (0..100).map(denial).collect();
+    assert_eq!((state.denials, state.denials_count), (expected, 2_000));
+}
+
 fn began(choice: u32, prompt_kind: super::PromptKind) -> Event {
     Event::AttemptStarted {
         choice,

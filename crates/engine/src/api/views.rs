@@ -215,6 +215,9 @@ pub struct RunView {
     /// Its agent has a list of tools, and no others.
     #[serde(skip)]
     pub has_tool_list: bool,
+    /// The user started it with a command.
+    #[serde(skip)]
+    pub is_from_shell: bool,
     /// Why no person can answer its questions, which are then denied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unattended: Option<String>,
@@ -277,6 +280,7 @@ impl RunView {
             .chain(optional)
             .chain(reason)
             .chain(&mut self.warnings)
+            .chain([&mut self.prompt])
             .for_each(strip_invisible_in_place);
         for Denial { tool, subject, cause: _, reason, by, allow_rules } in &mut self.denials {
             [tool, reason]

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use domain::invisible_text::strip_invisible_in_value;
 use domain::run::{Envelope, RunSpec};
 use journal::{LogCursor, LogReader, RunDir};
 
@@ -11,7 +10,7 @@ use crate::api::{EngineError, EventPage, ReadEvents};
 use crate::ask::{Ask, OnProgress};
 use crate::engine::{Engine, store_error};
 use crate::ipc::relay::Relay;
-use crate::relayed_requests;
+use crate::relayed_requests::{self, without_invisible};
 
 /// The most events in one page.
 const EVENTS_MAX: usize = 1_000;
@@ -29,10 +28,7 @@ impl Ask for ReadEvents {
     async fn relay(self, relay: &Relay, progress: OnProgress<'_>) -> Result<EventPage, EngineError> {
         let page: EventPage = relayed_requests::relay(self, relay, progress).await?;
         // An agent reads this page.
-        let mut value =
-            serde_json::to_value(page).map_err(|error| EngineError::internal(error.to_string()))?;
-        strip_invisible_in_value(&mut value);
-        serde_json::from_value(value).map_err(|error| EngineError::internal(error.to_string()))
+        without_invisible(&page)
     }
 }
 

@@ -18,7 +18,7 @@ use crate::engine::{Engine, UNWRITABLE_HINT, Visibility, store_error};
 use crate::ipc::relay::Relay;
 use crate::ipc::run_socket;
 use crate::registry;
-use crate::relayed_requests;
+use crate::relayed_requests::{self, without_invisible};
 
 /// The most lines in one list.
 const LINES_MAX: usize = 1_000;
@@ -40,7 +40,9 @@ impl Ask for ListRuns {
     }
 
     async fn relay(self, relay: &Relay, progress: OnProgress<'_>) -> Result<RunList, EngineError> {
-        relayed_requests::relay(self, relay, progress).await
+        let list: RunList = relayed_requests::relay(self, relay, progress).await?;
+        // An agent reads this list.
+        without_invisible(&list)
     }
 }
 

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use domain::id::QuestionId;
-use domain::invisible_text::strip_invisible_in_place;
+use domain::invisible_text::{strip_invisible_in_place, strip_invisible_in_value};
 use domain::run::{
-    Acceptance, CommandExit, Ending, Phase, PromptKind, RunSpec, RunState, StdStream, WaitReason,
+    Acceptance, CallerOrigin, CommandExit, Ending, Phase, PromptKind, RunSpec, RunState, StdStream,
+    WaitReason,
 };
 use journal::inbox::{self, InboxAnswer, InboxMessage, PostOutcome};
 use journal::run_result::read_result;
@@ -45,6 +46,7 @@ impl Ask for GetRun {
         let mut detail = relayed_requests::relay(self, relay, progress).await?;
         // The reader inside a run is a model, whichever door it uses.
         detail.run.clean();
+        detail.events.iter_mut().for_each(strip_invisible_in_value);
         Ok(detail)
     }
 }
@@ -360,6 +362,7 @@ fn view_without_result(
         level: spec.setup.permission.level,
         allow: spec.setup.permission.allow.clone(),
         has_tool_list: spec.setup.tools.is_some(),
+        is_from_shell: spec.caller.origin == CallerOrigin::Shell,
         unattended: spec.unattended.clone(),
         model: state.model.clone(),
         structured: state.ending().and_then(|ending| ending.structured.clone()),

@@ -22,7 +22,7 @@ use engine::{CancelResult, CancelRunsRequest, CancelTarget, EngineError, EngineH
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// The ids of the runs, or at least their last four digits [default: your last run here]
+    /// The ids of the runs, or at least their last four digits [default: your last active run here]
     pub(crate) runs: Vec<String>,
 
     /// Cancel every run of this session
@@ -45,7 +45,7 @@ pub(crate) async fn run(args: Args, context: &Context, out: &mut Out) -> Result<
     let targets = match args.session {
         Some(session) => vec![CancelTarget::Session(session)],
         None if args.runs.is_empty() => {
-            vec![CancelTarget::Run(last_run::run_or_last(&app, None, out).await?)]
+            vec![CancelTarget::Run(last_run::last_active(&app, out).await?)]
         }
         None => args.runs.into_iter().map(CancelTarget::Run).collect(),
     };

@@ -6,6 +6,7 @@ use domain::id::RunId;
 
 use super::error::CommandError;
 use super::output::{Out, OutputFormat};
+use super::ps::OPEN_STATES;
 use engine::{EngineError, EngineHandle, GetRun, ListRuns, ListScope, RunSummary};
 
 /// Runs per request.
@@ -25,6 +26,20 @@ pub(super) async fn run_or_last(
     let run = find(app).await?;
     if out.format() == OutputFormat::Text {
         out.note(&format!("the last run: {} {}: {}", run.short_id, run.agent, head(&run.prompt)));
+    }
+    Ok(run.run_id.to_string())
+}
+
+/// Returns the caller's last run that has not ended, and prints which one it is.
+pub(super) async fn last_active(app: &EngineHandle, out: &mut Out) -> Result<String, CommandError> {
+    let filter = ListRuns { states: OPEN_STATES.map(str::to_owned).to_vec(), ..ListRuns::default() };
+    let Some(run) = find_own(app, filter, async |run| Ok(Some(run))).await? else {
+        return Err(EngineError::not_found("none of your runs in this project is active")
+            .hint("name one: `volery ps --all` lists the active runs of every project")
+            .into());
+    };
+    if out.format() == OutputFormat::Text {
+        out.note(&format!("the last active run: {} {}: {}", run.short_id, run.agent, head(&run.prompt)));
     }
     Ok(run.run_id.to_string())
 }

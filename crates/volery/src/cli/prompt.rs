@@ -3,7 +3,9 @@
 use std::io::{IsTerminal, Read, stdin};
 
 use domain::size::display_bytes;
+use rustix::io::ioctl_fionread;
 
+use super::context::Context;
 use super::error::CommandError;
 use super::output::Out;
 use engine::EngineError;
@@ -26,6 +28,28 @@ pub(crate) fn read(typed: Option<String>, what: &str, out: &mut Out) -> Result<S
         Some(_) | None => {}
     }
     read_all(stdin().lock(), what)
+}
+
+/// Standard input that a command does not read, because its prompt is an argument.
+#[derive(Debug, Default)]
+pub(crate) struct UnreadInput {
+    is_reported: bool,
+}
+
+impl UnreadInput {
+    /// Warns once if text waits there. Commands call this again at their end, because the program at the other side of a pipe
+    /// may be slower than the start of a run.
+    pub(crate) fn report(&mut self, context: &Context, out: &mut Out) {
+        // Terminals, and files without a length such as /dev/null, have nothing that a user would miss.
+        let has_text = !stdin().is_terminal() && ioctl_fionread(stdin()).is_ok_and(|bytes| bytes > 0);
+        // Commands inside a run inherit the standard input of their agent, which may not have read its prompt.
+        let is_for_user = || context.open().is_ok_and(|app| app.caller().is_some());
+        if self.is_reported || !has_text || !is_for_user() {
+            return;
+        }
+        self.is_reported = true;
+        out.warning("standard input is not read, because the prompt is an argument; to pass it, write - as the prompt");
+    }
 }
 
 /// Reads all there is, up to the limit.

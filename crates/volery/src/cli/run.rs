@@ -17,6 +17,7 @@ use super::event_follower::{EventFollower, Verbosity};
 use super::exit::Exit;
 use super::last_run::LastConversation;
 use super::output::{Out, OutputFormat};
+use super::prompt::UnreadInput;
 use super::signals::{SignalResponse, Signals};
 use super::trust;
 use super::watch::{WatchOutcome, watch};
@@ -199,11 +200,16 @@ pub(crate) async fn run(mut args: Args, context: &Context, out: &mut Out) -> Res
         verbosity: Verbosity::steps_if(args.verbose, Verbosity::Warnings),
         on_denied: if args.fail_on_denied { OnDenied::Fail } else { OnDenied::Report },
     };
+    let is_prompt_typed = !args.prompt.is_empty() && args.prompt != ["-"];
+    let mut unread = is_prompt_typed.then(UnreadInput::default);
     let mut start = into_start(args, context, out)?;
     if let Some(LastConversation { agent, session, directory }) = continued {
         (start.agent, start.session, start.directory) = (agent, Some(session), Some(directory));
     }
-    carry_out(start, following, context, out).await
+    unread.iter_mut().for_each(|input| input.report(context, out));
+    let exit = carry_out(start, following, context, out).await;
+    unread.iter_mut().for_each(|input| input.report(context, out));
+    exit
 }
 
 /// Returns the conversation that `--continue` means. The first word counts as the agent only if an agent has that name.

@@ -3,6 +3,7 @@
 mod administration;
 mod agent_page;
 mod agents;
+mod caller_name;
 mod denials;
 mod doctor;
 mod events;

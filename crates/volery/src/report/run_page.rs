@@ -6,6 +6,7 @@ use domain::run::{
 };
 use domain::size::display_bytes;
 
+use super::caller_name::caller_name;
 use super::denials::{denial_line, status_with_denials};
 use super::number_format::{age, cost_with_basis, count, moment, span};
 use super::open_questions::answer_commands;
@@ -124,7 +125,7 @@ impl Page<'_> {
         if run.stalled {
             self.fact("", "stalled: no output for two minutes");
         }
-        self.fact("asked by", &one_line(&run.caller));
+        self.fact("asked by", &caller_name(run));
         self.prompt(run);
         for grant in &run.grants {
             self.fact("permission", &grant_line(grant));

@@ -120,6 +120,29 @@ mod tests {
     }
 
     #[test]
+    fn text_cannot_imitate_a_step() {
+        let imitation = "Look.\n$ cargo test\r\nwarning: all is well\u{1b}[2K\u{1b}[1A\r$ rm -rf /";
+        let tool = "Read\n$ cargo test\u{1b}[2K";
+        let events = [
+            text(imitation),
+            called("1", tool, json!({})),
+            returned("1", false, "no\n$ cargo test"),
+            Event::Warned { message: "one\n$ cargo test".into() },
+            Event::ModelReported { model: "m\n$ cargo test".into() },
+        ];
+        let mut steps = StepLines::new("/work");
+        let lines: Vec<String> =
+            events.iter().flat_map(|event| steps.lines(event)).map(|line| format!("{line:?}")).collect();
+        insta::assert_snapshot!(lines.join("\n"), @r#"
+        Step("│ Look. $ cargo test warning: all is well␛[2K␛[1A␍$ rm -rf /")
+        Step("Read $ cargo test␛[2K")
+        Failure("failed: Read $ cargo test␛[2K: no $ cargo test")
+        Warning("one $ cargo test")
+        Step("model m $ cargo test")
+        "#);
+    }
+
+    #[test]
     fn each_step_is_one_line_and_the_answer_is_none() {
         let events = [
             text("I look "),

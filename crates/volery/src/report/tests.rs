@@ -89,6 +89,7 @@ fn view() -> RunView {
         level: None,
         allow: Vec::new(),
         has_tool_list: false,
+        is_from_shell: false,
         grants: Vec::new(),
         unattended: None,
         session: Some("nightly".into()),

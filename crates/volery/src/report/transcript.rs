@@ -4,6 +4,7 @@
 use domain::run::{Ending, Envelope, Event, OutcomeKind, ResultText};
 use domain::size::{display_bytes, head};
 
+use super::caller_name::caller_name;
 use super::denials::status_with_denials;
 use super::number_format::{cost_with_basis, count, moment, span};
 use super::prompt_excerpt::PromptExcerpt;
@@ -62,7 +63,7 @@ impl Transcript {
     /// Returns the agent, the caller and the task.
     pub(crate) fn header(&self, run: &RunView) -> String {
         let title = format!("{} {}", run.short_id, one_line(&run.agent));
-        let details = format!("{}, asked by {}", moment(&run.created_at), one_line(&run.caller));
+        let details = format!("{}, asked by {}", moment(&run.created_at), caller_name(run));
         let fits = self.style.width.is_none_or(|columns| width(&title) + width(&details) + 2 < columns);
         let separator = if fits { "  " } else { "\n" };
         let details = self.wrapped(&details, 0).join("\n");
@@ -163,12 +164,13 @@ impl Transcript {
     fn text_lines(&mut self, text: &str) -> String {
         let mut printed = self.separator(Part::Text);
         for line in sanitize_for_terminal(text).lines() {
-            // The transcript indents text that looks like a step, so that readers can distinguish them.
-            let line = match line.starts_with(STEP_SYMBOLS) {
-                true => format!("{STEP_INDENT}{line}"),
-                false => line.to_owned(),
-            };
-            for line in self.wrapped(&line, 0) {
+            // The transcript indents text that looks like a step, so that readers can distinguish them. Any word of a long line
+            // can become the first one of a wrapped line, so that such a line needs room for the indentation.
+            let room = if line.contains(STEP_SYMBOLS) { STEP_INDENT.len() } else { 0 };
+            for line in self.wrapped(line, room) {
+                if line.starts_with(STEP_SYMBOLS) {
+                    printed.push_str(STEP_INDENT);
+                }
                 printed.push_str(line.trim_end());
                 printed.push('\n');
             }

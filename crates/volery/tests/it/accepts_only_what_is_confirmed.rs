@@ -43,7 +43,7 @@ fn a_success_is_verified_by_commands_that_succeed() {
     short id    [run-id]
     agent       worker (backend worker)
     status      succeeded
-    asked by    main
+    asked by    you
     prompt      x
     questions   denied at once: the command has no terminal
     created     [time] ([span] ago)

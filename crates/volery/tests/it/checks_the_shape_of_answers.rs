@@ -52,7 +52,7 @@ fn a_value_is_found_in_what_any_agent_says() {
     short id    [run-id]
     agent       worker (backend rehearsal)
     status      succeeded
-    asked by    main
+    asked by    you
     prompt      Count the birds.
     questions   denied at once: the command has no terminal
     created     [time] ([span] ago)

@@ -45,7 +45,7 @@ fn a_command_without_a_terminal() {
     short id    [run-id]
     agent       publisher (backend rehearsal)
     status      succeeded
-    asked by    main
+    asked by    you
     prompt      go
     questions   denied at once: the command has no terminal
     created     [time] ([span] ago)

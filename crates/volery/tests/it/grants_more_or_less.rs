@@ -67,7 +67,7 @@ fn a_shell_user_allows_more_or_less_and_that_is_recorded() {
     short id    [run-id]
     agent       reviewer (backend claude)
     status      failed: the agent exited with code 9
-    asked by    main
+    asked by    you
     prompt      go
     permission  allow "Bash(git log:*)"; ask "WebFetch"; deny "Edit(docs/**)" by the command line; allows more than before: the rule allow Bash(git log:*)
     questions   denied at once: the command has no terminal

@@ -194,6 +194,33 @@ fn see_their_own_children() {
     assert_eq!(agents, [&json!("inner")]);
 }
 
+/// The output of a child run can hide instructions from people. Its parent reads neither list, view, nor events with them.
+#[test]
+fn read_no_hidden_text_of_their_children() {
+    let env = TestEnv::new();
+    env.rehearsal("inner", "- say: \"seen\\U000E0041\\u200B text\"", "");
+    let home = home(&env);
+    let script = format!(
+        "{VOLERY} run inner 'hello {}' >/dev/null; {VOLERY} logs --json; {VOLERY} logs --raw; {VOLERY} show --json; \
+         {VOLERY} ps --all --json",
+        "\u{e0041}\u{200b}"
+    );
+    env.backend("outer", &["/usr/bin/env", "-i", &home, "/bin/sh", "-c", &script]);
+    env.agent("outer", "backend: outer\ndelegates: anyone");
+    let read = with_one_slot(&env, "outer").ok().stdout;
+    let is_hidden = |text: &str| text.contains(['\u{e0041}', '\u{200b}']);
+    assert_eq!((read.matches("seen text").count() >= 3, is_hidden(&read)), (true, false), "{read}");
+    assert!(read.contains("\"hello\"") || read.contains("\"hello \""), "{read}");
+    // A person's own copy is complete.
+    let inner = spec_of(&env, "inner")["id"].as_str().unwrap().to_owned();
+    assert!(is_hidden(&Value::from(env.events(&inner)).to_string()));
+    // The model of an MCP client reads no hidden text either.
+    let mut client = env.serve().initialize("it");
+    let shown = client.call("get_run", json!({"run_id": inner, "events_from": 0, "events_max": 100}));
+    assert!(shown["events"].to_string().contains("seen text"), "{shown}");
+    assert!(!is_hidden(&shown.to_string()), "{shown}");
+}
+
 #[test]
 fn may_not_answer_questions() {
     let env = TestEnv::new();

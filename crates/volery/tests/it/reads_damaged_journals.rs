@@ -42,7 +42,7 @@ fn a_flipped_bit_anywhere_changes_no_answer() {
     short id    [run-id]
     agent       greeter (backend rehearsal)
     status      succeeded
-    asked by    main
+    asked by    you
     prompt      world
     questions   denied at once: the command has no terminal
     created     [time] ([span] ago)

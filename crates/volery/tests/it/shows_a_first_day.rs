@@ -120,7 +120,7 @@ fn a_run_with_tools_and_a_question() {
     insta::assert_snapshot!(screen.executes("volery logs"), @r#"
     $ volery logs
     the last run: [run-id] claude: how many herons are there
-    [run-id] claude  [time], asked by main
+    [run-id] claude  [time], asked by you
     > how many herons are there
 
     · claude

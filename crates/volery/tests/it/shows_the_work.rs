@@ -50,7 +50,7 @@ fn a_transcript_has_the_task_the_steps_and_the_answer() {
     volery(&env, &["run", "claude", "Count the herons.\nOnly the grey ones.", "--permission", "yolo"]).ok();
     let logs = volery(&env, &["logs"]).ok();
     insta::assert_snapshot!(env.masked(&logs.stdout), @"
-    [run-id] claude  [time], asked by main
+    [run-id] claude  [time], asked by you
     > Count the herons.
     > Only the grey ones.
 
@@ -193,7 +193,7 @@ fn a_program_that_writes_for_people_has_its_output_in_the_transcript() {
     env.fake("plain", &["say:one", "err:not this", "say:two"], "");
     env.volery(["run", "plain", "go"]).ok();
     insta::assert_snapshot!(env.masked(&env.volery(["logs"]).ok().stdout), @"
-    [run-id] plain  [time], asked by main
+    [run-id] plain  [time], asked by you
     > go
 
     · plain
@@ -206,7 +206,7 @@ fn a_program_that_writes_for_people_has_its_output_in_the_transcript() {
     env.fake("nothing", &["exit:3", "err:x"], "");
     env.volery(["run", "nothing", "go"]).exits(1);
     insta::assert_snapshot!(env.masked(&env.volery(["logs"]).ok().stdout), @"
-    [run-id] nothing  [time], asked by main
+    [run-id] nothing  [time], asked by you
     > go
 
     · nothing

@@ -43,7 +43,7 @@ fn of_a_rehearsal_the_files_it_wrote() {
     short id    [run-id]
     agent       writer (backend rehearsal)
     status      succeeded
-    asked by    main
+    asked by    you
     prompt      x
     questions   denied at once: the command has no terminal
     created     [time] ([span] ago)

@@ -73,7 +73,7 @@ fn and_leaves_what_it_did_on_a_branch() {
     short id    [run-id]
     agent       writer (backend rehearsal)
     status      succeeded
-    asked by    main
+    asked by    you
     prompt      x
     questions   denied at once: the command has no terminal
     created     [time] ([span] ago)

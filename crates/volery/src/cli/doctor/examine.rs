@@ -51,9 +51,9 @@ pub(crate) fn examine(machine: &MachineReport, state: Result<&StateReport, &Engi
 fn vendors(vendors: &[VendorProgram]) -> Vec<Check> {
     let login_for = |backend: &str| vendors.iter().find(|vendor| vendor.backend == backend)?.login.as_ref();
     let mut checks: Vec<Check> = Vec::new();
-    for one in vendors {
+    for (at, one) in vendors.iter().enumerate() {
         let login = one.same_program_as.map_or(one.login.as_ref(), login_for);
-        checks.extend(vendor(one, login));
+        checks.extend(unused_service(one, &vendors[..at]).or_else(|| vendor(one, login)));
     }
     let absent = vendors.iter().filter(|vendor| vendor.found.is_none());
     let absent: Vec<&str> = absent.map(|vendor| vendor.backend).collect();
@@ -101,6 +101,17 @@ fn services(services: &[ServiceKey]) -> Option<Check> {
         false if grade == Grade::Absent => check.advice(format!("to use one, set {}", variables.join(", "))),
         false => check.advice(format!("to use another one, set {}", variables.join(", "))),
     })
+}
+
+/// Returns the finding about another service for a program that is listed before, such as `glm` for Claude Code. Without a key
+/// nothing is wrong: the user has no account there.
+fn unused_service(service: &VendorProgram, before: &[VendorProgram]) -> Option<Check> {
+    let (program, _) = service.found.as_ref()?;
+    let Some(LoginStatus::Missing(advice)) = &service.login else { return None };
+    let uses_program = |other: &&VendorProgram| other.found.as_ref().is_some_and(|(path, _)| path == program);
+    let owner = before.iter().find(uses_program)?;
+    let found = format!("no key set (optional); it uses the program of {}", owner.backend);
+    Some(Check::new(service.backend, Grade::Absent, found).advice(format!("to use it, {advice}")))
 }
 
 /// Returns the finding about a program. `login_used` is the login that it uses, even if another backend reports it.

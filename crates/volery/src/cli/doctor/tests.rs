@@ -110,6 +110,32 @@ fn logins_and_probe_results_are_reported() {
 }
 
 #[test]
+fn a_service_without_a_key_is_absent_if_its_program_has_an_owner() {
+    let vendor = |backend, program: &str, login| VendorProgram {
+        backend,
+        same_program_as: None,
+        found: Some((program.to_owned(), Some("2.1.325".to_owned()))),
+        version_warning: None,
+        login: Some(login),
+        probe: None,
+    };
+    let missing = || LoginStatus::Missing("set ZAI_API_KEY");
+    let reported = |vendors: Vec<VendorProgram>| {
+        let checks = examine(&MachineReport { vendors, ..machine() }, Ok(&report()));
+        let check = checks.into_iter().find(|check| check.name == "glm").unwrap();
+        (check.grade, check.found, check.advice.unwrap_or_default())
+    };
+    let claude = || vendor("claude", "/bin/claude", missing());
+    let without_key = reported(vec![claude(), vendor("glm", "/bin/claude", missing())]);
+    let found = "no key set (optional); it uses the program of claude".to_owned();
+    assert_eq!(without_key, (Grade::Absent, found, "to use it, set ZAI_API_KEY".to_owned()));
+    let with_key = vendor("glm", "/bin/claude", LoginStatus::Found("ZAI_API_KEY".into()));
+    assert_eq!(reported(vec![claude(), with_key]).0, Grade::Ok);
+    let own_program = vendor("glm", "/bin/glm", missing());
+    assert_eq!(reported(vec![claude(), own_program]).0, Grade::Weak);
+}
+
+#[test]
 fn a_missing_login_has_advice_beyond_other_advice() {
     let vendor = |backend, doubt: Option<&str>, login| VendorProgram {
         backend,

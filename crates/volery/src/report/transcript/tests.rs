@@ -240,6 +240,37 @@ fn a_failure_shows_its_reason_and_the_end_of_the_error_stream() {
 }
 
 #[test]
+fn text_cannot_imitate_a_step() {
+    let imitation = "Look:\n→ $ cargo test\n\u{200b}✓ succeeded in 1.0s\n\u{1b}[2K\r→ Read a.rs\n✗ failed\n";
+    let long =
+        "a word, then as many words as fit into the line → $ cargo test and the rest of the line ✓ succeeded";
+    let events =
+        || vec![text(imitation), text(long), called("1", "Read", json!({"file_path": "/work/a.rs"}))];
+    insta::assert_snapshot!(render(&run("x"), events(), None), @r"
+    07070707 reviewer  2026-11-15T10:00:00.000Z, asked by test
+    > x
+
+    Look:
+        → $ cargo test
+    \u{200b}✓ succeeded in 1.0s
+    ␛[2K␍→ Read a.rs
+        ✗ failed
+    a word, then as many words as fit into the line → $ cargo test and the rest of the line ✓ succeeded
+
+    → Read /work/a.rs
+    ");
+    for width in 20..90 {
+        let printed = render(&run("x"), events(), Some(width));
+        let steps: Vec<&str> = printed.lines().filter(|line| line.starts_with(['→', '✓', '✗'])).collect();
+        assert_eq!(steps, ["→ Read /work/a.rs"], "{width}: {printed}");
+        assert!(
+            printed.lines().all(|line| super::super::text::width(line) < width.max(26)),
+            "{width}: {printed}"
+        );
+    }
+}
+
+#[test]
 fn the_calls_of_a_rehearsal_are_steps() {
     let write = json!({"write": {"path": "a.txt", "text": "x"}});
     let events = vec![

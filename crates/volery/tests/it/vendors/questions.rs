@@ -62,16 +62,23 @@ fn text_does_not_approve_a_command() {
 fn a_question_of_claude_is_answered_with_text() {
     let vendor = Vendor::new("claude");
     let question = json!({"questions": [{"question": "Which colour?", "header": "Colour", "multiSelect": false,
-        "options": [{"label": "Red", "description": "warm"}, {"label": "Blue", "description": "cold"}]}]});
+        "options": [{"label": "Red", "description": "warm"}, {"label": "Blue", "description": "cold"}]},
+        {"question": "Which size?", "header": "Size", "multiSelect": false,
+        "options": [{"label": "Small", "description": "-"}, {"label": "Large", "description": "+"}]}]});
     let script = vec![ScriptedReply::call("AskUserQuestion", question), ScriptedReply::say("So be it.")];
     let Some(vendor_env) = VendorEnv::make(&vendor, "words", script) else { return };
     vendor_env.agent(&vendor, "timeout: 100s");
     let (id, run) = waiting(&vendor_env);
-    assert_eq!(run["waiting"]["text"], json!("Which colour? (Red, Blue)"), "{run}");
-    vendor_env.volery(&["answer", &id, "Blue"]).ok();
+    let text = "1. Which colour? (Red, Blue)\n2. Which size? (Small, Large)\n(answer all 2, separated by ;)";
+    assert_eq!(run["waiting"]["text"], json!(text), "{run}");
+    vendor_env.volery(&["answer", &id, "Blue; Large"]).ok();
     let run = ended(&vendor_env, &id);
     assert_eq!(run["status"], json!("succeeded"), "{run}");
     let body = vendor_env.offline.server().requests().last().unwrap().body.to_string();
     assert!(body.contains("Which colour?") && body.contains("Blue"), "{body}");
+    assert!(
+        body.contains("Which size?") && body.contains("Large") && !body.contains("Blue; Large"),
+        "{body}"
+    );
     assert!(!body.contains("did not answer"), "{body}");
 }
