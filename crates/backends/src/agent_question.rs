@@ -53,7 +53,7 @@ fn questions(input: &Value) -> impl Iterator<Item = &Value> {
 mod tests {
     use super::*;
 
-    fn asked(questions: &[&str]) -> Value {
+    fn tool_input(questions: &[&str]) -> Value {
         let options = json!([{"label": "A"}, {"label": "B"}]);
         let questions: Vec<Value> =
             questions.iter().map(|text| json!({"question": text, "options": options})).collect();
@@ -62,16 +62,16 @@ mod tests {
 
     #[test]
     fn several_questions_have_numbers_and_say_how_to_answer() {
-        assert_eq!(question_text(&asked(&[])), None);
+        assert_eq!(question_text(&tool_input(&[])), None);
         assert_eq!(question_text(&json!({"questions": [{"options": []}, 7]})), None);
-        assert_eq!(question_text(&asked(&["Which?"])).as_deref(), Some("Which? (A, B)"));
+        assert_eq!(question_text(&tool_input(&["Which?"])).as_deref(), Some("Which? (A, B)"));
         let two = "1. Which? (A, B)\n2. When? (A, B)\n(answer all 2, separated by ;)";
-        assert_eq!(question_text(&asked(&["Which?", "When?"])).as_deref(), Some(two));
+        assert_eq!(question_text(&tool_input(&["Which?", "When?"])).as_deref(), Some(two));
     }
 
     #[test]
     fn each_question_gets_its_own_answer() {
-        let two = asked(&["Which?", "When?"]);
+        let two = tool_input(&["Which?", "When?"]);
         let answers = |input: &Value, text: &str| with_answers(input, text)["answers"].clone();
         let own = json!({"Which?": "A", "When?": "B"});
         for text in ["A\nB", " A \n\nB\n", "A; B", "A;B;"] {
@@ -81,7 +81,7 @@ mod tests {
         for text in ["A", "A; B; A", "A\nB\nA"] {
             assert_eq!(answers(&two, text), json!({"Which?": text, "When?": text}), "{text:?}");
         }
-        assert_eq!(answers(&asked(&["Which?"]), "A; B"), json!({"Which?": "A; B"}));
+        assert_eq!(answers(&tool_input(&["Which?"]), "A; B"), json!({"Which?": "A; B"}));
         let odd = json!({"questions": [{"options": []}, {"question": "Which?"}]});
         assert_eq!(answers(&odd, "A; B"), json!({"Which?": "A; B"}));
     }

@@ -5,13 +5,13 @@ use domain::id::{QuestionId, RunId};
 use crate::api::{AnswerRequest, EngineError};
 
 /// The open question of a run, and the rules that an answer to it can grant.
-pub(super) struct AskedQuestion<'a> {
+pub(super) struct QuestionToAnswer<'a> {
     pub(super) run: RunId,
     pub(super) id: &'a QuestionId,
     pub(super) allow_rules: &'a [String],
 }
 
-impl AskedQuestion<'_> {
+impl QuestionToAnswer<'_> {
     /// Returns whether the answer allows what the run asks for, or why it is no answer.
     pub(super) fn check(&self, answer: &AnswerRequest) -> Result<bool, EngineError> {
         let short = self.run.short();
@@ -44,7 +44,7 @@ mod tests {
         let run = RunId::from_parts(domain::Timestamp::UNIX_EPOCH, [7; 10]);
         let id = id.parse().expect("an id");
         let allow_rules: Vec<String> = offered.iter().map(ToString::to_string).collect();
-        let question = AskedQuestion { run, id: &id, allow_rules: &allow_rules };
+        let question = QuestionToAnswer { run, id: &id, allow_rules: &allow_rules };
         question.check(&answer).map_err(|error| error.to_string())
     }
 

@@ -12,7 +12,7 @@ use journal::inbox::{self, InboxAnswer, InboxMessage, PostOutcome};
 use journal::run_result::read_result;
 use journal::{RunDir, SpoolReader};
 
-use super::answer_check::AskedQuestion;
+use super::answer_check::QuestionToAnswer;
 use super::wait::RESULT_INLINE_BYTES;
 use crate::admission::{attempt_backend, resumption};
 use crate::api::{
@@ -263,7 +263,7 @@ impl Engine {
             let message = format!("the run {} waits for no answer: {explanation}", spec.id.short());
             return Err(EngineError::usage(message));
         };
-        let allow = AskedQuestion { run: spec.id, id: question, allow_rules }.check(&ask)?;
+        let allow = QuestionToAnswer { run: spec.id, id: question, allow_rules }.check(&ask)?;
         let AnswerRequest { text, by, origin, granted_rules, run: _, question: _, allow: _ } = ask;
         let (text, origin, at) = (text.unwrap_or_default(), Some(origin), clock::now());
         let answer = InboxAnswer { allow, text, by, origin, at, granted_rules };
