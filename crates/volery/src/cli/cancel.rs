@@ -22,7 +22,7 @@ use engine::{CancelResult, CancelRunsRequest, CancelTarget, EngineError, EngineH
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// The ids of the runs, or at least their last four digits [default: your last active run here]
+    /// The ids of the runs, or at least their last four digits [default: your last active run]
     pub(crate) runs: Vec<String>,
 
     /// Cancel every run of this session
