@@ -38,7 +38,7 @@ pub enum JsonShape {
 /// A value and its position.
 #[derive(Debug)]
 pub struct JsonNode {
-    pub shape: JsonShape,
+    pub value_kind: JsonShape,
     pub start: usize,
     pub end: usize,
     pub parts: Vec<JsonPart>,
@@ -77,7 +77,7 @@ impl JsonSyntaxError {
 
 impl JsonNode {
     pub fn is_nothing(&self) -> bool {
-        self.shape == JsonShape::Nothing
+        self.value_kind == JsonShape::Nothing
     }
 
     /// Returns the index of the part with this key: the last one, as parsers do.
@@ -87,7 +87,7 @@ impl JsonNode {
 
     /// Returns the parsed value; an empty object if there is none.
     pub fn value(&self, text: &str) -> Value {
-        match self.shape {
+        match self.value_kind {
             JsonShape::Nothing => Value::Object(Map::new()),
             JsonShape::Array => self.parts.iter().map(|part| part.node.value(text)).collect(),
             JsonShape::Object => {
@@ -139,7 +139,13 @@ pub fn parse(text: &str, syntax: JsonSyntax) -> Result<JsonNode, JsonSyntaxError
         None => {
             let end = text.len();
             let line_comment_ends = line_comments(&tokens).map(|comment| comment.range.end).collect();
-            Ok(JsonNode { shape: JsonShape::Nothing, start: end, end, parts: Vec::new(), line_comment_ends })
+            Ok(JsonNode {
+                value_kind: JsonShape::Nothing,
+                start: end,
+                end,
+                parts: Vec::new(),
+                line_comment_ends,
+            })
         }
     }
 }
@@ -180,7 +186,7 @@ impl TreeBuilder<'_> {
         if depth > DEPTH_MAX {
             return Err(JsonSyntaxError { at: start, message: TOO_DEEP.to_owned() });
         }
-        let (shape, parts) = match value {
+        let (value_kind, parts) = match value {
             Parsed::Object(object) => {
                 let members = object.properties.iter().map(|member| {
                     let key = self.scalar::<String>(member.name.start(), member.name.end())?;
@@ -198,7 +204,7 @@ impl TreeBuilder<'_> {
             }
         };
         let line_comment_ends = self.own_line_comments(start, end, &parts);
-        Ok(JsonNode { shape, start, end, parts, line_comment_ends })
+        Ok(JsonNode { value_kind, start, end, parts, line_comment_ends })
     }
 
     fn part(

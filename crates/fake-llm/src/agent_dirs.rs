@@ -12,7 +12,7 @@ pub struct AgentDirs {
     pub work: PathBuf,
     /// The folder for temporary files. It is not above the home, because some sandboxes hide everything below the
     /// temporary folder.
-    pub temporary: PathBuf,
+    pub temp_dir: PathBuf,
 }
 
 impl AgentDirs {
@@ -20,8 +20,8 @@ impl AgentDirs {
     pub fn create(root: &Path) -> io::Result<Self> {
         let root = root.canonicalize()?;
         let folders =
-            Self { home: root.join("home"), work: root.join("work"), temporary: root.join("temporary") };
-        for folder in [&folders.home, &folders.work, &folders.temporary] {
+            Self { home: root.join("home"), work: root.join("work"), temp_dir: root.join("temporary") };
+        for folder in [&folders.home, &folders.work, &folders.temp_dir] {
             std::fs::create_dir_all(folder)?;
         }
         Ok(folders)

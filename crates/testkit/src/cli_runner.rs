@@ -50,7 +50,7 @@ pub fn run_cli(
         .env("PATH", "/usr/local/bin:/usr/bin:/bin")
         .env("LANG", "C.UTF-8")
         .env("HOME", &folders.home)
-        .env("TMPDIR", &folders.temporary)
+        .env("TMPDIR", &folders.temp_dir)
         .envs(launch.env.iter().map(|(name, value)| (name, value)))
         .process_group(0)
         .stdin(Stdio::piped())

@@ -8,7 +8,7 @@ const LIST: &str = include_str!("exceptions.txt");
 pub const EXCEPTIONS_MAX: usize = 1;
 
 /// Returns the known exceptions.
-pub fn known() -> Vec<&'static str> {
+pub fn read_known() -> Vec<&'static str> {
     LIST.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')).collect()
 }
 

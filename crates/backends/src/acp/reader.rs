@@ -401,7 +401,7 @@ impl AcpConversation {
             token_counting: self.request.profile.token_counting,
             new: self.request.session.is_none(),
             before: self.used_before,
-            steps: self.calls.any_seen,
+            steps: self.calls.any_reported,
         };
         let models = &result["_meta"]["quota"]["model_usage"];
         reports.extend(models[0]["model"].as_str().map(|model| AgentReport::Model(model.to_owned())));
@@ -466,7 +466,7 @@ impl AcpConversation {
             return AgentEnd::Failed(failure);
         }
         let silence = profile.silence_error.filter(|_| is_silent);
-        match (silence, self.calls.any_seen) {
+        match (silence, self.calls.any_reported) {
             (Some(error), true) => {
                 let message = format!(
                     "{name} ended its turn after a tool without a word, as it does when its model's service fails"

@@ -30,7 +30,7 @@ pub(super) struct ToolCalls {
     started_count: u64,
     servers: SessionServers,
     /// Some tool was used.
-    pub(super) any_seen: bool,
+    pub(super) any_reported: bool,
 }
 
 /// The MCP servers of the session, by which their tools are recognised.
@@ -60,12 +60,12 @@ struct TrackedCall {
 
 impl ToolCalls {
     pub(super) fn new(servers: SessionServers) -> Self {
-        Self { calls: BTreeMap::new(), started_count: 0, servers, any_seen: false }
+        Self { calls: BTreeMap::new(), started_count: 0, servers, any_reported: false }
     }
 
     /// Handles an update of a call: its start, or its result.
     pub(super) fn handle_update(&mut self, update: ToolCallUpdate) -> Vec<AgentReport> {
-        self.any_seen = true;
+        self.any_reported = true;
         let id = update.tool_call_id.0.to_string();
         let status = update.fields.status;
         let is_new = !self.calls.contains_key(&id);

@@ -16,10 +16,10 @@ pub(super) fn for_output(options: &Options) -> Box<dyn OutputReader> {
     let codes = Codes { success: options.success_codes.clone(), shortage: options.shortage_codes.clone() };
     match options.output.clone() {
         Output::Text => Box::new(Text { codes }),
-        Output::Json(shape) => Box::new(Json { codes, shape, document: Vec::new(), overflow: false }),
-        Output::Jsonl { terminal, document: shape, text } => Box::new(Jsonl {
+        Output::Json(pointers) => Box::new(Json { codes, pointers, document: Vec::new(), overflow: false }),
+        Output::Jsonl { terminal, document: pointers, text } => Box::new(Jsonl {
             codes,
-            shape,
+            pointers,
             terminal_marks: terminal,
             text,
             lines: LineSplitter::default(),
@@ -68,7 +68,7 @@ impl OutputReader for Text {
 
 struct Json {
     codes: Codes,
-    shape: Document,
+    pointers: Document,
     document: Vec<u8>,
     overflow: bool,
 }
@@ -92,7 +92,7 @@ impl OutputReader for Json {
         };
         let exit_end = judge_exit(exit, &self.codes);
         match document {
-            Ok(document) => conclude_document(&self.shape, &document, exit_end),
+            Ok(document) => conclude_document(&self.pointers, &document, exit_end),
             // A failed exit explains itself better than the output it did not write.
             Err(_) if exit_end != AgentEnd::Done => Conclusion::new(exit_end, AgentAnswer::Stdout),
             Err(reason) => {
@@ -104,10 +104,10 @@ impl OutputReader for Json {
 }
 
 /// Judges the document that ends a run: its error mark, then its answer, then the exit code.
-fn conclude_document(shape: &Document, document: &Value, exit_end: AgentEnd) -> Conclusion {
-    let answer = document.pointer(&shape.result).map(as_text);
-    let session = shape.session.as_deref().and_then(|pointer| document.pointer(pointer)).map(as_text);
-    let mut conclusion = if !shape.error.is_empty() && matches(document, &shape.error) {
+fn conclude_document(pointers: &Document, document: &Value, exit_end: AgentEnd) -> Conclusion {
+    let answer = document.pointer(&pointers.result).map(as_text);
+    let session = pointers.session.as_deref().and_then(|pointer| document.pointer(pointer)).map(as_text);
+    let mut conclusion = if !pointers.error.is_empty() && matches(document, &pointers.error) {
         let message = answer.clone().unwrap_or_else(|| "the terminal event says so".to_owned());
         let end =
             AgentEnd::Failed(Failure::Agent { message: domain::size::head(&message, 2_000).to_owned() });
@@ -115,7 +115,7 @@ fn conclude_document(shape: &Document, document: &Value, exit_end: AgentEnd) -> 
     } else if let Some(answer) = answer {
         Conclusion::new(exit_end, AgentAnswer::Text(answer))
     } else {
-        let reason = format!("it has nothing at {:?}", shape.result);
+        let reason = format!("it has nothing at {:?}", pointers.result);
         let end = match exit_end {
             AgentEnd::Done => AgentEnd::Failed(Failure::Output { reason }),
             failed @ (AgentEnd::Failed(_)
@@ -143,7 +143,7 @@ fn matches(document: &Value, marks: &[Match]) -> bool {
 
 struct Jsonl {
     codes: Codes,
-    shape: Document,
+    pointers: Document,
     terminal_marks: Vec<Match>,
     text: Option<String>,
     lines: LineSplitter,
@@ -195,7 +195,7 @@ impl OutputReader for Jsonl {
         }
         let exit_end = judge_exit(exit, &self.codes);
         if let Some(event) = self.terminal.take() {
-            return conclude_document(&self.shape, &event, exit_end);
+            return conclude_document(&self.pointers, &event, exit_end);
         }
         let end = match exit_end {
             AgentEnd::Done => {

@@ -4,7 +4,7 @@ use crate::project_executables::{ProjectConfigFiles, SafeKeys};
 
 /// Settings that do not execute, reach or allow anything. MCP servers are among them, because Gemini CLI only starts those of the
 /// agent.
-const HARMLESS_SETTINGS: &[&str] = &[
+const SAFE_SETTINGS: &[&str] = &[
     "$schema",
     "context.discoveryMaxDirs",
     "context.fileFiltering",
@@ -55,6 +55,6 @@ const HARMLESS_SETTINGS: &[&str] = &[
 pub(crate) static PROJECT_SETTINGS: ProjectConfigFiles = ProjectConfigFiles {
     program: "gemini",
     files: &[".gemini/settings.json"],
-    keys: SafeKeys::ListedByPath { safe: HARMLESS_SETTINGS, can_be_disabled: &[] },
+    keys: SafeKeys::ListedByPath { safe: SAFE_SETTINGS, can_be_disabled: &[] },
     variables: &[".gemini/.env"],
 };

@@ -152,7 +152,7 @@ fn translated_json(text: &str) -> String {
     permission::translate(&permission(text), "", &[]).to_json()
 }
 
-const HARMLESS: &str = r#""read":"allow","list":"allow","grep":"allow","glob":"allow""#;
+const SAFE_DECISIONS: &str = r#""read":"allow","list":"allow","grep":"allow","glob":"allow""#;
 const NOTES: &str = r#""todowrite":"allow","todoread":"allow","skill":"allow","lsp":"allow""#;
 const INSIDE: &str = r#""external_directory":"deny","doom_loop":"deny""#;
 
@@ -160,9 +160,9 @@ const INSIDE: &str = r#""external_directory":"deny","doom_loop":"deny""#;
 fn levels_become_decisions_and_never_ask() {
     assert_eq!(
         translated_json(r#"{"level": "read-only"}"#),
-        format!("{{\"*\":\"deny\",{HARMLESS},{NOTES},{INSIDE}}}")
+        format!("{{\"*\":\"deny\",{SAFE_DECISIONS},{NOTES},{INSIDE}}}")
     );
-    let safe = format!("{{\"*\":\"deny\",{HARMLESS},\"edit\":\"allow\",{NOTES},{INSIDE}}}");
+    let safe = format!("{{\"*\":\"deny\",{SAFE_DECISIONS},\"edit\":\"allow\",{NOTES},{INSIDE}}}");
     assert_eq!(translated_json(r#"{"level": "safe-edit"}"#), safe);
     assert_eq!(translated_json("{}"), safe);
     let yolo = translated_json(r#"{"level": "yolo"}"#);

@@ -4,7 +4,7 @@ use crate::project_executables::{ProjectConfigFiles, SafeKeys};
 
 /// Settings that do not execute, reach or allow anything. MCP servers are among them, because Qwen Code only starts those of the
 /// agent.
-const HARMLESS_SETTINGS: &[&str] = &[
+const SAFE_SETTINGS: &[&str] = &[
     "$schema",
     "$version",
     "context.autoCompactThreshold",
@@ -75,6 +75,6 @@ const HARMLESS_SETTINGS: &[&str] = &[
 pub(crate) static PROJECT_SETTINGS: ProjectConfigFiles = ProjectConfigFiles {
     program: "qwen",
     files: &[".qwen/settings.json"],
-    keys: SafeKeys::ListedByPath { safe: HARMLESS_SETTINGS, can_be_disabled: &["hooks"] },
+    keys: SafeKeys::ListedByPath { safe: SAFE_SETTINGS, can_be_disabled: &["hooks"] },
     variables: &[".qwen/.env"],
 };

@@ -9,7 +9,7 @@ pub(crate) struct Fields<'a> {
     pub(crate) location: SourceLocation,
     within: String,
     remaining: Vec<&'a MapEntry>,
-    known: Vec<&'static str>,
+    known_keys: Vec<&'static str>,
 }
 
 impl<'a> Fields<'a> {
@@ -45,7 +45,7 @@ impl<'a> Fields<'a> {
                 }
             }
         }
-        Some(Self { location: node.location, within: within.to_owned(), remaining, known: Vec::new() })
+        Some(Self { location: node.location, within: within.to_owned(), remaining, known_keys: Vec::new() })
     }
 
     /// Takes the value of a key. A key without a value counts as missing.
@@ -77,16 +77,16 @@ impl<'a> Fields<'a> {
                 diagnostics.warning(entry.location, message);
                 continue;
             }
-            let hint = match nearest(&entry.key, self.known.iter().copied()) {
+            let hint = match nearest(&entry.key, self.known_keys.iter().copied()) {
                 Some(known) => format!("did you mean {known}?"),
-                None => format!("known keys: {}", self.known.join(", ")),
+                None => format!("known keys: {}", self.known_keys.join(", ")),
             };
             diagnostics.warning_with_hint(entry.location, message, hint);
         }
     }
 
     fn take_entry(&mut self, key: &'static str) -> Option<&'a MapEntry> {
-        self.known.push(key);
+        self.known_keys.push(key);
         let at = self.remaining.iter().position(|entry| entry.key == key)?;
         Some(self.remaining.remove(at))
     }

@@ -27,7 +27,7 @@ fn read(text: &str, syntax: JsonSyntax, diagnostics: &mut Diagnostics<'_>) -> Op
 }
 
 fn convert(tree: &JsonNode, text: &str, diagnostics: &Diagnostics<'_>) -> Node {
-    let value = match tree.shape {
+    let value = match tree.value_kind {
         JsonShape::Object => {
             let entries = tree.parts.iter().map(|part| MapEntry {
                 key: part.key.clone().unwrap_or_default(),

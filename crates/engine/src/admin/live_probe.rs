@@ -136,7 +136,7 @@ impl ProbeEnv {
         let mut all: Vec<(OsString, OsString)> = vec![
             ("PATH".into(), env::get("PATH").unwrap_or_default()),
             ("HOME".into(), self.folders.home.clone().into()),
-            ("TMPDIR".into(), self.folders.temporary.clone().into()),
+            ("TMPDIR".into(), self.folders.temp_dir.clone().into()),
             ("LANG".into(), "C.UTF-8".into()),
             (env::VOLERY_HOME.into(), folder("state")),
             (env::VOLERY_CONFIG_HOME.into(), folder("config")),

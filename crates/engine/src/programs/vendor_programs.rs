@@ -50,7 +50,7 @@ pub fn version(found: &LocatedProgram) -> ProgramVersion {
     }
     let cached = match version_cache::lookup(&program) {
         Some(version) => ProgramVersion::SelfReported(version),
-        None => ask_program(found).inspect(|version| version_cache::store(&program, version)).map_or_else(
+        None => query_version(found).inspect(|version| version_cache::store(&program, version)).map_or_else(
             // A program that reported nothing may only have been too slow: another process asks it again.
             ProgramVersion::Unknown,
             ProgramVersion::SelfReported,
@@ -64,7 +64,7 @@ pub fn version(found: &LocatedProgram) -> ProgramVersion {
 }
 
 /// Asks for the version in an empty home, so that a program that unpacks itself or begins a log writes nowhere else.
-fn ask_program(found: &LocatedProgram) -> Result<String, String> {
+fn query_version(found: &LocatedProgram) -> Result<String, String> {
     let tag = clock::new_tag();
     let home = std::env::temp_dir().join(format!("volery-version-{tag:x}"));
     std::fs::DirBuilder::new()

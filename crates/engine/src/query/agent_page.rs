@@ -135,7 +135,7 @@ impl Engine {
             let by_name = || LocatedProgram { argv: vec![program.names.join("|")], version: None };
             crate::programs::vendor_programs::find(program, &agent.launch).unwrap_or_else(by_name)
         });
-        let own_program = own_program()?;
+        let own_program = current_program()?;
         let prepared = driver.prepare(&spec.for_vendor(), &launch_context(&own_program, found.as_ref()));
         let plan = prepared.map_err(|error| EngineError::backend(error.to_string()))?;
         Ok(Some(PreparedLaunch { driver, spec, found, plan }))
@@ -152,7 +152,7 @@ impl Engine {
         let Some(prepared) = self.prepare_launch(catalog, agent, backend, directory)? else {
             return Ok(None);
         };
-        let PreparedLaunch { driver, spec, plan, .. } = adapt_to_user(prepared)?;
+        let PreparedLaunch { driver, spec, plan, .. } = with_user_environment(prepared)?;
         let mut scan_warnings = Vec::new();
         let view = match plan {
             LaunchPlan::Process(mut process) => {
@@ -242,12 +242,12 @@ impl Engine {
 }
 
 /// Adapts such a run to its user, or returns what on this machine prevents it.
-pub(crate) fn adapt_to_user(mut prepared: PreparedLaunch) -> Result<PreparedLaunch, EngineError> {
+pub(crate) fn with_user_environment(mut prepared: PreparedLaunch) -> Result<PreparedLaunch, EngineError> {
     let PreparedLaunch { driver, spec, found, plan } = &mut prepared;
     if let LaunchPlan::Process(process) = plan {
         let home = env::home();
         let user = UserEnvironment { home: home.as_deref(), variable: &env::get };
-        let own_program = own_program()?;
+        let own_program = current_program()?;
         let adapted = driver.apply_user_environment(
             spec,
             process,
@@ -273,7 +273,7 @@ pub(crate) fn check_variables_set(prepared: &PreparedLaunch) -> Result<(), Engin
     }
 }
 
-fn own_program() -> Result<PathBuf, EngineError> {
+fn current_program() -> Result<PathBuf, EngineError> {
     current_exe::path().map_err(|error| EngineError::internal(error.to_string()))
 }
 

@@ -17,7 +17,7 @@ use domain::run::BackendSpec;
 use domain::setup::{AnswerChannel, Isolation};
 use process::work_tree::{IsolationError, work_tree_root};
 
-use super::agent_page::{adapt_to_user, check_variables_set};
+use super::agent_page::{check_variables_set, with_user_environment};
 use crate::admission::compatibility::{self, Blocker, Requirements};
 use crate::admission::project_executables::ProjectExecutables;
 use crate::admission::protected_paths;
@@ -245,8 +245,8 @@ impl Engine {
                 assessed.err().map(|error| first_line_with_hint(&error))
             })
             .or_else(|| {
-                let adapt_to_user = adapt_to_user(prepared.ok().flatten()?);
-                adapt_to_user
+                let with_user_environment = with_user_environment(prepared.ok().flatten()?);
+                with_user_environment
                     .and_then(|prepared| check_variables_set(&prepared))
                     .err()
                     .map(|error| error.to_string())

@@ -227,7 +227,7 @@ impl RunSupervisor {
         crate::launch::agent_process::remove_secrets(&self.dir);
         failpoint::reach("worker_between_attempts");
         if let InboxMessage::Valid(order) = inbox::read_cancel(&self.dir) {
-            self.cancel_seen = Some(order.now);
+            self.handled_cancel = Some(order.now);
             self.step(SupervisionInput::Cancel(order)).await?;
         }
         if self.machine.next_deadline().is_some_and(|at| at <= clock::monotonic_ms()) {

@@ -79,8 +79,8 @@ impl RunSupervisor {
         failpoint::reach("worker_checks_inbox");
         self.next_inbox_check = clock::monotonic_ms() + INBOX_POLL_MS;
         match inbox::read_cancel(&self.dir) {
-            InboxMessage::Valid(order) if self.cancel_seen != Some(order.now) => {
-                self.cancel_seen = Some(order.now);
+            InboxMessage::Valid(order) if self.handled_cancel != Some(order.now) => {
+                self.handled_cancel = Some(order.now);
                 self.step(SupervisionInput::Cancel(order)).await?;
             }
             InboxMessage::Valid(_) | InboxMessage::Nothing | InboxMessage::Ignored { .. } => {}

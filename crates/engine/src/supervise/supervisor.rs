@@ -180,7 +180,7 @@ pub(super) struct RunSupervisor {
     pub(super) acceptance: Option<Box<AcceptanceProgress>>,
     pub(super) finished: bool,
     pub(super) loop_stopped: bool,
-    pub(super) cancel_seen: Option<bool>,
+    pub(super) handled_cancel: Option<bool>,
     pub(super) next_inbox_check: u64,
     pub(super) next_sample: Option<u64>,
     /// When the supervisor kills an agent that has reported that it is finished.
@@ -244,7 +244,7 @@ impl RunSupervisor {
             acceptance: None,
             finished: false,
             loop_stopped: false,
-            cancel_seen: None,
+            handled_cancel: None,
             next_inbox_check: 0,
             exit_deadline: None,
             killed_after_answer: false,

@@ -24,7 +24,7 @@ impl Scrub {
         let literals = vec![
             (folders.home.display().to_string(), "/place/home"),
             (folders.work.display().to_string(), "/place/work"),
-            (folders.temporary.display().to_string(), "/place/temporary"),
+            (folders.temp_dir.display().to_string(), "/place/temporary"),
             (folders.work.display().to_string().replace('/', "-"), "-place-work"),
             (checkout, "/checkout"),
             (url.to_owned(), "http://127.0.0.1:8080"),

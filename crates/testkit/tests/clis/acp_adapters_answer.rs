@@ -27,7 +27,7 @@ fn check_answers(name: &str) {
         .command(&launch.argv)
         .envs(launch.env)
         .env("HOME", &folders.home)
-        .env("TMPDIR", &folders.temporary)
+        .env("TMPDIR", &folders.temp_dir)
         .current_dir(&folders.work)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

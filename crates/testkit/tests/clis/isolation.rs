@@ -33,13 +33,10 @@ fn shell(offline: &OfflineSandbox, line: &str) -> testkit::CliOutput {
 }
 
 #[test]
-fn whoever_is_in_the_place_reaches_the_server_and_nobody_else() {
+fn only_clients_in_the_environment_reach_the_server() {
     let offline = offline(vec![ScriptedReply::say("work")]);
     if offline.isolation() != NetworkIsolation::Namespace {
-        skip(
-            "whoever_is_in_the_place_reaches_the_server_and_nobody_else",
-            "no network namespace can be made",
-        );
+        skip("only_clients_in_the_environment_reach_the_server", "no network namespace can be made");
         return;
     }
     let port = offline.server().address().port();

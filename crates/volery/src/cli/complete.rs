@@ -59,7 +59,7 @@ impl Candidate {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ExpectedWord {
     /// Candidates from the definition of the command line.
-    pub(crate) known: Vec<Candidate>,
+    pub(crate) candidates: Vec<Candidate>,
     /// Candidates that the engine must list.
     pub(crate) lookup: Option<Lookup>,
     /// The common prefix of all candidates, such as `--option=`.
@@ -106,7 +106,7 @@ pub(crate) async fn run(
 ) -> Result<Exit, CommandError> {
     let typed = args.words.last().map_or("", String::as_str);
     let expected = expected(root, &args.words);
-    let mut candidates = expected.known;
+    let mut candidates = expected.candidates;
     if let (Some(lookup), Ok(app)) = (expected.lookup, context.open()) {
         let directory = expected.directory.as_deref().map(expand_tilde);
         // An unusable path gives no candidates, and no error either.
@@ -204,14 +204,14 @@ fn expected_for(command: &clap::Command, typed: &str, before: CommandLineState<'
             .map_or_else(ExpectedWord::default, |option| values(command, option, format!("{name}=")));
     }
     if typed.starts_with('-') && !only_positionals {
-        return ExpectedWord { known: options(command), ..ExpectedWord::default() };
+        return ExpectedWord { candidates: options(command), ..ExpectedWord::default() };
     }
     let mut found = positional(command, positionals).filter(|_| !in_help);
     let mut expected =
         found.take().map_or_else(ExpectedWord::default, |arg| values(command, arg, String::new()));
     if positionals == 0 {
         let children = command.get_subcommands().filter(|child| !child.is_hide_set());
-        expected.known.extend(children.map(|child| {
+        expected.candidates.extend(children.map(|child| {
             Candidate::new(child.get_name(), &child.get_about().map(ToString::to_string).unwrap_or_default())
         }));
     }
@@ -267,7 +267,7 @@ fn values(command: &clap::Command, arg: &Arg, prefix: String) -> ExpectedWord {
         }
         _ => {}
     }
-    ExpectedWord { known, lookup, prefix, ..ExpectedWord::default() }
+    ExpectedWord { candidates: known, lookup, prefix, ..ExpectedWord::default() }
 }
 
 /// Returns the models of the price list, each name once.

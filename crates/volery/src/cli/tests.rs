@@ -393,7 +393,7 @@ fn next(line: &str) -> (Vec<String>, Option<Lookup>) {
     let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
     let typed = words.last().cloned().unwrap_or_default();
     let expected = expected(Cli::command(), &words);
-    let values = expected.known.into_iter().map(|found| format!("{}{}", expected.prefix, found.value));
+    let values = expected.candidates.into_iter().map(|found| format!("{}{}", expected.prefix, found.value));
     (values.filter(|value| value.starts_with(&typed)).collect(), expected.lookup)
 }
 

@@ -33,7 +33,7 @@ pub(crate) use events::event_line;
 pub(crate) use health::health;
 pub(crate) use number_format::{count, money, span};
 pub(crate) use open_questions::{distinct_questions, question_lines, question_sentence};
-pub(crate) use page::facts;
+pub(crate) use page::details_page;
 pub(crate) use prices::prices;
 pub(crate) use progress_frame::{LiveRow, frame};
 pub(crate) use run_page::{damage_warning, run_page, summary};

@@ -9,7 +9,7 @@ use super::text_style::{TextStyle, Tone};
 const LABEL: usize = 12;
 
 /// Renders a title and the facts below it that have a value.
-pub(crate) fn facts(title: &str, facts: &[(&str, String)], style: &TextStyle) -> String {
+pub(crate) fn details_page(title: &str, facts: &[(&str, String)], style: &TextStyle) -> String {
     let mut page = Page::new(style);
     page.text.push_str(&format!("{}\n", style.color.apply(Tone::Strong, &one_line(title))));
     for (label, value) in facts.iter().filter(|(_, value)| !value.is_empty()) {

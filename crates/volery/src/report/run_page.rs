@@ -74,7 +74,7 @@ pub(super) fn reason(run: &RunView) -> String {
 /// Returns the page of `show`, without events.
 pub(crate) fn run_page(run: &RunView, style: &TextStyle) -> String {
     let mut page = Page::new(style);
-    page.facts(run);
+    page.run_details(run);
     page.waiting(run);
     page.questions_below(run);
     page.answer_checks(run);
@@ -103,7 +103,7 @@ pub(crate) fn run_page(run: &RunView, style: &TextStyle) -> String {
 }
 
 impl Page<'_> {
-    fn facts(&mut self, run: &RunView) {
+    fn run_details(&mut self, run: &RunView) {
         let reason = reason(run);
         let explanation = if reason.is_empty() { String::new() } else { format!(": {reason}") };
         let denied = match run.denials_count {

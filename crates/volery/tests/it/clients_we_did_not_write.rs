@@ -70,12 +70,12 @@ fn python(test: &str, mode: &str) {
 }
 
 #[test]
-fn the_python_client_of_the_older_generation_drives_everything() {
+fn the_python_client_of_the_older_generation_completes_every_step() {
     python("python legacy", "legacy");
 }
 
 #[test]
-fn the_python_client_of_the_newer_generation_drives_everything() {
+fn the_python_client_of_the_newer_generation_completes_every_step() {
     python("python 2026-07-28", "2026-07-28");
 }
 
@@ -162,11 +162,11 @@ fn inspect_everything(era: &str) {
 }
 
 #[test]
-fn the_inspector_drives_everything_in_the_older_generation_and_finds_nothing_to_complain_about() {
+fn the_inspector_completes_every_step_in_the_older_generation_and_finds_nothing_to_complain_about() {
     inspect_everything("legacy");
 }
 
 #[test]
-fn the_inspector_drives_everything_in_the_newer_generation_and_finds_nothing_to_complain_about() {
+fn the_inspector_completes_every_step_in_the_newer_generation_and_finds_nothing_to_complain_about() {
     inspect_everything("modern");
 }

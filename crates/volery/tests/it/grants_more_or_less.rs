@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 
 use crate::test_env::{
-    Client, CommandOutput, PATIENCE, TestEnv, command_output, facts, run_processes, wait_for,
+    Client, CommandOutput, PATIENCE, TestEnv, command_output, first_paragraph, run_processes, wait_for,
 };
 
 /// A test environment with a program that is called like Claude Code and only fails.
@@ -147,7 +147,7 @@ fn the_users_configuration_overlays_agents_of_any_format() {
     [agents.reviewer] of [stage]/config/config.toml
     ");
     let page = volery(&env, &["agents", "show", "reviewer"]).ok().stdout;
-    insta::assert_snapshot!(env.masked(facts(&page)), @r#"
+    insta::assert_snapshot!(env.masked(first_paragraph(&page)), @r#"
     agent       reviewer
     description Reviews
     file        .claude/agents/reviewer.md (claude format, project layer)
@@ -496,7 +496,7 @@ fn a_projects_file_with_the_name_of_a_built_in_agent_needs_trust_for_more() {
     the project's file [stage]/project/.volery/agents/claude.md takes the name of the built-in agent claude; until you trust the project (volery trust [stage]/project), this does not count: permission yolo; deny "WebFetch"; env "AWS_KEY"
     "#);
     let page = volery(&env, &["agents", "show", "claude"]).ok().stdout;
-    insta::assert_snapshot!(env.masked(facts(&page)), @r#"
+    insta::assert_snapshot!(env.masked(first_paragraph(&page)), @r#"
     agent       claude
     description for a test
     file        .volery/agents/claude.md (volery format, project layer)

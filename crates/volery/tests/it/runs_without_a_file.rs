@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::test_env::{Client, CommandOutput, TestEnv, command_output, facts, fake_agent};
+use crate::test_env::{Client, CommandOutput, TestEnv, command_output, fake_agent, first_paragraph};
 
 /// Returns a command of a test environment in which only these programs are installed.
 fn command(env: &TestEnv, programs: &[&str], words: &[&str]) -> Command {
@@ -50,7 +50,7 @@ fn installed_programs_are_listed_last_and_marked() {
     let list = run(with_key.env("ZAI_API_KEY", "x")).ok().json();
     assert!(names(&list).contains(&("glm", true)), "{list}");
     let page = run(&mut command(&env, &[], &["agents", "show", "claude"])).ok().stdout;
-    insta::assert_snapshot!(env.masked(facts(&page)), @r#"
+    insta::assert_snapshot!(env.masked(first_paragraph(&page)), @r#"
     agent       claude
     description General purpose: claude as it is installed here, without instructions of its own.
     file        none: this agent is built in, since its program is installed or configured

@@ -41,7 +41,7 @@ fn is_ended_by_its_keeper_and_nothing_is_left() {
 }
 
 #[test]
-fn without_its_keeper_is_ended_by_whoever_looks() {
+fn without_its_keeper_is_ended_by_the_next_query() {
     for containment in ["auto", "plain"] {
         let env = TestEnv::new();
         let id = start(&env, containment);
@@ -60,7 +60,7 @@ fn without_its_keeper_is_ended_by_whoever_looks() {
 }
 
 #[test]
-fn with_a_stopped_keeper_is_ended_by_whoever_looks() {
+fn with_a_stopped_keeper_is_ended_by_the_next_query() {
     let env = TestEnv::new();
     let id = start(&env, "auto");
     let run_processes = run_processes(&env.run_dir(&id));

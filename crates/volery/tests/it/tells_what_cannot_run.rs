@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use serde_json::{Value, json};
 
-use crate::test_env::{CommandOutput, TestEnv, command_output, facts};
+use crate::test_env::{CommandOutput, TestEnv, command_output, first_paragraph};
 
 /// Returns a test environment with a fake Claude Code on its `PATH`.
 fn env() -> TestEnv {
@@ -240,7 +240,7 @@ fn tools_that_are_denied_unattended_and_ask_rules_are_reported_with_their_line()
     .volery/agents/asking.md:4:1: warning: permission: the rule ask Edit denies, since gemini cannot ask anybody
     ");
     let shown = volery(&env, &["agents", "show", "a"]).ok().stdout;
-    insta::assert_snapshot!(env.masked(facts(&shown)), @r#"
+    insta::assert_snapshot!(env.masked(first_paragraph(&shown)), @r#"
     agent       a
     description d
     file        .github/agents/a.agent.md (copilot format, project layer)
@@ -330,7 +330,7 @@ fn the_version_of_a_program_is_doubted_once_for_all_its_agents() {
     let checked = volery(&env, &["agents", "check"]).ok().stdout;
     insta::assert_snapshot!(env.masked(&checked), @".volery/agents/one.md: warning: claude [version] is older than [version], the oldest that volery was tried with");
     let shown = volery(&env, &["agents", "show", "two"]).ok().stdout;
-    insta::assert_snapshot!(env.masked(facts(&shown)), @r#"
+    insta::assert_snapshot!(env.masked(first_paragraph(&shown)), @r#"
     agent       two
     description for a test
     file        .volery/agents/two.md (volery format, project layer)

@@ -221,7 +221,7 @@ fn whose_worker_was_killed_is_settled_by_its_keeper() {
 }
 
 #[test]
-fn whose_keeper_was_killed_too_is_settled_by_whoever_looks() {
+fn whose_keeper_was_killed_too_is_settled_by_the_next_query() {
     let env = repository();
     env.rehearsal("writer", "- write: {path: made.txt, text: made}\n- sleep: 600s", ISOLATED);
     let run = env.start("writer", "x");

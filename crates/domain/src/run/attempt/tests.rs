@@ -28,7 +28,7 @@ fn circumstances(backends: &[&str], past: History) -> RetryContext {
     }
 }
 
-fn known(backend: &str, fork: bool) -> History {
+fn recorded_history(backend: &str, fork: bool) -> History {
     History::Recorded { native: Some((backend.parse().unwrap(), session("native"))), fork }
 }
 
@@ -63,15 +63,15 @@ fn the_first_attempt_takes_part_in_the_conversation_as_its_backend_can() {
     let thread = |backend: &str, past: History| first_attempt(&circumstances(&[backend], past)).continuation;
     assert_eq!(thread("a", History::Empty), Continuation::New);
     assert_eq!(thread("a", History::CallerChosen(session("mine"))), Continuation::Continue(session("mine")));
-    assert_eq!(thread("a", known("a", false)), Continuation::Continue(session("native")));
-    assert_eq!(thread("a", known("a", true)), Continuation::Fork(session("native")));
-    assert_eq!(thread("b", known("a", false)), Continuation::Replay, "another backend now");
-    assert_eq!(thread("b", known("a", true)), Continuation::Replay);
+    assert_eq!(thread("a", recorded_history("a", false)), Continuation::Continue(session("native")));
+    assert_eq!(thread("a", recorded_history("a", true)), Continuation::Fork(session("native")));
+    assert_eq!(thread("b", recorded_history("a", false)), Continuation::Replay, "another backend now");
+    assert_eq!(thread("b", recorded_history("a", true)), Continuation::Replay);
     assert_eq!(thread("a", History::Recorded { native: None, fork: false }), Continuation::Replay);
-    let mut without_fork = circumstances(&["a"], known("a", true));
+    let mut without_fork = circumstances(&["a"], recorded_history("a", true));
     without_fork.choices[0].supports_fork = false;
     assert_eq!(first_attempt(&without_fork).continuation, Continuation::Replay);
-    let mut without_sessions = circumstances(&["a"], known("a", false));
+    let mut without_sessions = circumstances(&["a"], recorded_history("a", false));
     without_sessions.choices[0].supports_sessions = false;
     assert_eq!(first_attempt(&without_sessions).continuation, Continuation::Replay);
 }
@@ -94,7 +94,7 @@ fn a_shortage_leads_to_the_next_choice_until_there_is_none() {
         next_attempt(&all, &[tried(0), tried(1)], &unstarted),
         again(2, Continuation::New, PromptKind::Prompt)
     );
-    let continued = circumstances(&["a", "b"], known("a", false));
+    let continued = circumstances(&["a", "b"], recorded_history("a", false));
     let end = model_error(ModelError::RateLimit);
     assert_eq!(
         next_attempt(&continued, &[tried(0)], &end),
@@ -144,7 +144,7 @@ fn an_attempt_that_may_have_changed_something_is_continued_and_not_repeated() {
 
 #[test]
 fn a_conversation_that_its_vendor_lost_is_replayed_once() {
-    let all = circumstances(&["a"], known("a", false));
+    let all = circumstances(&["a"], recorded_history("a", false));
     let continued = AttemptRecord { conversation: ConversationKind::Continued, ..tried(0) };
     let end = unknown_session();
     assert_eq!(
@@ -264,8 +264,8 @@ fn any_past() -> impl Strategy<Value = History> {
         Just(History::Empty),
         Just(History::CallerChosen(session("mine"))),
         Just(History::Recorded { native: None, fork: false }),
-        any::<bool>().prop_map(|fork| known("a", fork)),
-        any::<bool>().prop_map(|fork| known("b", fork)),
+        any::<bool>().prop_map(|fork| recorded_history("a", fork)),
+        any::<bool>().prop_map(|fork| recorded_history("b", fork)),
     ]
 }
 
@@ -361,7 +361,7 @@ fn a_second_try_stays_in_the_conversation() {
     };
     let named = AttemptRecord { vendor_session: Some(session("own")), ..tried(0) };
     assert_eq!(with(History::Empty, named), Continuation::Continue(session("own")));
-    assert_eq!(with(known("a", false), tried(0)), Continuation::Continue(session("native")));
+    assert_eq!(with(recorded_history("a", false), tried(0)), Continuation::Continue(session("native")));
     let replayed = AttemptRecord { conversation: ConversationKind::Replayed, ..tried(0) };
-    assert_eq!(with(known("a", false), replayed), Continuation::Replay);
+    assert_eq!(with(recorded_history("a", false), replayed), Continuation::Replay);
 }

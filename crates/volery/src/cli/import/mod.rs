@@ -212,9 +212,9 @@ fn print_report(report: &ImportReport, args: &Args, out: &mut Out) -> Result<Exi
         (OutputFormat::Text, None) => {
             for (index, mapping) in report.found.iter().enumerate() {
                 let gap = if index == 0 { "" } else { "\n" };
-                let page = report::facts(
+                let page = report::details_page(
                     &title(mapping.system, mapping.entry.as_ref()),
-                    &facts(mapping),
+                    &mapping_details(mapping),
                     &out.style(),
                 );
                 out.page(&format!("{gap}{page}"))?;
@@ -290,7 +290,7 @@ fn title(system: &str, entry: Option<&EntryFound>) -> String {
     format!("{system}: {location}")
 }
 
-fn facts(mapping: &Mapping) -> Vec<(&'static str, String)> {
+fn mapping_details(mapping: &Mapping) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
     if !mapping.available {
         facts.push(("not yet", format!("this version has no dialect {}", mapping.system)));

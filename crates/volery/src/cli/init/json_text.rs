@@ -154,7 +154,7 @@ fn line_end(text: &str) -> &'static str {
 
 /// Inserts a piece at the end of an object or list.
 fn insert(text: &str, node: &JsonNode, piece: &str, style: &Style) -> Option<String> {
-    if node.shape == JsonShape::Scalar {
+    if node.value_kind == JsonShape::Scalar {
         return None;
     }
     let close = node.end - 1;

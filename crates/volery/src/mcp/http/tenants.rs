@@ -20,7 +20,7 @@ pub(super) struct Tenant<H> {
 }
 
 pub(super) struct Tenants<H> {
-    known: Mutex<HashMap<String, Arc<Tenant<H>>>>,
+    by_caller: Mutex<HashMap<String, Arc<Tenant<H>>>>,
     limits: HttpLimits,
     counters: Arc<Counters>,
     slots: RequestSlots,
@@ -35,7 +35,7 @@ impl<H: ServerHandler> Tenants<H> {
         slots: RequestSlots,
         closing: CancellationToken,
     ) -> Self {
-        Self { known: Mutex::default(), limits, counters, slots, closing }
+        Self { by_caller: Mutex::default(), limits, counters, slots, closing }
     }
 
     /// Returns the service of a caller, and creates it for the first request. There is one per token, whose number is limited.
@@ -44,12 +44,12 @@ impl<H: ServerHandler> Tenants<H> {
         caller: &str,
         handlers: impl FnOnce() -> Result<Handlers<H>, EngineError>,
     ) -> Result<Arc<Tenant<H>>, EngineError> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(tenant) = known.get(caller) {
+        let mut tenants = self.by_caller.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(tenant) = tenants.get(caller) {
             return Ok(Arc::clone(tenant));
         }
         let tenant = Arc::new(self.tenant(handlers()?));
-        known.insert(caller.to_owned(), Arc::clone(&tenant));
+        tenants.insert(caller.to_owned(), Arc::clone(&tenant));
         Ok(tenant)
     }
 

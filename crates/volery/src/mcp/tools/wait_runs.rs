@@ -69,7 +69,7 @@ impl NativeTool for WaitRuns {
             Some(Until::Any) => WaitUntil::Any,
             Some(Until::All) | None => WaitUntil::All,
         };
-        let requested = Requested::look(call, input.run_ids, until).await?;
+        let requested = Requested::separate(call, input.run_ids, until).await?;
         let waited = match requested.active.is_empty() {
             true => WaitResult { runs: Vec::new(), timed_out: false },
             false => {
@@ -80,7 +80,7 @@ impl NativeTool for WaitRuns {
                         if let Some(ask) = elicit::input_required(call, &view) {
                             return Ok(ToolReply::Ask(Box::new(ask)));
                         }
-                        call.handler.engine.ask(look_request(requested.active.clone())).await?
+                        call.handler.engine.ask(current_state_request(requested.active.clone())).await?
                     }
                     // Another call started these runs, so a cancelled wait does not cancel them.
                     WaitEnd::Cancelled(_) | WaitEnd::Leaving => {
@@ -103,11 +103,11 @@ struct Requested {
 
 impl Requested {
     /// Separates the runs that have already ended, if the call waits for the next run that ends.
-    async fn look(call: &ToolCall<'_>, runs: Vec<String>, until: WaitUntil) -> Result<Self, EngineError> {
+    async fn separate(call: &ToolCall<'_>, runs: Vec<String>, until: WaitUntil) -> Result<Self, EngineError> {
         if until == WaitUntil::All {
             return Ok(Self { already_ended: Vec::new(), active: runs });
         }
-        let found = call.handler.engine.ask(look_request(runs)).await?.runs;
+        let found = call.handler.engine.ask(current_state_request(runs)).await?.runs;
         let (already_ended, active): (Vec<RunView>, Vec<RunView>) =
             found.into_iter().partition(|run| run.ended);
         let active = active.iter().map(|run| run.run_id.to_string()).collect();
@@ -138,6 +138,6 @@ impl Requested {
 }
 
 /// Returns the request for the current state of runs.
-fn look_request(runs: Vec<String>) -> WaitRequest {
+fn current_state_request(runs: Vec<String>) -> WaitRequest {
     WaitRequest { runs, until: WaitUntil::All, timeout_ms: Some(0) }
 }

@@ -13,7 +13,7 @@ use crate::test_env::{PATIENCE, TestEnv, kill, run_processes, tagged, wait_for};
 fn play_all(point: &'static str, combinations: &[&'static [Victim]]) {
     for victims in combinations {
         for containment in ["auto", "plain"] {
-            play(KillCase { point, victims, containment });
+            play(KillCase { failpoint: point, victims, containment });
         }
     }
 }

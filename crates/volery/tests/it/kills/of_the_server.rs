@@ -26,7 +26,7 @@ const POINTS: [&str; 9] = [
 #[test]
 fn a_run_with_a_keeper_ends_by_itself_with_its_whole_result() {
     for point in POINTS {
-        play(KillCase { point, victims: &[Victim::Server], containment: "auto" });
+        play(KillCase { failpoint: point, victims: &[Victim::Server], containment: "auto" });
     }
 }
 

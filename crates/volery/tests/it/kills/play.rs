@@ -52,7 +52,7 @@ pub(super) const WITHOUT_WORKER: [&[Victim]; 3] = [&[Server], &[Keeper], &[Serve
 /// Who is killed, when, and how the agent was contained.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KillCase {
-    pub(super) point: &'static str,
+    pub(super) failpoint: &'static str,
     pub(super) victims: &'static [Victim],
     pub(super) containment: &'static str,
 }
@@ -72,17 +72,17 @@ impl KillCase {
 
     /// Whether the agent was started and waits for the word to go on.
     fn agent_lives(&self) -> bool {
-        matches!(self.point, "door_said_go" | "worker_spawned_agent" | RUNNING)
+        matches!(self.failpoint, "door_said_go" | "worker_spawned_agent" | RUNNING)
     }
 
     fn has_worker(&self) -> bool {
-        self.agent_lives() || self.point.starts_with("worker_")
+        self.agent_lives() || self.failpoint.starts_with("worker_")
     }
 
     /// Whether somebody is left who carries the run to its end.
     fn goes_on(&self) -> bool {
         let carrier = if self.has_worker() { Worker } else { Keeper };
-        !self.kills(carrier) || matches!(self.point, "worker_wrote_ending" | "worker_notified")
+        !self.kills(carrier) || matches!(self.failpoint, "worker_wrote_ending" | "worker_notified")
     }
 }
 
@@ -96,8 +96,8 @@ impl PausedRun {
         steps.extend(DESCENDANTS);
         steps.extend([formed.as_str(), go.as_str(), "say:after"]);
         env.fake("busy", &steps, &format!("containment: {}", case.containment));
-        if case.point != RUNNING {
-            env.hold(case.point);
+        if case.failpoint != RUNNING {
+            env.hold(case.failpoint);
         }
         if !case.agent_lives() {
             fs::write(env.path("go"), "").unwrap();
@@ -105,8 +105,8 @@ impl PausedRun {
         let mut client = env.serve().initialize("it");
         let arguments = json!({"agent": "busy", "prompt": "x", "directory": env.project()});
         client.send("tools/call", json!({"name": "run_agent", "arguments": arguments}));
-        if case.point != RUNNING {
-            env.wait_until_held(case.point);
+        if case.failpoint != RUNNING {
+            env.wait_until_held(case.failpoint);
         }
         let id = env.wait_for_run_count(1);
         let paused = Self { env, client, id, case };
@@ -114,7 +114,7 @@ impl PausedRun {
             let formed = paused.env.path("formed");
             wait_for(PATIENCE, "the descendants to be formed", || formed.exists().then_some(()));
         }
-        if case.point == RUNNING {
+        if case.failpoint == RUNNING {
             let spool = paused.directory().join("stdout");
             wait_for(PATIENCE, "the first words", || fs::read(&spool).ok().filter(|bytes| !bytes.is_empty()));
         }
@@ -149,8 +149,8 @@ impl PausedRun {
                 assert!(process.unwrap().signal(signal), "{:?}", self.case);
             }
         }
-        if self.case.point != RUNNING {
-            self.env.release(self.case.point);
+        if self.case.failpoint != RUNNING {
+            self.env.release(self.case.failpoint);
         }
         fs::write(self.env.path("go"), "").unwrap();
     }
@@ -212,7 +212,7 @@ fn check_outcome(case: KillCase, shown: &Value) {
         let cause = json!({"cause": "interrupted", "lost": lost});
         assert_eq!(outcome, &json!({"outcome": "partial", "cause": cause}), "{case:?}");
     }
-    match case.point {
+    match case.failpoint {
         RUNNING => assert_eq!(result, "before\n", "what was said is kept: {case:?}"),
         "worker_swept" => assert_eq!(result, WHOLE, "what was said is kept: {case:?}"),
         _ => {}

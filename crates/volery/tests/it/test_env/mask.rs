@@ -31,7 +31,7 @@ static MASKS: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
 static VERSION: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\b\d+\.\d+\.\d+(\.\d+)?\b").unwrap());
 
 /// Returns the first paragraph of a page, which has no lists of arguments and variables of a vendor's program.
-pub(crate) fn facts(page: &str) -> &str {
+pub(crate) fn first_paragraph(page: &str) -> &str {
     page.split("\n\n").next().unwrap_or_default()
 }
 

@@ -18,7 +18,7 @@ use serde_json::Value;
 
 pub(crate) use client::Client;
 pub(crate) use conformance_suite::conformance;
-pub(crate) use mask::facts;
+pub(crate) use mask::first_paragraph;
 pub(crate) use mount::{SmallDisk, skip};
 pub(crate) use process::{
     KillOnDrop, control_groups, kill, peak_memory, tagged, tagged_with_any, with_argument,

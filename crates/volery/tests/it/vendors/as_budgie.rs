@@ -97,7 +97,7 @@ fn an_agent_without_an_answer_is_prompted_for_a_summary_in_its_session() {
 }
 
 /// The names of the tools that the model was offered in the last request.
-fn offered(vendor_env: &VendorEnv) -> Vec<String> {
+fn offered_tools(vendor_env: &VendorEnv) -> Vec<String> {
     let seen = vendor_env.offline.server().requests();
     let tools = seen.last().unwrap().body["tools"].as_array().cloned().unwrap_or_default();
     tools.iter().filter_map(|tool| tool["function"]["name"].as_str()).map(ToOwned::to_owned).collect()
@@ -124,7 +124,7 @@ fn the_users_servers_reach_an_agent_that_includes_them_and_no_other() {
         vendor_env.offline.server().add(vec![ScriptedReply::say("Done.")]);
         let answer = ask(&vendor_env, &mut serve(&vendor_env), "Count.", None);
         assert_eq!(answer["response"], json!("Done."), "{allowed} {included}: {answer}");
-        let offered = offered(&vendor_env);
+        let offered = offered_tools(&vendor_env);
         let has = offered.iter().any(|tool| tool == "aviary___count");
         assert_eq!(has, included, "{allowed}: {offered:?}");
     }

@@ -36,7 +36,7 @@ pub(super) fn say(vendor: &Vendor) {
     // Some programs append text of their own.
     let prompt_arrived = asks[0].messages.iter().any(|message| message.text.contains("Say hello."));
     assert!(prompt_arrived, "{:?}", asks[0].messages);
-    assert!(reads_instructions(&vendor_env), "{} is not read", vendor.facts().instructions);
+    assert!(reads_instructions(&vendor_env), "{} is not read", vendor.test_facts().instructions);
     assert!(!run["warnings"].to_string().contains("context: none"), "{run}");
     record_cell(vendor, "say", &Cell::Works);
     record_cell(vendor, "cost", &cost(&run));
@@ -64,7 +64,7 @@ const INSTRUCTION: &str = "Herons are always counted twice.";
 
 /// Gives the directory instructions of its own, in the file that the program reads.
 fn write_instructions(vendor: &Vendor, vendor_env: &VendorEnv) {
-    fs::write(vendor_env.env.project().join(vendor.facts().instructions), format!("{INSTRUCTION}\n"))
+    fs::write(vendor_env.env.project().join(vendor.test_facts().instructions), format!("{INSTRUCTION}\n"))
         .unwrap();
 }
 
@@ -274,7 +274,7 @@ pub(super) fn cancel(vendor: &Vendor) {
 pub(super) fn schema(vendor: &Vendor) {
     let value = json!({"birds": 3});
     // Over ACP the tool is not offered.
-    let tool = vendor.facts().schema_tool.filter(|_| !vendor.name.starts_with("acp-"));
+    let tool = vendor.test_facts().schema_tool.filter(|_| !vendor.name.starts_with("acp-"));
     let reply = match tool {
         Some(tool) => ScriptedReply::call(&tool, value.clone()),
         None => ScriptedReply::say_json(&value),
@@ -316,7 +316,7 @@ pub(super) fn mcp(vendor: &Vendor) {
         Some(_) => json!({"mcpServers": {"strange": {"command": program, "args": ["serve"]}}}),
         None => json!({"mcpServers": {"strange": {"command": "/nonexistent/strange-server", "args": []}}}),
     };
-    let file = vendor_env.env.project().join(vendor.facts().project_servers);
+    let file = vendor_env.env.project().join(vendor.test_facts().project_servers);
     fs::create_dir_all(file.parent().unwrap()).unwrap();
     fs::write(file, other.to_string()).unwrap();
     let servers = format!("mcp_servers:\n  aviary:\n    command: {program}\n    args: [serve]\n");
@@ -358,7 +358,7 @@ fn users_server(vendor_env: &mut VendorEnv, vendor: &Vendor) -> PathBuf {
     fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
     let script = script.display().to_string();
     // None of Grok's tools for servers can be used, but it may start them.
-    let Some(facts) = vendor.facts().users_server else { return mark };
+    let Some(facts) = vendor.test_facts().users_server else { return mark };
     let entry = facts.entry(&script);
     let (users, projects, key) = (&facts.file, facts.project_file.as_deref(), facts.key.as_str());
     let path = vendor_env.env.path("home").join(users);

@@ -9,7 +9,7 @@ use super::vendor_env::{Vendor, VendorEnv};
 /// Runs a program and checks how the run ends.
 fn check(backend: &'static str) {
     let vendor = Vendor::new(backend);
-    let facts = vendor.facts();
+    let facts = vendor.test_facts();
     let over_acp = facts.acp.logged_out.filter(|_| backend.starts_with("acp-"));
     let LoggedOut { error, message, advice } = over_acp.unwrap_or(facts.logged_out);
     let script = vec![ScriptedReply::say("It is done.").always()];

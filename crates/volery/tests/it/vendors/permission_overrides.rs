@@ -14,10 +14,10 @@ use super::vendor_env::{Vendor, VendorEnv};
 const HELD_BACK: [&str; 3] = ["permission: read-only", "permission: safe-edit", "permission: {deny: [Bash]}"];
 
 /// Asks an agent for a command that its settings allow and its permission does not.
-fn stays_within(vendor: &Vendor, loosen: fn(&mut VendorEnv)) {
+fn stays_within(vendor: &Vendor, override_permissions: fn(&mut VendorEnv)) {
     for permission in HELD_BACK {
         let Some(mut vendor_env) = VendorEnv::make(vendor, "loose settings", Vec::new()) else { return };
-        loosen(&mut vendor_env);
+        override_permissions(&mut vendor_env);
         let outside = beyond_every_sandbox();
         let made = outside.path().join("made.txt");
         let touch = format!("touch '{}'", made.display());
@@ -72,7 +72,7 @@ fn append(vendor_env: &mut VendorEnv, file: &str, text: &str) {
     vendor_env.user_changed(&path);
 }
 
-fn loosen_claude(vendor_env: &mut VendorEnv) {
+fn override_claude(vendor_env: &mut VendorEnv) {
     let free = json!({"allow": ["Bash"], "defaultMode": "bypassPermissions"});
     set(vendor_env, ".claude/settings.json", "permissions", &free);
     set_in_project(vendor_env, ".claude/settings.json", "permissions", &free);
@@ -80,7 +80,7 @@ fn loosen_claude(vendor_env: &mut VendorEnv) {
     set(vendor_env, ".claude.json", "projects", &json!({ project: {"hasTrustDialogAccepted": true} }));
 }
 
-fn loosen_gemini(vendor_env: &mut VendorEnv) {
+fn override_gemini(vendor_env: &mut VendorEnv) {
     let free = json!({"allowed": ["run_shell_command"], "autoAccept": true});
     let rule = "[[rule]]\ntoolName = \"run_shell_command\"\ndecision = \"allow\"\npriority = 999\n";
     set(vendor_env, ".gemini/settings.json", "tools", &free);
@@ -93,7 +93,7 @@ fn loosen_gemini(vendor_env: &mut VendorEnv) {
     set_in_project(vendor_env, ".gemini/settings.json", "adminPolicyPaths", &json!([folder]));
 }
 
-fn loosen_qwen(vendor_env: &mut VendorEnv) {
+fn override_qwen(vendor_env: &mut VendorEnv) {
     let (tools, permissions) = (
         json!({"allowed": ["run_shell_command"], "approvalMode": "yolo"}),
         json!({"allow": ["run_shell_command"]}),
@@ -104,13 +104,13 @@ fn loosen_qwen(vendor_env: &mut VendorEnv) {
     set_in_project(vendor_env, ".qwen/settings.json", "permissions", &permissions);
 }
 
-fn loosen_opencode(vendor_env: &mut VendorEnv) {
+fn override_opencode(vendor_env: &mut VendorEnv) {
     let free = json!({"bash": "allow", "external_directory": "allow"});
     set(vendor_env, ".config/opencode/opencode.json", "permission", &free);
     set_in_project(vendor_env, "opencode.json", "permission", &free);
 }
 
-fn loosen_codex(vendor_env: &mut VendorEnv) {
+fn override_codex(vendor_env: &mut VendorEnv) {
     let free = "approval_policy = \"never\"\nsandbox_mode = \"danger-full-access\"\n";
     append(vendor_env, ".codex/config.toml", free);
     let rule = "prefix_rule(pattern = [\"touch\"], decision = \"allow\")\n";
@@ -124,7 +124,7 @@ fn loosen_codex(vendor_env: &mut VendorEnv) {
     vendor_env.user_changed(&path);
 }
 
-fn loosen_copilot(vendor_env: &mut VendorEnv) {
+fn override_copilot(vendor_env: &mut VendorEnv) {
     let project = vendor_env.env.project().display().to_string();
     let approvals =
         json!([{"kind": "commands", "commandIdentifiers": ["touch", "touch:*"]}, {"kind": "write"}]);
@@ -135,37 +135,37 @@ fn loosen_copilot(vendor_env: &mut VendorEnv) {
     set(vendor_env, ".copilot/settings.json", "allowAllTools", &json!(true));
 }
 
-fn loosen_goose(vendor_env: &mut VendorEnv) {
+fn override_goose(vendor_env: &mut VendorEnv) {
     let free = "user:\n  always_allow: [shell, developer__shell]\n  ask_before: []\n  never_allow: []\n";
     append(vendor_env, ".config/goose/permission.yaml", free);
     set(vendor_env, ".config/goose/config.yaml", "GOOSE_MODE", &json!("auto"));
 }
 
-fn loosen_kimi(vendor_env: &mut VendorEnv) {
+fn override_kimi(vendor_env: &mut VendorEnv) {
     let free = "default_permission_mode = \"yolo\"\n";
     append(vendor_env, ".kimi-code/config.toml", free);
 }
 
 macro_rules! stay_within {
-    ($($name:ident: $vendor:literal, $loosen:ident;)*) => {
+    ($($name:ident: $vendor:literal, $override_permissions:ident;)*) => {
         $(#[test]
         fn $name() {
-            stays_within(&Vendor::new($vendor), $loosen);
+            stays_within(&Vendor::new($vendor), $override_permissions);
         })*
     };
 }
 
 stay_within! {
-    claude: "claude", loosen_claude;
-    codex: "codex", loosen_codex;
-    copilot: "copilot", loosen_copilot;
-    gemini: "gemini", loosen_gemini;
-    goose: "goose", loosen_goose;
-    kimi: "kimi", loosen_kimi;
-    opencode: "opencode", loosen_opencode;
-    qwen: "qwen", loosen_qwen;
-    acp_codex: "acp-codex", loosen_codex;
-    acp_copilot: "acp-copilot", loosen_copilot;
-    acp_goose: "acp-goose", loosen_goose;
-    acp_kimi: "acp-kimi", loosen_kimi;
+    claude: "claude", override_claude;
+    codex: "codex", override_codex;
+    copilot: "copilot", override_copilot;
+    gemini: "gemini", override_gemini;
+    goose: "goose", override_goose;
+    kimi: "kimi", override_kimi;
+    opencode: "opencode", override_opencode;
+    qwen: "qwen", override_qwen;
+    acp_codex: "acp-codex", override_codex;
+    acp_copilot: "acp-copilot", override_copilot;
+    acp_goose: "acp-goose", override_goose;
+    acp_kimi: "acp-kimi", override_kimi;
 }

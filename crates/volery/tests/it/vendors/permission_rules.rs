@@ -10,7 +10,7 @@ use super::vendor_env::{Vendor, VendorEnv};
 
 /// Returns a model reply that calls the server's tool.
 fn counts(vendor: &Vendor) -> ScriptedReply {
-    vendor.facts().calls_server("aviary", "count", json!({}))
+    vendor.test_facts().calls_server("aviary", "count", json!({}))
 }
 
 /// Runs an agent with a server, and returns the run and whether the server's tool was used.

@@ -95,7 +95,7 @@ impl TestFacts {
     /// Reads the facts about the program that a backend drives.
     pub(super) fn read(backend: &str) -> Self {
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../backends/src");
-        let file = sources.join(driven_program(backend)).join("test_facts.toml");
+        let file = sources.join(driver_program(backend)).join("test_facts.toml");
         let text = fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
     }
@@ -142,7 +142,7 @@ impl UsersServer {
 }
 
 /// Returns the program that a backend drives, whichever way: the name of its vendor's folder.
-pub(super) fn driven_program(backend: &str) -> &str {
+pub(super) fn driver_program(backend: &str) -> &str {
     match backend {
         "glm" | "claude-kimi" => "claude",
         name => name.strip_prefix("acp-").unwrap_or(name),

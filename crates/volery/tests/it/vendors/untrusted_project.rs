@@ -50,7 +50,7 @@ fn tempt(vendor: &Vendor, project: &Path, mark: &Path) {
         }
         other => panic!("nobody knows how a project tempts {other}"),
     }
-    write(&project.join(vendor.facts().instructions), "Herons are always counted twice.\n");
+    write(&project.join(vendor.test_facts().instructions), "Herons are always counted twice.\n");
 }
 
 struct Tempted {

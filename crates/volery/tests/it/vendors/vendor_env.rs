@@ -13,7 +13,7 @@ use serde_json::Value;
 use testkit::{CliRequest, InstalledCli, OfflineSandbox, cli_launch};
 
 use super::fake_clis::{FAKE_CLI_FOLDER, find_fake_cli};
-use super::test_facts::{TestFacts, driven_program};
+use super::test_facts::{TestFacts, driver_program};
 use crate::test_env::{CommandOutput, TestEnv, command_output, skip, tagged};
 
 /// Vendors' programs take their time on a machine that does other things.
@@ -65,27 +65,27 @@ impl Vendor {
 
     /// Returns the program that is driven, whichever way.
     pub(super) fn drives(&self) -> &'static str {
-        driven_program(self.name)
+        driver_program(self.name)
     }
 
     /// Returns what tests know about the program.
-    pub(super) fn facts(&self) -> TestFacts {
+    pub(super) fn test_facts(&self) -> TestFacts {
         TestFacts::read(self.name)
     }
 
     /// Returns a model reply that writes a file.
     pub(super) fn writes(&self, file: &Path, text: &str) -> ScriptedReply {
-        self.facts().writes(&file.display().to_string(), text)
+        self.test_facts().writes(&file.display().to_string(), text)
     }
 
     /// Returns a model reply that executes a command.
     pub(super) fn executes(&self, command: &str) -> ScriptedReply {
-        self.facts().executes(command)
+        self.test_facts().executes(command)
     }
 
     /// Returns a model reply that executes a command outside the sandbox.
     pub(super) fn executes_beyond(&self, command: &str) -> ScriptedReply {
-        self.facts().executes_beyond(command)
+        self.test_facts().executes_beyond(command)
     }
 
     /// Returns why the program can do what an agent may not that only reads, if so.
@@ -163,12 +163,12 @@ impl VendorEnv {
         let holder = Path::new(env!("CARGO_BIN_EXE_volery")).with_file_name("fake-llm");
         let offline = OfflineSandbox::start(&holder, script).expect("a server can be started");
         let folders =
-            AgentDirs { home: env.path("home"), work: env.project(), temporary: env.path("temporary") };
-        for folder in [env.path("bin"), folders.temporary.clone()] {
+            AgentDirs { home: env.path("home"), work: env.project(), temp_dir: env.path("temporary") };
+        for folder in [env.path("bin"), folders.temp_dir.clone()] {
             fs::create_dir_all(folder).unwrap();
         }
         let mut variables = vec![
-            ("TMPDIR".to_owned(), folders.temporary.display().to_string()),
+            ("TMPDIR".to_owned(), folders.temp_dir.display().to_string()),
             ("LANG".to_owned(), "C.UTF-8".to_owned()),
         ];
         let vendors_here = vendors.iter().map(|vendor| (*vendor).to_owned()).collect();
@@ -297,7 +297,7 @@ impl VendorEnv {
         let folders = AgentDirs {
             home: self.env.path("home"),
             work: self.env.project(),
-            temporary: self.env.path("temporary"),
+            temp_dir: self.env.path("temporary"),
         };
         let order = CliRequest { url: &url, folders: &folders, prompt, arguments };
         let recipe = cli_launch(vendor, &order).expect("it was found before");
@@ -450,7 +450,7 @@ pub(super) fn left_out(backend: &str, case: &str) -> Option<Cell> {
 /// Returns the program that a backend drives, by its name in the list of those that are installed.
 fn program(backend: &str) -> String {
     let adapter = TestFacts::read(backend).acp.program.filter(|_| backend.starts_with("acp-"));
-    adapter.unwrap_or_else(|| driven_program(backend).to_owned())
+    adapter.unwrap_or_else(|| driver_program(backend).to_owned())
 }
 
 /// Returns the expected text of a cell: `works`, unless `expected.txt` has another one.

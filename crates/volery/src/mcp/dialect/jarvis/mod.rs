@@ -30,7 +30,7 @@ pub(crate) use stored_sessions::stored_session;
 
 const TOOL: &str = "run_subagent";
 /// The parameters of the tool.
-const KNOWN: [&str; 3] = ["agent_name", "prompt", "context"];
+const ARGUMENT_NAMES: [&str; 3] = ["agent_name", "prompt", "context"];
 const DESCRIPTION: &str = include_str!("run_subagent.md");
 /// The name of a caller without a token.
 const CALLER: &str = "main";
@@ -209,7 +209,7 @@ impl ToolDialect for Jarvis {
         arguments: JsonObject,
     ) -> BoxFuture<'a, Result<CallToolResponse, ErrorData>> {
         async move {
-            let notes = ignored_arguments(TOOL, &arguments, &KNOWN);
+            let notes = ignored_arguments(TOOL, &arguments, &ARGUMENT_NAMES);
             Ok(with_notes(self.run_subagent(&call, arguments).await, &notes))
         }
         .boxed()

@@ -10,7 +10,7 @@ const EXTRA_ARGS_MAX: usize = 20;
 const EXTRA_ARG_CHARS_MAX: usize = 1_000;
 const SESSION_CHARS_MAX: usize = 100;
 
-pub(super) const KNOWN: [&str; 5] = ["agent", "prompt", "cwd", "extra_args", "session_id"];
+pub(super) const ARGUMENT_NAMES: [&str; 5] = ["agent", "prompt", "cwd", "extra_args", "session_id"];
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Arguments {

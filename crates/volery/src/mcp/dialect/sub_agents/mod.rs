@@ -84,7 +84,7 @@ pub(crate) fn is_session(folder: &Path, session: &str, agent: &str) -> bool {
 impl SubAgents {
     async fn run_agent(&self, call: &ToolCall<'_>, arguments: JsonObject) -> CallToolResponse {
         let fingerprint = CallFingerprint::new(&arguments);
-        let notes = ignored_arguments(TOOL, &arguments, &arguments::KNOWN);
+        let notes = ignored_arguments(TOOL, &arguments, &arguments::ARGUMENT_NAMES);
         let result = match Arguments::read(arguments) {
             Ok(arguments) => self.run(call, fingerprint, arguments).await,
             Err(message) => Err(EngineError::usage(message)),
