@@ -9,7 +9,16 @@ for prompt; do :; done
     printf '\n--\n'
 } >>"$HOME/calls"
 first() { mkdir "$HOME/$1-once" 2>/dev/null; }
+# Submits an answer with the tool of the server that the file `submit-server` names.
+submit() {
+    {
+        echo '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{}}}'
+        echo '{"jsonrpc":"2.0","method":"notifications/initialized"}'
+        echo '{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"submit_result","arguments":{"result":"the answer"}}}'
+    } | sh "$HOME/submit-server" >/dev/null
+}
 case $prompt in
+*submit-and-crash*) submit; exit 7 ;;
 *crash-once*) if first crash; then exit 7; fi ;;
 *signal-once*) if first signal; then kill -KILL $$; fi ;;
 *bare-crash*) echo 'half an answer'; exit 7 ;;

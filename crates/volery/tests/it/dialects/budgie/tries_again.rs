@@ -1,5 +1,6 @@
 //! The second try: once, after two seconds, on a time-out or a crash, on record, and not of what somebody cancelled.
 
+use std::fs;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -37,6 +38,28 @@ fn a_death_by_signal_is_retried_once() {
     let budgie = BudgieEnv::new();
     let answer = answered(&mut budgie.serve(&[]), budgie.ask("signal-once"));
     assert_eq!((&answer["attempts"], budgie.calls().len()), (&json!(2), 2));
+}
+
+#[test]
+fn a_crash_after_the_answer_was_submitted_is_not_retried() {
+    let budgie = BudgieEnv::new();
+    budgie.prompt("_system.md", "Answer into {{RESPONSE_FILE}}.");
+    // It may not write files, so it answers by the tool `submit_result`.
+    budgie.agent(json!({"name": "reader", "description": "sub-agent: Reads", "allowedTools": ["fs_read"]}));
+    // If Kiro is started by the agent's name, it has its user's servers and no tool of Volery.
+    budgie.env.configure("[dialects.budgie]\ninherit = [\"environment\", \"settings\"]\n");
+    let server = format!("exec {} __submit-result\n", env!("CARGO_BIN_EXE_volery"));
+    fs::write(budgie.home("submit-server"), server).unwrap();
+    let result = call(&mut budgie.serve(&[]), "kiro-subagents.reader", budgie.ask("submit-and-crash"));
+    let run = budgie.env.only_run();
+    assert_eq!(budgie.env.wait_for_event(&run, "result_submitted")["text"], json!("the answer"));
+    insta::assert_snapshot!(budgie.env.masked_texts(&same_in_both(&result)["response"]), @"
+    ERROR: kiro-cli failed: the agent exited with code 7 (health of reader: success rate 0.0%, 1 of 1 calls failed, 0 by time-out)
+
+    What it said before:
+    the answer
+    ");
+    assert_eq!((attempts(&budgie).len(), budgie.calls().len()), (1, 1));
 }
 
 #[test]
