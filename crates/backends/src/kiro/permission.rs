@@ -1,11 +1,12 @@
 //! Translates a permission into the tools that Kiro may use without confirmation. It refuses all others, because nobody can answer.
 
 use domain::agent::Delegates;
+use domain::launch::LaunchOverrides;
 use domain::permission::{Level, Permission, Rule, ToolKind};
 use domain::policy::Extent;
 use domain::run::RunSpec;
 
-use super::{AgentSetup, agent_copy, is_kiro_agent};
+use super::{AgentSetup, agent_copy, is_kiro_agent, keeps_sessions};
 use crate::mcp_config;
 use crate::policy_translation::{ToolEntry, UNBOUNDED_EDITS};
 
@@ -52,7 +53,9 @@ pub(super) fn trust_argument(spec: &RunSpec, agent_setup: &AgentSetup) -> String
 
 /// Returns the level of an agent without one. A file in the format of Kiro itself lists the tools that need no confirmation.
 fn default_level(spec: &RunSpec) -> Option<Level> {
-    let is_kiro_file = is_kiro_agent(spec) || spec.setup.vendor_agent.is_some();
+    // Only budgie's dialect keeps sessions by name, and all of its agents are files of Kiro's.
+    let is_budgie = keeps_sessions(&LaunchOverrides::from_options(&spec.backend.options));
+    let is_kiro_file = is_kiro_agent(spec) || spec.setup.vendor_agent.is_some() || is_budgie;
     (!is_kiro_file).then_some(Level::SafeEdit)
 }
 

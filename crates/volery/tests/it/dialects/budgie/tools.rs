@@ -28,6 +28,17 @@ fn the_tools_are_the_ones_that_were_reviewed() {
     insta::assert_snapshot!("budgie", serde_json::to_string_pretty(&tools["tools"]).unwrap());
 }
 
+#[test]
+fn without_the_users_servers_an_agent_may_use_only_the_tools_that_its_file_allows() {
+    let budgie = BudgieEnv::new();
+    budgie.agent(json!({"name": "reader", "description": "sub-agent: Reads", "allowedTools": ["fs_read"]}));
+    // With the user's servers, Kiro is started with the agent's own file.
+    budgie.env.configure("[dialects.budgie]\ninherit = [\"environment\", \"settings\"]\n");
+    call(&mut budgie.serve(&[]), "kiro-subagents.reader", budgie.ask("x"));
+    let calls = budgie.calls();
+    assert!(calls[0].contains("arg=--trust-tools=fs_read\n"), "{}", calls[0]);
+}
+
 /// Differs from budgie: further arguments of Kiro | none | `--wrap never`, and `--trust-tools` with what the file allows
 /// Differs from budgie: the model of an agent that names none | `claude-sonnet-4.5` in later versions | Kiro's own
 #[test]
