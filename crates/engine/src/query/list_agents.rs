@@ -42,7 +42,7 @@ fn read_folder(folder: &AgentFolder) -> FolderAgentList {
         let modified = std::fs::metadata(&agent.source.file).and_then(|found| found.modified()).ok()?;
         Timestamp::try_from(modified).ok()
     };
-    let found = |agent: &Agent| FolderAgent { modified_at: modified(agent), agent: agent.clone() };
+    let found = |agent: &Arc<Agent>| FolderAgent { modified_at: modified(agent), agent: Agent::clone(agent) };
     FolderAgentList { agents: agents.values().map(found).collect(), diagnostics: diagnostics.clone() }
 }
 

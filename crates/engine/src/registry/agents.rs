@@ -30,7 +30,7 @@ use crate::env;
 /// The agents of a project, by name.
 #[derive(Debug, Default)]
 pub(super) struct Agents {
-    pub(super) usable: BTreeMap<AgentName, Agent>,
+    pub(super) usable: BTreeMap<AgentName, Arc<Agent>>,
     /// Agents whose name a stronger file has, by `FORMAT:NAME`.
     pub(super) shadowed: Shadowed,
     /// Names with a file that cannot be used, and why. Another file may define the same name.
@@ -55,13 +55,13 @@ pub(super) fn read(project: &Path, diagnostics: &mut Vec<Diagnostic>) -> Agents 
                     if agent.source.format == AgentFormat::Codex {
                         agents.declared_files.extend(Path::new(&agent.source.file).canonicalize());
                     }
-                    add_agent(agent, &mut agents);
+                    add_agent(Arc::new(agent), &mut agents);
                 }
             }
             Source::Plugins { claude, project } => {
                 read_plugins(&claude, &project, diagnostics)
                     .into_iter()
-                    .for_each(|agent| add_agent(agent, &mut agents));
+                    .for_each(|agent| add_agent(Arc::new(agent), &mut agents));
             }
         }
     }
@@ -72,7 +72,7 @@ pub(super) fn read(project: &Path, diagnostics: &mut Vec<Diagnostic>) -> Agents 
 static FOLDERS: FileCache<AgentFolder, FolderAgents> = FileCache::new();
 
 /// The agents of one folder, and the diagnostics about its files.
-pub(crate) type FolderAgents = (BTreeMap<AgentName, Agent>, Vec<Diagnostic>);
+pub(crate) type FolderAgents = (BTreeMap<AgentName, Arc<Agent>>, Vec<Diagnostic>);
 
 /// Returns the agents of one folder that a dialect names, with Volery's own variables.
 pub fn folder_agents(folder: &AgentFolder) -> Arc<FolderAgents> {
@@ -124,7 +124,7 @@ fn read_file(folder: &AgentFolder, path: &Path, defaults: &PlainDefaults) -> Age
     match read_agent(folder, path, defaults, &mut diagnostics) {
         Some(mut agent) => {
             resolve_script(&mut agent, &folder.path, &mut diagnostics);
-            AgentFileContent { agent: Some(agent), diagnostics, ..AgentFileContent::default() }
+            AgentFileContent { agent: Some(Arc::new(agent)), diagnostics, ..AgentFileContent::default() }
         }
         None => AgentFileContent {
             broken: broken_name(folder, path, &diagnostics),
@@ -196,7 +196,7 @@ fn broken_name(folder: &AgentFolder, path: &Path, found: &[Diagnostic]) -> Optio
 }
 
 /// Adds an agent. Sources are read in the order of precedence, so it takes the name from one that was read before.
-pub(super) fn add_agent(agent: Agent, agents: &mut Agents) {
+pub(super) fn add_agent(agent: Arc<Agent>, agents: &mut Agents) {
     // A file with errors that is weaker than this one would not have been used anyway.
     agents.broken.remove(&agent.name);
     if let Some(weaker) = agents.usable.insert(agent.name.clone(), agent) {

@@ -58,9 +58,9 @@ impl Catalog {
 #[derive(Debug)]
 pub struct Definitions {
     pub project: String,
-    pub agents: BTreeMap<AgentName, Agent>,
+    pub agents: BTreeMap<AgentName, Arc<Agent>>,
     /// Agents whose name a stronger file has, by `FORMAT:NAME`.
-    pub shadowed: BTreeMap<AgentName, Agent>,
+    pub shadowed: BTreeMap<AgentName, Arc<Agent>>,
     /// Names with a file that cannot be used, and why. Another file may define the same name.
     pub broken: BTreeMap<AgentName, Diagnostic>,
     /// The readable parts of files that cannot be used. They are never run.
@@ -81,7 +81,7 @@ impl Definitions {
             let used = self.agents.get(&plain).filter(|agent| agent.source.format == format);
             used.or_else(|| self.shadowed.get(name))
         };
-        self.agents.get(name).or_else(from_format)
+        self.agents.get(name).or_else(from_format).map(Arc::as_ref)
     }
 }
 

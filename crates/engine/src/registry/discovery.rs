@@ -1,7 +1,9 @@
 //! Finds the files of a folder that may define agents. Warns about skipped ones: a folder that cannot be read, a
 //! folder that is nested too deep, too many files, or a file that looks like an agent and is not one.
 
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use domain::agent::{AgentFormat, Layer};
@@ -64,7 +66,8 @@ pub(super) fn agent_files(folder: &AgentFolder, diagnostics: &mut Vec<Diagnostic
         search.diagnostics.push(Diagnostic::warning(&deep.display().to_string(), message));
     }
     let mut paths = search.found;
-    paths.sort();
+    let below = folder.path.as_os_str().len();
+    paths.sort_by(|one, other| compare_paths(below, one, other));
     if matches!(format, AgentFormat::Plain | AgentFormat::DotAgents) {
         drop_shadowed_texts(&mut paths, diagnostics);
     }
@@ -74,6 +77,16 @@ pub(super) fn agent_files(folder: &AgentFolder, diagnostics: &mut Vec<Diagnostic
         paths.truncate(FILES_MAX);
     }
     paths
+}
+
+/// Compares the parts of two paths below the same folder, whose path has this many bytes. The order is that of `Path::cmp`,
+/// which splits both paths for each comparison: with hundreds of files that took longer than the search itself.
+fn compare_paths(below: usize, one: &Path, other: &Path) -> Ordering {
+    let [one, other] = [one, other].map(|path| path.as_os_str().as_bytes().get(below..).unwrap_or_default());
+    let common = one.iter().zip(other).take_while(|(one, other)| one == other).count();
+    // A separator ends a part, so it comes before every other byte. No path contains a zero.
+    let next = |path: &[u8]| path.get(common).map(|byte| if *byte == b'/' { 0 } else { *byte });
+    next(one).cmp(&next(other))
 }
 
 /// Returns whether the folder exists and can be read, and reports why not if that is not obvious.
@@ -259,9 +272,7 @@ impl Search<'_> {
 }
 
 fn is_definition(format: AgentFormat, path: &Path) -> bool {
-    let part =
-        |part: Option<&std::ffi::OsStr>| part.and_then(|part| part.to_str()).unwrap_or_default().to_owned();
-    let (stem, extension) = (part(path.file_stem()), part(path.extension()));
+    let extension = path.extension().and_then(|part| part.to_str()).unwrap_or_default();
     let extensions: &[&str] = match format {
         AgentFormat::Volery
         | AgentFormat::Claude
@@ -276,6 +287,9 @@ fn is_definition(format: AgentFormat, path: &Path) -> bool {
         AgentFormat::Codex => &["toml"],
         AgentFormat::Kiro => &["json"],
     };
+    if !extensions.contains(&extension) {
+        return false;
+    }
     // A readme is not an agent. sub-agents-mcp and opencode take every file for an agent, and Claude Code a readme
     // that has the keys of one.
     let is_explanation = is_readme(path)
@@ -294,8 +308,9 @@ fn is_definition(format: AgentFormat, path: &Path) -> bool {
             | AgentFormat::Copilot => true,
         };
     // Gemini skips these too.
-    let is_draft = stem.starts_with('_') && format == AgentFormat::Gemini;
-    extensions.contains(&extension.as_str()) && !is_explanation && !is_draft
+    let starts_with_underscore = || path.file_name().is_some_and(|name| name.as_bytes().starts_with(b"_"));
+    let is_draft = format == AgentFormat::Gemini && starts_with_underscore();
+    !is_explanation && !is_draft
 }
 
 fn is_readme(path: &Path) -> bool {
@@ -342,4 +357,20 @@ fn drop_shadowed_texts(paths: &mut Vec<PathBuf>, diagnostics: &mut Vec<Diagnosti
         }
         !hidden
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_have_the_order_of_their_parts() {
+        let names =
+            ["a.md", "a", "a/b.md", "a-b/c.md", "a-b.md", "a/b/c.md", "b/a.md", "a/b", "\u{e9}.md", "Z.md"];
+        let mut paths: Vec<PathBuf> = names.map(|name| Path::new("/top").join(name)).to_vec();
+        let mut expected = paths.clone();
+        paths.sort_by(|one, other| compare_paths("/top".len(), one, other));
+        expected.sort();
+        assert_eq!(paths, expected);
+    }
 }

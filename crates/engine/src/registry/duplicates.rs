@@ -2,6 +2,7 @@
 //! for each name, and how to select another: `codex:reviewer` is the reviewer of the format codex.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use domain::agent::{Agent, AgentFormat, AgentSource, Layer};
 use domain::diagnostic::Diagnostic;
@@ -9,7 +10,7 @@ use domain::id::AgentName;
 
 /// Agents whose plain name another file has, by `FORMAT:NAME`. Each carries that name, so that its runs and sessions
 /// are its own.
-pub(super) type Shadowed = BTreeMap<AgentName, Agent>;
+pub(super) type Shadowed = BTreeMap<AgentName, Arc<Agent>>;
 
 /// The unused files of each name, in the order in which they were read: the strongest is last.
 #[derive(Debug, Default)]
@@ -19,15 +20,15 @@ pub(super) struct Duplicates {
 
 impl Duplicates {
     /// Records an agent whose name a later file has, and stores it under its longer name.
-    pub(super) fn add(&mut self, mut agent: Agent, shadowed: &mut Shadowed) {
+    pub(super) fn add(&mut self, mut agent: Arc<Agent>, shadowed: &mut Shadowed) {
         self.unused.entry(agent.name.clone()).or_default().push(agent.source.clone());
         let Some(name) = with_format(agent.source.format, &agent.name) else { return };
-        agent.name = name.clone();
+        Arc::make_mut(&mut agent).name = name.clone();
         shadowed.insert(name, agent);
     }
 
     /// Returns a warning for each name that several files define.
-    pub(super) fn report(self, used: &BTreeMap<AgentName, Agent>) -> Vec<Diagnostic> {
+    pub(super) fn report(self, used: &BTreeMap<AgentName, Arc<Agent>>) -> Vec<Diagnostic> {
         let warning_for = |(name, unused): (AgentName, Vec<AgentSource>)| {
             let agent = used.get(&name)?;
             Some(warning(&name, &agent.source, &unused))

@@ -34,11 +34,13 @@ impl<K: PartialEq + Clone, T> FileCache<K, T> {
         if let Some(entry) = cached.filter(|entry| are_unchanged(&entry.observed)) {
             return Arc::clone(&entry.value);
         }
-        let (value, observed) = read_observed(read);
+        let (value, mut observed) = read_observed(read);
         let value = Arc::new(value);
         let mut entries = self.lock();
         entries.retain(|entry| entry.key != *key);
         if observed.iter().all(|state| state.is_settled(now_ms)) {
+            observed.sort();
+            observed.dedup();
             if entries.len() >= ENTRIES_MAX {
                 entries.remove(0);
             }

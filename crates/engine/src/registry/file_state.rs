@@ -97,8 +97,7 @@ impl FileState {
     }
 }
 
-/// Returns whether all observations still hold. Expects them in the order of [`read_observed`], with the entries of
-/// one folder next to each other.
+/// Returns whether all observations still hold. This is faster if the entries of one folder are next to each other.
 pub(super) fn are_unchanged(states: &[FileState]) -> bool {
     /// From so many entries on it is worth opening their folder.
     const OPENED_FROM: usize = 8;
@@ -145,9 +144,7 @@ pub(super) fn observe_again(observed: &[FileState]) {
 pub(super) fn read_observed<T>(read: impl FnOnce() -> T) -> (T, Vec<FileState>) {
     let enclosing = OBSERVED.replace(Some(Vec::new()));
     let value = read();
-    let mut observed = OBSERVED.replace(enclosing).unwrap_or_default();
+    let observed = OBSERVED.replace(enclosing).unwrap_or_default();
     observe_again(&observed);
-    observed.sort();
-    observed.dedup();
     (value, observed)
 }

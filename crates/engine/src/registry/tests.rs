@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use config::agent_formats::plain::PlainDefaults;
 use domain::agent::{Agent, AgentFormat, Layer};
@@ -47,7 +48,7 @@ fn read_all() -> (Agents, Vec<Diagnostic>) {
         let config = ConfigFile { path: top().join(below), kind, layer: Layer::Project, within: Some(top()) };
         read_config_file(&config, &mut diagnostics)
             .into_iter()
-            .for_each(|agent| add_agent(agent, &mut agents));
+            .for_each(|agent| add_agent(Arc::new(agent), &mut agents));
     }
     for (format, below) in FOLDERS {
         let folder = folder(top().join(below), format);

@@ -54,10 +54,11 @@ impl BenchEnv {
         Ok(mb)
     }
 
-    /// Creates another environment for the same program.
-    pub(crate) fn new_sibling(&self) -> anyhow::Result<Self> {
-        let scratch = self.root.path().parent().context("a place is in a folder")?;
-        Self::new(scratch, &self.program)
+    /// Creates another environment for the same program. It is below this one, and is deleted with it.
+    pub(crate) fn new_nested(&self) -> anyhow::Result<Self> {
+        let mut nested = Self::new(self.root.path(), &self.program)?;
+        nested.root.disable_cleanup(true);
+        Ok(nested)
     }
 
     /// Defines an agent of a project.

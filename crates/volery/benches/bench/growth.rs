@@ -61,7 +61,7 @@ impl<'a> GrownState<'a> {
 }
 
 pub(crate) fn growth(env: &BenchEnv) -> anyhow::Result<Vec<Figure>> {
-    let other = env.new_sibling()?;
+    let other = env.new_nested()?;
     let (mut few, mut many) = (GrownState::new(&other, FEW)?, GrownState::new(env, MANY)?);
     let mut figures = Vec::new();
     for (name, words) in COMMANDS {

@@ -49,6 +49,9 @@ fn main() -> anyhow::Result<()> {
     );
     let other = before();
     let (mut figures, mut before) = (Vec::new(), Vec::new());
+    // All are deleted at the end: after large deletions, ext4 without a journal takes several times as long to create a file,
+    // so the second program would pay for the files of the first.
+    let mut envs = Vec::new();
     for (name, measure) in GROUPS {
         if selected.is_empty() || selected.iter().any(|word| word == name) {
             for (program, figures) in [
@@ -59,6 +62,7 @@ fn main() -> anyhow::Result<()> {
                 writeln!(std::io::stderr(), "measuring: {name} of {}", program.display())?;
                 let env = BenchEnv::new(scratch, program)?;
                 figures.extend(measure(&env).with_context(|| format!("measure {name}"))?);
+                envs.push(env);
             }
         }
     }

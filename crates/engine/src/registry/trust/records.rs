@@ -5,6 +5,7 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use domain::Timestamp;
 use domain::agent::{Agent, Layer};
@@ -154,7 +155,7 @@ impl TrustStore {
 
 /// Returns every agent that a file of the project defines, also under a name that a stronger file has.
 fn project_agents(catalog: &Catalog) -> impl Iterator<Item = &Agent> {
-    let agents = catalog.agents.values().chain(catalog.shadowed.values());
+    let agents = catalog.agents.values().chain(catalog.shadowed.values()).map(Arc::as_ref);
     agents.filter(|agent| agent.source.layer == Layer::Project)
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use backends::client_setup::ConfigScope;
 use domain::agent::Agent;
@@ -78,7 +79,7 @@ pub(super) fn map_system(system: &'static System, site: &SetupSite<'_>) -> Mappi
         let variable = |name: &str| site.variable(name).map(str::to_owned);
         let (read, problems) = read_folder(folder, variable);
         diagnostics.extend(problems);
-        agents.extend(read.into_values());
+        agents.extend(read.into_values().map(Arc::unwrap_or_clone));
     }
     let mut mapping = Mapping {
         system: system.name,
