@@ -24,9 +24,7 @@ fn calls_a_tool(name: &'static str, case: &'static str, scope: Scope) {
     let mut client = client_env.start();
     assert_eq!(client_env.ended(&mut client), Some(0), "{}", client_env.diagnostics());
     let bodies = client_env.bodies();
-    for tool in ["run_agent", "wait_runs", "list_agents"] {
-        assert!(bodies[0].contains(tool), "{tool} is not offered: {}", bodies[0]);
-    }
+    check_offered_tools(&bodies);
     let run = client_env.vendor_env.env.only_run();
     assert_eq!(client_env.vendor_env.env.wait_for_end(&run)["status"], "succeeded");
     assert!(
@@ -38,6 +36,13 @@ fn calls_a_tool(name: &'static str, case: &'static str, scope: Scope) {
     client_env.works();
 }
 
+/// The first request to the model offers the tools.
+fn check_offered_tools(bodies: &[String]) {
+    for tool in ["run_agent", "wait_runs", "list_agents"] {
+        assert!(bodies[0].contains(tool), "{tool} is not offered: {}", bodies[0]);
+    }
+}
+
 /// The client calls again for a run that takes longer than a call may wait, and gets the answer.
 fn gets_a_late_answer(name: &'static str) {
     let Some(client_env) = ClientEnv::make(name, "client: late answer", SHORT, Scope::Project) else {
@@ -46,6 +51,7 @@ fn gets_a_late_answer(name: &'static str) {
     client_env.script([client_env.call("run_agent", json!({"agent": "patient", "prompt": "Count."}))]);
     let mut client = client_env.start();
     let run = client_env.run_of(&mut client);
+    check_offered_tools(&client_env.bodies());
     // The call waits some seconds before the next request to the model, so this is in time.
     let wait = client_env.call("wait_runs", json!({"run_ids": [run]}));
     client_env.script([wait, ScriptedReply::say("There are three.")]);
@@ -136,11 +142,7 @@ macro_rules! clients {
         $(mod $client {
             const NAME: &str = stringify!($client);
 
-            #[test]
-            fn calls_a_tool() {
-                super::calls_a_tool(NAME, "client: call", super::Scope::Project);
-            }
-
+            // That it calls a tool in the project that it was set up for is part of the other cases.
             #[test]
             fn calls_a_tool_in_any_project() {
                 super::calls_a_tool(NAME, "client: any project", super::Scope::User);
