@@ -3,11 +3,14 @@
 //! Everything here is a plain value or a function from values to values, so every decision can be tested
 //! without a process, a file or a wait.
 
+pub mod access;
 pub mod admission;
 pub mod agent;
 pub mod budget;
+pub mod conversation;
 pub mod diagnostic;
 pub mod dialect;
+pub mod directive;
 pub mod duration;
 pub mod go_duration;
 pub mod hex;
