@@ -4,7 +4,8 @@
 //! cannot make the line unreadable. Names of variants and fields, ids and times are not free text.
 
 use domain::run::{
-    CommandExit, Containment, Denial, Ending, Event, Failure, FileChange, Outcome, PartialCause, ResultText,
+    CallDetails, CallVerdict, CommandExit, Containment, Denial, Ending, Event, Failure, FileChange, Outcome,
+    PartialCause, ResultText,
 };
 use serde_json::Value;
 
@@ -13,7 +14,6 @@ pub(crate) fn rewrite(event: &mut Event, each: &mut dyn FnMut(&mut String)) {
     match event {
         Event::Claimed { version: text, .. }
         | Event::AnswerAppended { text }
-        | Event::CallCompleted { output: text, .. }
         | Event::LimitExceeded { detail: text, .. }
         | Event::StopRequested { because: text, .. }
         | Event::ModelReported { model: text }
@@ -45,9 +45,18 @@ pub(crate) fn rewrite(event: &mut Event, each: &mut dyn FnMut(&mut String)) {
                 each(reason);
             }
         }
-        Event::CallRequested { name, input, .. } => {
+        Event::CallRequested { name, input, verdict, call: _, kind: _, class: _, turn: _ } => {
             each(name);
             rewrite_value(input, each);
+            if let Some(CallVerdict { reason, effect: _ }) = verdict {
+                each(reason);
+            }
+        }
+        Event::CallCompleted { call: _, ok: _, output, details } => {
+            each(output);
+            if let Some(CallDetails { model: Some(model), usage: _, body: _ }) = details.as_deref_mut() {
+                each(model);
+            }
         }
         Event::QuestionRaised { question: _, text, until: _, allow_rules } => {
             each(text);

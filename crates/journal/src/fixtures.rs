@@ -175,12 +175,15 @@ fn any_agent_event() -> impl Strategy<Value = Event> {
             kind: CallKind::Tool,
             class: CallClass::Effect,
             name,
-            input
+            input,
+            turn: call.checked_rem(3),
+            verdict: None,
         }),
         (any::<u32>(), any::<bool>(), text()).prop_map(|(call, ok, output)| Event::CallCompleted {
             call,
             ok,
-            output
+            output,
+            details: None,
         }),
         (question, any::<bool>(), text(), text()).prop_map(|(question, allowed, text, by)| {
             let origin = allowed.then_some(AnswerOrigin::Terminal);

@@ -10,8 +10,18 @@ use crate::contract::{CallAction, Loop, LoopStep};
 
 fn completed(planned: crate::contract::PlannedCall) -> LoopCall {
     let crate::contract::PlannedCall { kind, class, name, input, .. } = planned;
-    let before = ProgressMark::default();
-    LoopCall { kind, class, name, input, completed: Some((true, String::new())), in_doubt: false, before }
+    let before = Some(ProgressMark::default());
+    LoopCall {
+        kind,
+        class,
+        name,
+        input,
+        completed: Some((true, String::new())),
+        in_doubt: false,
+        before,
+        turn: None,
+        body: None,
+    }
 }
 
 #[test]

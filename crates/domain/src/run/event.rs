@@ -11,6 +11,7 @@ use super::{
     PromptKind, StopMode, Usage,
 };
 use crate::Timestamp;
+use crate::access::AccessEffect;
 use crate::id::{AgentName, QuestionId, RunId, SessionId};
 
 /// An event with its position in the log. `seq` counts from 0; `epoch` counts the writers of the run from 1.
@@ -93,12 +94,23 @@ pub enum Event {
         class: CallClass,
         name: String,
         input: serde_json::Value,
+        /// The number of the model call that requested it, or its own for a model call; absent for a rehearsal. Calls
+        /// of one turn may run at the same time.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        turn: Option<u32>,
+        /// The access rule that decided about it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        verdict: Option<CallVerdict>,
     },
     /// A call completed. It is never repeated.
     CallCompleted {
         call: u32,
         ok: bool,
+        /// The output, or its beginning if the details name a file with all of it.
         output: String,
+        /// Present if the call has a turn.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        details: Option<Box<CallDetails>>,
     },
     /// Whether this call took effect is not known, and it is not repeated.
     CallInDoubt {
@@ -224,6 +236,35 @@ pub enum Event {
     Ended {
         ending: Box<Ending>,
     },
+}
+
+/// The decision about a call, and the rule that made it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallVerdict {
+    pub effect: AccessEffect,
+    /// The rule with its file and line, as a sentence.
+    pub reason: String,
+}
+
+/// What a call used and returned, besides the beginning of its output.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct CallDetails {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+    /// The model that answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The file with the whole answer or output.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<CallBody>,
+}
+
+/// A file with the body of a call, in the run's directory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallBody {
+    pub bytes: u64,
+    /// SHA-256 of the content, in hexadecimal digits.
+    pub digest: String,
 }
 
 /// How a command ended.

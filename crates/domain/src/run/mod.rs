@@ -20,7 +20,8 @@ pub use attempt::{ConversationKind, PromptKind};
 pub use changes::{Branch, ChangedFile, Changes, Commits, FileChange};
 pub use denial::{Denial, DenialCause};
 pub use event::{
-    CallClass, CallKind, CommandExit, Containment, Enforcer, Envelope, Event, StdStream, WaitReason,
+    CallBody, CallClass, CallDetails, CallKind, CallVerdict, CommandExit, Containment, Enforcer, Envelope,
+    Event, StdStream, WaitReason,
 };
 pub use exit::Exit;
 pub use outcome::{

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::event::{CallClass, CallKind, CommandExit, Containment, Envelope, Event, StdStream, WaitReason};
+use super::event::{
+    CallBody, CallClass, CallDetails, CallKind, CommandExit, Containment, Envelope, Event, StdStream,
+    WaitReason,
+};
 use super::{
     Branch, Changes, ConversationKind, Denial, Ending, OnDisconnect, OutcomeKind, PromptKind, Usage,
     Verification,
@@ -62,8 +65,13 @@ pub struct LoopCall {
     /// `None` while the call is in flight, or in doubt after an interruption.
     pub completed: Option<(bool, String)>,
     pub in_doubt: bool,
-    /// The progress when the call was requested: a repeated call starts again from there.
-    pub before: ProgressMark,
+    /// The progress when the call was requested: a repeated call starts again from there. Absent for a call with a
+    /// turn, which has its usage in its own completion.
+    pub before: Option<ProgressMark>,
+    /// As in the event.
+    pub turn: Option<u32>,
+    /// The file with the whole answer or output.
+    pub body: Option<CallBody>,
 }
 
 /// A run's output and usage at some moment.
@@ -446,18 +454,30 @@ impl RunState {
 
     fn apply_call(&mut self, event: &Event) {
         match event {
-            Event::CallRequested { call, kind, class, name, input } => {
-                let before = match self.calls.get(call) {
-                    // A call that completed once stays completed, whatever a later line contains.
-                    Some(known) if known.completed.is_some() => return,
-                    // Calls are made one after the other, so all output and usage since the request belongs to the
-                    // interrupted try, and would count twice.
-                    Some(known) => known.before,
-                    None => ProgressMark { answer_bytes: self.answer_text.len(), usage: self.usage },
+            Event::CallRequested { call, kind, class, name, input, turn, verdict: _ } => {
+                let known = self.calls.get(call);
+                // A call that completed once stays completed, whatever a later line contains.
+                if known.is_some_and(|known| known.completed.is_some()) {
+                    return;
+                }
+                if turn.is_some() && known.is_none() {
+                    self.count_tool_call(*kind, *class);
+                }
+                let before = match (turn, self.calls.get(call).and_then(|known| known.before)) {
+                    (Some(_), _) => None,
+                    // Calls without a turn are made one after the other, so all output and usage since the request
+                    // belongs to the interrupted try, and would count twice.
+                    (None, Some(before)) => Some(before),
+                    (None, None) => {
+                        Some(ProgressMark { answer_bytes: self.answer_text.len(), usage: self.usage })
+                    }
                 };
-                // A damaged log may contain other text in between, so the offset need not be a character boundary.
-                self.answer_text.truncate(crate::size::head(&self.answer_text, before.answer_bytes).len());
-                self.usage = before.usage;
+                if let Some(before) = before {
+                    // A damaged log may contain other text in between, so the offset need not be a character boundary.
+                    let fitting = crate::size::head(&self.answer_text, before.answer_bytes).len();
+                    self.answer_text.truncate(fitting);
+                    self.usage = before.usage;
+                }
                 let requested = LoopCall {
                     kind: *kind,
                     class: *class,
@@ -466,12 +486,19 @@ impl RunState {
                     completed: None,
                     in_doubt: false,
                     before,
+                    turn: *turn,
+                    body: None,
                 };
                 self.calls.insert(*call, requested);
             }
-            Event::CallCompleted { call, ok, output } => {
-                if let Some(known) = self.calls.get_mut(call) {
-                    known.completed.get_or_insert_with(|| (*ok, output.clone()));
+            Event::CallCompleted { call, ok, output, details } => {
+                let Some(known) = self.calls.get_mut(call).filter(|known| known.completed.is_none()) else {
+                    return;
+                };
+                known.completed = Some((*ok, output.clone()));
+                if let Some(CallDetails { usage, model, body }) = details.as_deref() {
+                    known.body.clone_from(body);
+                    self.add_call_usage(*usage, model.as_ref());
                 }
             }
             Event::CallInDoubt { call } => {
@@ -480,6 +507,28 @@ impl RunState {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Counts a tool call of an agent loop, as `ToolCalled` counts those of a vendor's program.
+    fn count_tool_call(&mut self, kind: CallKind, class: CallClass) {
+        if kind == CallKind::Tool {
+            self.tools_called = self.tools_called.saturating_add(1);
+        }
+        if let Some(attempt) = self.attempts.last_mut() {
+            attempt.had_side_effects |= class != CallClass::Pure;
+        }
+    }
+
+    fn add_call_usage(&mut self, usage: Option<Usage>, model: Option<&String>) {
+        if let Some(model) = model {
+            self.model = Some(model.clone());
+        }
+        let Some(usage) = usage else { return };
+        self.usage.add(usage);
+        if let Some(attempt) = self.attempts.last_mut() {
+            attempt.usage.add(usage);
+            attempt.add_model_usage(model, usage);
         }
     }
 

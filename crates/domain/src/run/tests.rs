@@ -4,9 +4,9 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::{
-    AgentEnd, CallClass, CallKind, CancelRequest, Effect, Ending, Envelope, Event, Failure, LimitName,
-    OnDisconnect, Outcome, PartialCause, Phase, ResultText, RunState, StdStream, StopMode, Supervision,
-    SupervisionInput, SupervisionLimits, TimeLimit, Usage,
+    AgentEnd, CallClass, CallDetails, CallKind, CancelRequest, Effect, Ending, Envelope, Event, Failure,
+    LimitName, OnDisconnect, Outcome, PartialCause, Phase, ResultText, RunState, StdStream, StopMode,
+    Supervision, SupervisionInput, SupervisionLimits, TimeLimit, Usage,
 };
 use crate::Timestamp;
 
@@ -261,9 +261,11 @@ fn events() -> impl Strategy<Value = Event> {
             class: CallClass::Effect,
             name: "write".to_owned(),
             input: json!({"path": "a"}),
+            turn: None,
+            verdict: None,
         }),
         8 => (0_u32..4, any::<bool>(), ".*")
-            .prop_map(|(call, ok, output)| Event::CallCompleted { call, ok, output }),
+            .prop_map(|(call, ok, output)| Event::CallCompleted { call, ok, output, details: None }),
         4 => (0_u32..4).prop_map(|call| Event::CallInDoubt { call }),
         4 => ".*".prop_map(|text| Event::AnswerAppended { text }),
         2 => any::<u32>().prop_map(|pid| Event::Claimed {
@@ -284,8 +286,10 @@ fn a_completed_call_stays_completed_and_a_stale_writer_changes_nothing() {
         class: CallClass::Effect,
         name: "append".to_owned(),
         input: json!(null),
+        turn: None,
+        verdict: None,
     };
-    let done = Event::CallCompleted { call: 0, ok: true, output: "x".to_owned() };
+    let done = Event::CallCompleted { call: 0, ok: true, output: "x".to_owned(), details: None };
     let mut log = vec![envelope(0, request.clone()), envelope(1, done), envelope(2, request)];
     let mut stale = envelope(3, Event::AnswerAppended { text: "late".to_owned() });
     stale.epoch = 0;
@@ -303,8 +307,10 @@ fn output_and_usage_of_an_interrupted_call_do_not_count_twice() {
         class: CallClass::Pure,
         name: "say".to_owned(),
         input: json!(null),
+        turn: None,
+        verdict: None,
     };
-    let done = |call| Event::CallCompleted { call, ok: true, output: String::new() };
+    let done = |call| Event::CallCompleted { call, ok: true, output: String::new(), details: None };
     let answer_event = |text: &str| Event::AnswerAppended { text: text.to_owned() };
     let used = Event::UsageReported {
         usage: Usage { input_tokens: 1, output_tokens: 2, ..Usage::default() },
@@ -324,6 +330,46 @@ fn output_and_usage_of_an_interrupted_call_do_not_count_twice() {
         (0..).zip(first.into_iter().chain(again)).map(|(seq, event)| envelope(seq, event)).collect();
     let state = RunState::fold(&log);
     assert_eq!((state.answer_text.as_str(), state.usage.output_tokens), ("one\ntwo\n", 4));
+}
+
+#[test]
+fn calls_of_one_turn_may_overlap_and_each_counts_its_own_usage_once() {
+    let request = |call, kind| Event::CallRequested {
+        call,
+        kind,
+        class: CallClass::Pure,
+        name: "x".to_owned(),
+        input: json!(null),
+        turn: Some(0),
+        verdict: None,
+    };
+    let usage = Usage { input_tokens: 10, output_tokens: 1, ..Usage::default() };
+    let done = |call, usage| Event::CallCompleted {
+        call,
+        ok: true,
+        output: String::new(),
+        details: Some(Box::new(CallDetails { usage, model: Some("m".to_owned()), body: None })),
+    };
+    let text = Event::AnswerAppended { text: "I read both.".to_owned() };
+    let events = [
+        began(0, super::PromptKind::Prompt),
+        request(0, CallKind::Model),
+        done(0, Some(usage)),
+        text,
+        request(1, CallKind::Tool),
+        request(2, CallKind::Tool),
+        done(2, None),
+        // The worker was lost: call 1 is requested again, and a late line repeats the end of call 0.
+        request(1, CallKind::Tool),
+        done(1, None),
+        done(0, Some(usage)),
+    ];
+    let log: Vec<_> = (0..).zip(events).map(|(seq, event)| envelope(seq, event)).collect();
+    let state = RunState::fold(&log);
+    assert_eq!((state.usage.input_tokens, state.usage.output_tokens), (10, 1));
+    assert_eq!(state.attempts[0].usage_by_model[0].model.as_deref(), Some("m"));
+    assert_eq!((state.answer_text.as_str(), state.tools_called), ("I read both.", 2));
+    assert!(state.calls.values().all(|call| call.completed.is_some()));
 }
 
 /// An agent can be denied things for as long as its run lasts.

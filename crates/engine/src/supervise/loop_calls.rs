@@ -45,7 +45,7 @@ impl RunSupervisor {
             self.append(Event::CallInDoubt { call })?;
             let message = format!("whether call {call} took effect is not known; it was not repeated");
             self.append(Event::Warned { message: message.clone() })?;
-            self.append(Event::CallCompleted { call, ok: false, output: message })?;
+            self.append(Event::CallCompleted { call, ok: false, output: message, details: None })?;
         }
         Ok(())
     }
@@ -56,7 +56,7 @@ impl RunSupervisor {
             let summary = domain::run::tool_summary::summarize_tool_call(&name, &input, &self.spec.directory);
             self.subscribers.set_activity(summary);
         }
-        self.append(Event::CallRequested { call, kind, class, name, input })?;
+        self.append(Event::CallRequested { call, kind, class, name, input, turn: None, verdict: None })?;
         match class {
             CallClass::Pure => {}
             // The intent of an effect is on disk before the effect.
@@ -178,7 +178,7 @@ impl RunSupervisor {
         if delegated {
             self.append_text(&format!("{}\n", output.trim_end()))?;
         }
-        self.append(Event::CallCompleted { call, ok, output })?;
+        self.append(Event::CallCompleted { call, ok, output, details: None })?;
         failpoint::reach("worker_completed_call");
         self.step(SupervisionInput::Output(domain::run::StdStream::Stdout)).await?;
         if self.finished { Ok(()) } else { self.next_turn().await }

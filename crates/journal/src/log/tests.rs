@@ -248,6 +248,8 @@ fn an_event_that_is_too_large_or_too_deep_is_refused_without_poison() {
         class: domain::run::CallClass::Pure,
         name: "t".to_owned(),
         input,
+        turn: None,
+        verdict: None,
     };
     assert!(matches!(log.append(at(0), call(deep)), Err(StoreError::TooDeep { .. })));
     let written = log.append(at(0), call(fit)).unwrap();
@@ -283,6 +285,8 @@ fn secrets_never_reach_the_disk_and_lines_stay_readable() {
             class: domain::run::CallClass::Pure,
             name: "curl".to_owned(),
             input: json!({"headers": ["token hunter2-hunter2"], "hunter2-hunter2": 1}),
+            turn: None,
+            verdict: None,
         },
     )
     .unwrap();

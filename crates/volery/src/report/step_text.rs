@@ -38,7 +38,7 @@ impl OpenCalls {
                 Some(self.begin(format!("#{call}"), name, input))
             }
             Event::ToolReturned { id, ok, output } => Some(self.end(id.clone(), *ok, output)),
-            Event::CallCompleted { call, ok, output } => {
+            Event::CallCompleted { call, ok, output, details: _ } => {
                 let id = format!("#{call}");
                 self.summaries.contains_key(&id).then(|| self.end(id, *ok, output))
             }

@@ -280,9 +280,16 @@ fn the_calls_of_a_rehearsal_are_steps() {
             class: CallClass::Idempotent,
             name: "write".into(),
             input: write,
+            turn: None,
+            verdict: None,
         },
-        Event::CallCompleted { call: 0, ok: true, output: "wrote a.txt".into() },
-        Event::CallCompleted { call: 1, ok: true, output: "of a call that is not shown".into() },
+        Event::CallCompleted { call: 0, ok: true, output: "wrote a.txt".into(), details: None },
+        Event::CallCompleted {
+            call: 1,
+            ok: true,
+            output: "of a call that is not shown".into(),
+            details: None,
+        },
     ];
     insta::assert_snapshot!(render(&run("x"), events, None), @"
     07070707 reviewer  2026-11-15T10:00:00.000Z, asked by test
