@@ -172,7 +172,7 @@ fn rewrite_failure(failure: &mut Failure, each: &mut dyn FnMut(&mut String)) {
     }
 }
 
-fn rewrite_value(value: &mut Value, each: &mut dyn FnMut(&mut String)) {
+pub(crate) fn rewrite_value(value: &mut Value, each: &mut dyn FnMut(&mut String)) {
     match value {
         Value::String(text) => each(text),
         Value::Array(items) => items.iter_mut().for_each(|item| rewrite_value(item, each)),

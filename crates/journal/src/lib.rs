@@ -1,6 +1,7 @@
 //! Stores runs. A run is a directory, and the directory is the source of truth: the request, the events, the output
 //! and the ending. Knows nothing of processes, models or user interfaces.
 
+pub mod call_files;
 pub mod durable;
 pub mod event_line;
 pub mod home;

@@ -187,6 +187,15 @@ impl RunDir {
         self.path.join("work")
     }
 
+    /// Returns the folder for the bodies of an agent loop's calls.
+    pub(crate) fn calls_dir(&self) -> PathBuf {
+        self.path.join("calls")
+    }
+
+    pub(crate) fn call_path(&self, call: u32) -> PathBuf {
+        self.calls_dir().join(call.to_string())
+    }
+
     /// Returns the path of the log to which keeper and worker write when nothing else works.
     pub fn worker_log_path(&self) -> PathBuf {
         self.path.join("worker.log")

@@ -23,6 +23,8 @@ pub enum StoreError {
     TooNew { path: PathBuf, found: u64, known: u32 },
     #[error("understand {}", path.display())]
     Malformed { path: PathBuf, source: serde_json::Error },
+    #[error("use {}: it is not what the log says it is", path.display())]
+    Damaged { path: PathBuf },
     #[error("read {}: it has more than {max} bytes", path.display())]
     FileTooLarge { path: PathBuf, max: u64 },
     #[error("record {bytes} bytes at once: the limit is {max}")]
