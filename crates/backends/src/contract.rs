@@ -31,8 +31,15 @@ pub struct Capabilities {
     /// Where to look up prices if the program reports only tokens.
     #[serde(skip)]
     pub prices: PriceList,
-    /// A run whose worker was lost can be continued.
-    pub resume: bool,
+    /// Another worker can continue a lost run at its recorded calls.
+    #[serde(rename = "resume")]
+    pub resumes_from_calls: bool,
+    /// It follows a fixed script, so no prompt can correct its answer.
+    #[serde(skip)]
+    pub is_script: bool,
+    /// It keeps the limits on steps, tool calls, tokens and cost.
+    #[serde(skip)]
+    pub enforces_call_limits: bool,
     /// The agent can ask a person.
     pub ask: bool,
     /// How long the program waits for an answer; `None` if it waits without a limit.

@@ -2,7 +2,9 @@
 
 use domain::budget::RequestedLimits;
 
-use crate::text::{Bounds, Diagnostics, Fields, Node, read_byte_size, read_duration_ms, read_integer};
+use crate::text::{
+    Bounds, Diagnostics, Fields, Node, read_byte_size, read_duration_ms, read_integer, read_usd,
+};
 
 /// Nothing starts in less memory than this; a smaller number lacks its unit.
 const MEMORY_BYTES_MIN: u64 = 1 << 20;
@@ -31,6 +33,12 @@ pub(crate) fn read(node: &Node, within: &str, diagnostics: &mut Diagnostics<'_>)
     let depth = narrow(count("depth", 0));
     let children = narrow(count("children", 0));
     let tree_runs = narrow(count("tree_runs", 1));
+    let steps = count("steps", 1);
+    let tool_calls = count("tool_calls", 0);
+    let tokens = count("tokens", 1);
+    let answer_tokens = count("answer_tokens", 1);
+    let cost_microusd =
+        fields.take("cost").and_then(|node| read_usd(node, &fields.name("cost"), diagnostics));
     fields.close(diagnostics);
     RequestedLimits {
         memory_bytes,
@@ -42,6 +50,11 @@ pub(crate) fn read(node: &Node, within: &str, diagnostics: &mut Diagnostics<'_>)
         depth,
         children,
         tree_runs,
+        steps,
+        tool_calls,
+        tokens,
+        answer_tokens,
+        cost_microusd,
         ..times
     }
 }

@@ -240,6 +240,11 @@ pub fn merge_limits(first: &RequestedLimits, second: &RequestedLimits) -> Reques
         depth: first.depth.or(second.depth),
         children: first.children.or(second.children),
         tree_runs: first.tree_runs.or(second.tree_runs),
+        steps: first.steps.or(second.steps),
+        tool_calls: first.tool_calls.or(second.tool_calls),
+        tokens: first.tokens.or(second.tokens),
+        answer_tokens: first.answer_tokens.or(second.answer_tokens),
+        cost_microusd: first.cost_microusd.or(second.cost_microusd),
     }
 }
 

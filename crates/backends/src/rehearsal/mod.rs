@@ -28,7 +28,8 @@ impl Backend for Rehearsal {
             system_prompt: true,
             model: true,
             usage: true,
-            resume: true,
+            resumes_from_calls: true,
+            is_script: true,
             ask: true,
             // A script has no tools and no instructions but its own, and neither turns nor effort to spend.
             replaces_prompt: true,

@@ -87,6 +87,11 @@ limits:
   depth: 0
   children: 3
   tree_runs: 9
+  steps: 40
+  tool_calls: 90
+  tokens: 250_000
+  answer_tokens: 2048
+  cost: 0.5
 allowed_callers: [main, planner]
 delegates: [reviewer, tester]
 on_disconnect: cancel
@@ -147,6 +152,11 @@ Always.
             depth: Some(0),
             children: Some(3),
             tree_runs: Some(9),
+            steps: Some(40),
+            tool_calls: Some(90),
+            tokens: Some(250_000),
+            answer_tokens: Some(2_048),
+            cost_microusd: Some(500_000),
         },
         callers: Callers::Only(strings(&["main", "planner"])),
         delegates: Delegates::Only(vec!["reviewer".parse().unwrap(), "tester".parse().unwrap()]),
@@ -406,7 +416,7 @@ script: ../../etc/passwd
             "shout.md:9:10: error: limits.depth: expected a whole number from 0 to 4294967295, found the number -1",
             "shout.md:10:3: warning: unknown key \"foo\" in limits is ignored (hint: known keys: timeout, \
              idle_timeout, grace, answer_timeout, memory, file_size, output, cpu, processes, open_files, depth, \
-             children, tree_runs)",
+             children, tree_runs, steps, tool_calls, tokens, answer_tokens, cost)",
             "shout.md:12:1: warning: the key \"callers\" is written twice; this value counts (hint: line 11 has the other \
              value)",
             &format!(

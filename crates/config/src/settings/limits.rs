@@ -22,6 +22,11 @@ pub struct LimitSettings {
     pub depth: Option<ConfigSetting<u32>>,
     pub children: Option<ConfigSetting<u32>>,
     pub tree_runs: Option<ConfigSetting<u32>>,
+    pub steps: Option<ConfigSetting<u64>>,
+    pub tool_calls: Option<ConfigSetting<u64>>,
+    pub tokens: Option<ConfigSetting<u64>>,
+    pub answer_tokens: Option<ConfigSetting<u64>>,
+    pub cost_microusd: Option<ConfigSetting<u64>>,
 }
 
 impl LimitSettings {
@@ -44,6 +49,11 @@ impl LimitSettings {
             depth: value(&self.depth),
             children: value(&self.children),
             tree_runs: value(&self.tree_runs),
+            steps: value(&self.steps),
+            tool_calls: value(&self.tool_calls),
+            tokens: value(&self.tokens),
+            answer_tokens: value(&self.answer_tokens),
+            cost_microusd: value(&self.cost_microusd),
         }
     }
 
@@ -60,7 +70,14 @@ impl LimitSettings {
         ];
         let sizes =
             [("memory", &self.memory_bytes), ("file_size", &self.file_bytes), ("output", &self.output_bytes)];
-        let amounts = [("processes", &self.processes), ("open_files", &self.open_files)];
+        let amounts = [
+            ("processes", &self.processes),
+            ("open_files", &self.open_files),
+            ("steps", &self.steps),
+            ("tool_calls", &self.tool_calls),
+            ("tokens", &self.tokens),
+            ("answer_tokens", &self.answer_tokens),
+        ];
         let counts = [("depth", &self.depth), ("children", &self.children), ("tree_runs", &self.tree_runs)];
         let key = |key: &str| format!("limits.{key}");
         rows.extend(
@@ -71,6 +88,11 @@ impl LimitSettings {
             amounts
                 .iter()
                 .filter_map(|(name, set)| Some(row(key(name), set.as_ref()?, |count| json!(count)))),
+        );
+        rows.extend(
+            self.cost_microusd
+                .iter()
+                .map(|cost| row(key("cost"), cost, |cost| toml_spelling::spell_dollars(*cost))),
         );
         rows.extend(
             counts.iter().filter_map(|(name, set)| Some(row(key(name), set.as_ref()?, |count| json!(count)))),

@@ -138,6 +138,11 @@ impl MergedLayers {
         origin.put(&mut merged.depth, limits.depth);
         origin.put(&mut merged.children, limits.children);
         origin.put(&mut merged.tree_runs, limits.tree_runs);
+        origin.put(&mut merged.steps, limits.steps);
+        origin.put(&mut merged.tool_calls, limits.tool_calls);
+        origin.put(&mut merged.tokens, limits.tokens);
+        origin.put(&mut merged.answer_tokens, limits.answer_tokens);
+        origin.put(&mut merged.cost_microusd, limits.cost_microusd);
         origin.put(&mut self.slots_count, slots.count);
         origin.put(&mut self.slots_queue, slots.queue);
         origin.put(&mut self.retention_output_ms, retention.output_ms);

@@ -102,6 +102,11 @@ impl ProjectBounds {
             depth,
             children,
             tree_runs,
+            steps,
+            tool_calls,
+            tokens,
+            answer_tokens,
+            cost_microusd,
         } = requested_limits;
         let size = |bytes: &u64| display_bytes(*bytes);
         let time = |ms: &u64| display_ms(*ms);
@@ -118,6 +123,11 @@ impl ProjectBounds {
         let mut amounts = LimitBound { binding, warnings: &mut warnings, show: u64::to_string };
         amounts.restrict("processes", processes, &users.processes, None);
         amounts.restrict("open_files", open_files, &users.open_files, None);
+        amounts.restrict("steps", steps, &users.steps, None);
+        amounts.restrict("tool_calls", tool_calls, &users.tool_calls, None);
+        amounts.restrict("tokens", tokens, &users.tokens, None);
+        amounts.restrict("answer_tokens", answer_tokens, &users.answer_tokens, None);
+        amounts.restrict("cost", cost_microusd, &users.cost_microusd, None);
         let mut counts = LimitBound { binding, warnings: &mut warnings, show: u32::to_string };
         counts.restrict("depth", depth, &users.depth, None);
         counts.restrict("children", children, &users.children, None);

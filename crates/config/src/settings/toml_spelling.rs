@@ -55,7 +55,7 @@ pub(super) fn spell_price(price: &Price) -> Value {
 }
 
 /// Returns an integer if possible, else a float.
-fn spell_dollars(micro: u64) -> Value {
+pub(super) fn spell_dollars(micro: u64) -> Value {
     if micro.is_multiple_of(1_000_000) { json!(micro / 1_000_000) } else { json!(micro as f64 / 1e6) }
 }
 
@@ -91,6 +91,11 @@ pub(super) fn spell_limits(limits: &RequestedLimits) -> Vec<(&'static str, Value
         depth,
         children,
         tree_runs,
+        steps,
+        tool_calls,
+        tokens,
+        answer_tokens,
+        cost_microusd,
     } = limits;
     let values = [
         ("timeout", timeout_ms.map(spell_duration)),
@@ -106,6 +111,11 @@ pub(super) fn spell_limits(limits: &RequestedLimits) -> Vec<(&'static str, Value
         ("depth", depth.map(|count| json!(count))),
         ("children", children.map(|count| json!(count))),
         ("tree_runs", tree_runs.map(|count| json!(count))),
+        ("steps", steps.map(|count| json!(count))),
+        ("tool_calls", tool_calls.map(|count| json!(count))),
+        ("tokens", tokens.map(|count| json!(count))),
+        ("answer_tokens", answer_tokens.map(|count| json!(count))),
+        ("cost", cost_microusd.map(spell_dollars)),
     ];
     values.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
 }

@@ -32,6 +32,21 @@ pub struct Limits {
     pub children: u32,
     /// How many runs a whole tree may have, the root included.
     pub tree_runs: u32,
+    /// How often an agent loop may call its model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steps: Option<u64>,
+    /// How many tools an agent loop may call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_calls: Option<u64>,
+    /// Input and output of all model calls of an agent loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// The longest answer to one model call of an agent loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer_tokens: Option<u64>,
+    /// The price of all model calls of an agent loop, in millionths of a US dollar.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_microusd: Option<u64>,
 }
 
 impl From<&Limits> for RequestedLimits {
@@ -51,6 +66,11 @@ impl From<&Limits> for RequestedLimits {
             depth: Some(limits.depth),
             children: Some(limits.children),
             tree_runs: Some(limits.tree_runs),
+            steps: limits.steps,
+            tool_calls: limits.tool_calls,
+            tokens: limits.tokens,
+            answer_tokens: limits.answer_tokens,
+            cost_microusd: limits.cost_microusd,
         }
     }
 }
@@ -71,6 +91,11 @@ impl Default for Limits {
             depth: 5,
             children: 20,
             tree_runs: 200,
+            steps: None,
+            tool_calls: None,
+            tokens: None,
+            answer_tokens: None,
+            cost_microusd: None,
         }
     }
 }
@@ -105,4 +130,14 @@ pub struct RequestedLimits {
     pub children: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tree_runs: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub steps: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_calls: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answer_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_microusd: Option<u64>,
 }

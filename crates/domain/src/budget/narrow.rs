@@ -18,6 +18,11 @@ pub fn resolve<'a>(layers: impl IntoIterator<Item = &'a RequestedLimits>) -> Lim
         depth: requested.depth.unwrap_or(limits.depth),
         children: requested.children.unwrap_or(limits.children),
         tree_runs: requested.tree_runs.unwrap_or(limits.tree_runs),
+        steps: requested.steps.or(limits.steps),
+        tool_calls: requested.tool_calls.or(limits.tool_calls),
+        tokens: requested.tokens.or(limits.tokens),
+        answer_tokens: requested.answer_tokens.or(limits.answer_tokens),
+        cost_microusd: requested.cost_microusd.or(limits.cost_microusd),
     })
 }
 
@@ -37,6 +42,11 @@ pub fn narrow(parent: &Limits, requested: &Limits) -> Limits {
         depth: requested.depth.min(parent.depth),
         children: requested.children.min(parent.children),
         tree_runs: requested.tree_runs.min(parent.tree_runs),
+        steps: min_limit(parent.steps, requested.steps),
+        tool_calls: min_limit(parent.tool_calls, requested.tool_calls),
+        tokens: min_limit(parent.tokens, requested.tokens),
+        answer_tokens: min_limit(parent.answer_tokens, requested.answer_tokens),
+        cost_microusd: min_limit(parent.cost_microusd, requested.cost_microusd),
     }
 }
 

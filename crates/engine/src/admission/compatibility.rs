@@ -56,7 +56,7 @@ pub(crate) fn starts_a_process(spec: &BackendSpec) -> bool {
 /// Returns whether another worker can resume a run of this backend.
 pub(crate) fn can_resume(spec: &BackendSpec) -> bool {
     let can = capabilities(spec);
-    can.resume || can.vendor_assigned_session_ids
+    can.resumes_from_calls || can.vendor_assigned_session_ids
 }
 
 /// Returns whether callers choose the session ids of this backend, which are passed on unchanged.

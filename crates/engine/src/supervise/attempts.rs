@@ -40,7 +40,7 @@ impl RunSupervisor {
         let retry_context = self.retry_context();
         let past_attempts = past_attempts(self.log.state());
         let choice = past_attempts.last().map_or(0, |last| last.choice);
-        if !past_attempts.is_empty() && capabilities(attempt_backend(&self.spec, choice)).resume {
+        if !past_attempts.is_empty() && capabilities(attempt_backend(&self.spec, choice)).resumes_from_calls {
             // A loop finds its position by its recorded calls.
             let first = attempt::first_attempt(&retry_context);
             self.attempt_spec = self.build_attempt(&Attempt { choice, ..first }, "").0;
@@ -360,7 +360,9 @@ impl RunSupervisor {
     /// script is fixed.
     fn needs_json_prompt(&self, backend: &BackendSpec) -> bool {
         let setup = &self.spec.setup;
-        setup.requires_structured_output() && setup.output_schema.is_none() && !capabilities(backend).resume
+        setup.requires_structured_output()
+            && setup.output_schema.is_none()
+            && !capabilities(backend).is_script
     }
 
     /// Returns the exchanges before this attempt: of earlier runs, and of earlier attempts if they are continued.
@@ -387,14 +389,13 @@ impl RunSupervisor {
         let alternatives = self.spec.fallbacks.iter().map(|alternative| &alternative.backend);
         let choices = std::iter::once(&self.spec.backend).chain(alternatives).map(|backend| {
             let can = capabilities(backend);
-            let Capabilities { session: sessions, forks, reports_tool_calls, resume, .. } = can;
-            // A loop that has made its calls has nothing more to say.
+            let Capabilities { session: sessions, forks, reports_tool_calls, is_script, .. } = can;
             BackendChoice {
                 backend: backend.name.clone(),
                 supports_sessions: sessions,
                 supports_fork: forks,
                 reports_tool_calls,
-                is_conversational: !resume,
+                is_conversational: !is_script,
             }
         });
         let summary =
