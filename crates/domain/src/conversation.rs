@@ -82,6 +82,8 @@ pub struct ModelRequest {
     pub messages: Vec<Message>,
     /// Empty: the model can only write text.
     pub tools: Vec<ToolSpec>,
+    #[serde(default)]
+    pub tool_choice: ToolChoice,
     /// The most tokens of the answer; `None`: the service's own limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_output_tokens: Option<u32>,
@@ -90,6 +92,17 @@ pub struct ModelRequest {
     /// A JSON schema that the text of the answer must satisfy, where the service supports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
+}
+
+/// Whether a model may call the tools of a request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolChoice {
+    #[default]
+    Auto,
+    /// It must write text. The tools stay in the request, because services refuse a conversation with calls of unknown
+    /// tools, and because another list would invalidate the cache of the conversation.
+    None,
 }
 
 /// A complete answer to a request.

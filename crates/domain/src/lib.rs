@@ -6,6 +6,7 @@
 pub mod access;
 pub mod admission;
 pub mod agent;
+pub mod agent_loop;
 pub mod budget;
 pub mod conversation;
 pub mod diagnostic;

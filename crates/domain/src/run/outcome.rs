@@ -141,8 +141,11 @@ pub enum LimitName {
     Children,
     TreeRuns,
     Turns,
+    ToolCalls,
     Tokens,
     Cost,
+    /// The time in which an agent loop still makes ordinary calls.
+    Time,
 }
 
 /// Which process of the run was lost.
@@ -407,6 +410,8 @@ impl LimitName {
             Self::Children => "children per run",
             Self::TreeRuns => "runs per tree",
             Self::Turns => "turns of the model",
+            Self::ToolCalls => "tool calls",
+            Self::Time => "time",
             Self::Tokens => "tokens of the model",
             Self::Cost => "cost",
         }

@@ -244,6 +244,8 @@ impl Supervision {
             SupervisionStage::Running | SupervisionStage::Finished => match end {
                 AgentEnd::Done => Outcome::Succeeded,
                 AgentEnd::Failed(failure) => Outcome::Failed { failure },
+                // An agent loop stops by itself shortly before the time-out.
+                AgentEnd::OverBudget(LimitName::Time) => Outcome::TimedOut { limit: TimeLimit::Total },
                 AgentEnd::OverBudget(limit) => Outcome::OverBudget { limit },
                 AgentEnd::Refused(reason) => Outcome::Refused { reason },
                 AgentEnd::Unanswered => {
