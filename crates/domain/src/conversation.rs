@@ -94,15 +94,15 @@ pub struct ModelRequest {
     pub output_schema: Option<Value>,
 }
 
-/// Whether a model may call the tools of a request.
+/// Whether the model may call the tools of a request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolChoice {
     #[default]
-    Auto,
-    /// It must write text. The tools stay in the request, because services refuse a conversation with calls of unknown
-    /// tools, and because another list would invalidate the cache of the conversation.
-    None,
+    Allowed,
+    /// The model must write text. The tools are in the request nevertheless: without them a service refuses a
+    /// conversation that contains calls, and what it cached of the conversation is lost.
+    Forbidden,
 }
 
 /// A complete answer to a request.

@@ -235,18 +235,18 @@ impl AgentLoop {
         let Some(limit) = self.limit else {
             return match self.exhausted_limit() {
                 Some((limit, detail)) => NextStep::ReachLimit { limit, detail },
-                None => self.call_model(ToolChoice::Auto, self.answer_tokens()),
+                None => self.call_model(ToolChoice::Allowed, self.answer_tokens()),
             };
         };
         match self.last_answer_tokens() {
-            Some(tokens) => self.call_model(ToolChoice::None, tokens),
+            Some(tokens) => self.call_model(ToolChoice::Forbidden, tokens),
             None => NextStep::End(LoopEnd::OverLimit { limit, text: self.last_text().to_owned() }),
         }
     }
 
     fn call_model(&self, tool_choice: ToolChoice, answer_tokens: u64) -> NextStep {
         let mut messages = self.messages.clone();
-        if tool_choice == ToolChoice::None {
+        if tool_choice == ToolChoice::Forbidden {
             messages.push(Message::User { text: self.plan.prompts.last_answer.clone() });
         }
         let request = ModelRequest {

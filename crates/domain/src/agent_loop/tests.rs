@@ -172,7 +172,7 @@ fn at_the_limit_of_steps_one_turn_without_tools_follows() {
     let NextStep::ReachLimit { limit, detail } = machine.next() else { panic!("{:?}", machine.next()) };
     assert_eq!((limit, detail.as_str()), (LimitName::Turns, "Max steps (50) reached"));
     let request = call_model(&mut machine);
-    assert_eq!((request.tool_choice, last_user_text(&request)), (ToolChoice::None, "LAST"));
+    assert_eq!((request.tool_choice, last_user_text(&request)), (ToolChoice::Forbidden, "LAST"));
     machine.apply(LoopEvent::ModelAnswered(Box::new(answer("half of it", &["read"], StopReason::ToolUse))));
     let text = "half of it".to_owned();
     assert_eq!(end(&machine), LoopEnd::OverLimit { limit: LimitName::Turns, text });
@@ -254,7 +254,7 @@ fn calls_beyond_the_limit_of_tool_calls_get_an_error() {
     assert_eq!(started, [1, 2]);
     started.into_iter().for_each(|call| machine.apply(returned(call, "x")));
     let request = call_model(&mut machine);
-    assert_eq!(request.tool_choice, ToolChoice::None);
+    assert_eq!(request.tool_choice, ToolChoice::Forbidden);
     assert_eq!(machine.limit(), Some(LimitName::ToolCalls));
 }
 
