@@ -17,11 +17,13 @@ mod read_only_commands;
 mod uses;
 mod verdict;
 
+pub(crate) use command_forms::argv_forms;
 pub use layers::{Layer, Policy};
 pub use levels::Extent;
 pub use matching::{Directory, is_in_git_dir};
 pub use narrow::Narrowed;
 pub use overlay::{Authority, Grant, GrantSource, Overlaid, PermissionTooWide};
+pub(crate) use pattern::matches_text_glob;
 pub use uses::{ExecCommand, Use, UsePath, path_argument};
 pub use verdict::{Basis, Effect, Verdict};
 

@@ -104,16 +104,16 @@ pub(super) fn command_forms(line: &str) -> Vec<String> {
 
 /// The forms of an argument vector.
 #[derive(Debug, Default)]
-pub(super) struct ArgvForms<'a> {
+pub(crate) struct ArgvForms<'a> {
     /// Commands whose words are known.
-    pub(super) words: Vec<Vec<&'a str>>,
+    pub(crate) words: Vec<Vec<&'a str>>,
     /// Commands that another program may read from the words, such as the line after `sh -c`.
-    pub(super) lines: Vec<String>,
+    pub(crate) lines: Vec<String>,
 }
 
 /// Returns each command that an argument vector may start, without prefixes and the program's folder. Its words are not
 /// split: only a program that starts another one, such as a shell, may do that.
-pub(super) fn argv_forms(argv: &[String]) -> ArgvForms<'_> {
+pub(crate) fn argv_forms(argv: &[String]) -> ArgvForms<'_> {
     let words: Vec<&str> = argv.iter().map(String::as_str).collect();
     let start = words.iter().position(|word| !is_prefix(word)).unwrap_or(words.len());
     let mut forms = ArgvForms { words: vec![words.clone()], lines: Vec::new() };

@@ -24,7 +24,7 @@ pub(super) fn matches_path_glob(pattern: &str, path: &str) -> bool {
 }
 
 /// Returns whether a text matches a glob in which `*` matches anything.
-pub(super) fn matches_text_glob(pattern: &str, text: &str) -> bool {
+pub(crate) fn matches_text_glob(pattern: &str, text: &str) -> bool {
     let tokens: Vec<Token> = pattern
         .chars()
         .map(|letter| match letter {

@@ -1,7 +1,21 @@
 //! Decides whether a directive may make a typed use. Everything that no rule allows is denied; of several layers, the
 //! strictest verdict wins.
 
+mod command_pattern;
+mod decide;
+mod path_pattern;
+mod rule;
+mod verdict;
+
 use serde::{Deserialize, Serialize};
+
+pub use decide::Access;
+pub use path_pattern::PathPatternError;
+pub use rule::{AccessKind, RuleProblem, fixes_arguments};
+pub use verdict::{AccessBasis, AccessVerdict, AllowedUses, BuiltInDenial};
+
+#[cfg(test)]
+mod tests;
 
 /// One rule: it allows or denies some uses, and names the line that says so.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
