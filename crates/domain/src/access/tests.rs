@@ -304,7 +304,7 @@ fn other_uses_match_by_name() {
 }
 
 #[test]
-fn in_a_layer_deny_beats_ask_and_ask_beats_allow() {
+fn in_a_layer_the_strictest_rule_wins() {
     let rules = ["allow read **", "ask read src/**", "deny read src/x"];
     assert_eq!(effect(&rules, "read a"), AccessEffect::Allow);
     assert_eq!(effect(&rules, "read src/a"), AccessEffect::Ask);

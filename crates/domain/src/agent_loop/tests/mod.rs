@@ -1,0 +1,6 @@
+//! Tests of the tools of a directive.
+
+mod command_lines;
+mod effective;
+mod requests;
+mod specs;
