@@ -83,6 +83,7 @@ fn request(scenario: &Scenario) -> AgentRequest {
         },
         demand: scenario.demand,
         cgroup: if scenario.without_cgroup { CgroupUse::Never } else { CgroupUse::WhereUseful },
+        confinement: None,
     }
 }
 

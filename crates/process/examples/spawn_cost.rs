@@ -83,6 +83,7 @@ fn agent(demand: ContainmentDemand, cgroup: CgroupUse) -> anyhow::Result<[Durati
         limits: ResourceLimits::default(),
         demand,
         cgroup,
+        confinement: None,
     };
     let start = Instant::now();
     let mut started = spawn_agent(&request)?;

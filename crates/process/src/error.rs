@@ -33,6 +33,18 @@ pub enum SpawnError {
     },
     #[error("containment `strict` needs a pid namespace, which this machine refuses: {reason}")]
     ContainmentRefused { reason: String },
+    #[error("this machine cannot confine a program to its files and hosts: {reason}")]
+    ConfinementUnavailable { reason: String },
+    #[error("a program cannot be confined to {}: it cannot be opened", path.display())]
+    ConfinementPath {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("a program cannot be confined to {}: {} is in it", directory.display(), hidden.display())]
+    ConfinementExposes { directory: PathBuf, hidden: PathBuf },
+    #[error("program {} is outside the directories that a confined program may read", program.display())]
+    OutsideConfinement { program: PathBuf },
     #[error("the agent's process was killed before it could execute its program")]
     Lost,
     /// Something else failed in the new process.

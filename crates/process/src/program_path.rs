@@ -12,31 +12,42 @@ use super::error::SpawnError;
 /// The longest first line of a script that is looked at, as in the kernel.
 const FIRST_LINE_BYTES: u64 = 256;
 
-/// Returns the path of a program: as the agent's own PATH finds it, or relative to its directory.
+/// Returns the path of a program: as the agent's own PATH finds it, or relative to its directory. Programs that
+/// `can_execute` refuses are passed over.
 pub(super) fn resolve(
     name: &OsStr,
     env: &[(OsString, OsString)],
     directory: &Path,
+    can_execute: &dyn Fn(&Path) -> bool,
 ) -> Result<PathBuf, SpawnError> {
     if name.is_empty() {
         return Err(SpawnError::Empty);
     }
     if name.as_bytes().contains(&b'/') {
-        return Ok(directory.join(name));
+        let program = directory.join(name);
+        // One that does not exist is explained when it cannot be executed.
+        return match can_execute(&program) || !program.exists() {
+            true => Ok(program),
+            false => Err(SpawnError::OutsideConfinement { program }),
+        };
     }
     let Some((_, path)) = env.iter().rev().find(|(key, _)| key == "PATH") else {
         return Err(SpawnError::NoPath { program: name.to_owned() });
     };
-    let mut refused = None;
+    let (mut refused, mut outside) = (None, None);
     for folder in std::env::split_paths(path) {
         let candidate = directory.join(folder).join(name);
         if !candidate.is_file() {
             continue;
         }
         match access(&candidate, Access::EXEC_OK) {
-            Ok(()) => return Ok(candidate),
+            Ok(()) if can_execute(&candidate) => return Ok(candidate),
+            Ok(()) => outside = outside.or(Some(candidate)),
             Err(_) => refused = refused.or(Some(candidate)),
         }
+    }
+    if let Some(program) = outside {
+        return Err(SpawnError::OutsideConfinement { program });
     }
     match refused {
         Some(program) => Err(SpawnError::NotExecutable { program, reason: "permission denied" }),
@@ -67,6 +78,13 @@ pub(super) fn explain(program: &Path, error: io::Error) -> SpawnError {
         Some(libc::E2BIG) => SpawnError::TooLong,
         _ => SpawnError::from_stage(super::os::LaunchStage::Exec, error),
     }
+}
+
+/// Returns the interpreter of a script that cannot be executed because `can_execute` refuses it.
+pub(super) fn refused_interpreter(program: &Path, can_execute: &dyn Fn(&Path) -> bool) -> Option<PathBuf> {
+    interpreter(program)
+        .map(PathBuf::from)
+        .filter(|interpreter| interpreter.exists() && !can_execute(interpreter))
 }
 
 /// Returns the interpreter that a script's first line names, if it has such a line.

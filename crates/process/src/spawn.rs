@@ -16,6 +16,9 @@ use domain::run::{Containment, ContainmentDemand};
 
 use super::agent::AgentProcess;
 use super::cgroup::{self, Cgroup};
+use super::confinement::Confinement;
+#[cfg(target_os = "linux")]
+use super::confinement::PreparedConfinement;
 use super::error::SpawnError;
 use super::limits::ResourceLimits;
 use super::os::{
@@ -90,6 +93,8 @@ pub struct AgentRequest {
     pub limits: ResourceLimits,
     pub demand: ContainmentDemand,
     pub cgroup: CgroupUse,
+    /// What it may reach; `None`: everything that this process can.
+    pub confinement: Option<Confinement>,
 }
 
 /// What an agent reads from.
@@ -133,7 +138,7 @@ pub fn spawn_agent(request: &AgentRequest) -> Result<StartedAgent, SpawnError> {
                 if namespace_mode == NamespaceMode::Plain {
                     missing.splice(0..0, refusals);
                 }
-                let agent = describe(request, launched, cgroup, missing);
+                let agent = describe(request, &prepared, Started { launched, cgroup, missing });
                 let Streams { stdin, stdout, stderr, .. } = streams;
                 return Ok(StartedAgent { agent, stdin, stdout, stderr });
             }
@@ -202,12 +207,20 @@ struct Prepared {
     argv: Vec<CString>,
     env: Vec<CString>,
     directory: CString,
+    #[cfg(target_os = "linux")]
+    confinement: Option<PreparedConfinement>,
 }
 
 impl Prepared {
     fn new(request: &AgentRequest) -> Result<Self, SpawnError> {
         let name = request.argv.first().ok_or(SpawnError::Empty)?;
-        let path = program_path::resolve(name, &request.env, &request.directory)?;
+        #[cfg(target_os = "linux")]
+        let confinement = request.confinement.as_ref().map(PreparedConfinement::new).transpose()?;
+        #[cfg(target_os = "linux")]
+        let can_execute = |program: &Path| can_execute(confinement.as_ref(), program);
+        #[cfg(not(target_os = "linux"))]
+        let can_execute = unconfined(request)?;
+        let path = program_path::resolve(name, &request.env, &request.directory, &can_execute)?;
         // First, so that a look at the start of a long environment finds it.
         let mut env = vec![variable(OsStr::new(TAG_VARIABLE), OsStr::new(&hex(request.tag)))?];
         for (key, value) in request.env.iter().filter(|(key, _)| key != TAG_VARIABLE) {
@@ -220,7 +233,27 @@ impl Prepared {
             argv: request.argv.iter().map(argument).collect::<Result<_, _>>()?,
             env,
             directory: without_nul(request.directory.as_os_str().as_bytes().to_vec(), "the directory")?,
+            #[cfg(target_os = "linux")]
+            confinement,
         })
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn can_execute(confinement: Option<&PreparedConfinement>, program: &Path) -> bool {
+    confinement.is_none_or(|confinement| confinement.grants(program))
+}
+
+/// Nothing can be confined on this system.
+#[cfg(not(target_os = "linux"))]
+fn unconfined(request: &AgentRequest) -> Result<impl Fn(&Path) -> bool, SpawnError> {
+    use super::confinement::IfMissing;
+    match &request.confinement {
+        Some(Confinement { if_missing: IfMissing::Refuse, .. }) => {
+            let reason = "this system has no Landlock".to_owned();
+            Err(SpawnError::ConfinementUnavailable { reason })
+        }
+        Some(Confinement { if_missing: IfMissing::Allow, .. }) | None => Ok(|_: &Path| true),
     }
 }
 
@@ -342,27 +375,34 @@ fn launch_with(
         limits: &request.limits.per_process(),
         groups,
         namespace_mode,
+        #[cfg(target_os = "linux")]
+        confinement: prepared.confinement.as_ref().map(PreparedConfinement::for_child),
     })
 }
 
-fn describe(
-    request: &AgentRequest,
+/// A start that succeeded.
+struct Started {
     launched: Launched,
     cgroup: Option<Cgroup>,
     missing: Vec<String>,
-) -> AgentProcess {
+}
+
+fn describe(request: &AgentRequest, prepared: &Prepared, started: Started) -> AgentProcess {
+    let Started { launched, cgroup, missing } = started;
     let Launched { agent, init } = launched;
     let enforcers = request.limits.enforcers(cgroup.as_ref());
     let tags: &[&str] =
         if cfg!(target_os = "linux") { &["rlimit_locks", "environment"] } else { &["environment"] };
-    let containment = Containment {
+    let mut containment = Containment {
         subreaper: reap::adopter().is_some(),
         pid_namespace: init.is_some(),
         cgroup: cgroup.as_ref().map(|group| group.version().to_owned()),
         tags: tags.iter().map(|tag| (*tag).to_owned()).collect(),
         limits: enforcers.into_iter().map(|(name, enforcer)| (name.to_owned(), enforcer)).collect(),
         missing,
+        ..Containment::default()
     };
+    describe_confinement(request, prepared, &mut containment);
     AgentProcess {
         handle: agent,
         namespace_ended: false,
@@ -376,6 +416,22 @@ fn describe(
     }
 }
 
+#[cfg(target_os = "linux")]
+fn describe_confinement(_request: &AgentRequest, prepared: &Prepared, containment: &mut Containment) {
+    let Some(confinement) = &prepared.confinement else { return };
+    containment.landlock = confinement.landlock();
+    containment.network = Some(confinement.network());
+    containment.missing.extend_from_slice(confinement.missing());
+}
+
+#[cfg(not(target_os = "linux"))]
+fn describe_confinement(request: &AgentRequest, _prepared: &Prepared, containment: &mut Containment) {
+    if request.confinement.is_some() {
+        containment.network = Some(domain::run::NetworkRestriction::Open);
+        containment.missing.push("landlock: this system has none".to_owned());
+    }
+}
+
 fn explain(request: &AgentRequest, prepared: &Prepared, error: LaunchError) -> SpawnError {
     match error {
         LaunchError::Before(source) | LaunchError::Clone(source) => SpawnError::System { source },
@@ -383,9 +439,21 @@ fn explain(request: &AgentRequest, prepared: &Prepared, error: LaunchError) -> S
         LaunchError::Child { stage: LaunchStage::Directory, source } => {
             SpawnError::Directory { directory: request.directory.clone(), source }
         }
-        LaunchError::Child { stage: LaunchStage::Exec, source } => {
-            program_path::explain(&prepared.path, source)
-        }
+        LaunchError::Child { stage: LaunchStage::Exec, source } => explain_exec(prepared, source),
         LaunchError::Child { stage, source } => SpawnError::from_stage(stage, source),
     }
+}
+
+#[cfg(target_os = "linux")]
+fn explain_exec(prepared: &Prepared, source: io::Error) -> SpawnError {
+    let can_execute = |program: &Path| can_execute(prepared.confinement.as_ref(), program);
+    match program_path::refused_interpreter(&prepared.path, &can_execute) {
+        Some(program) => SpawnError::OutsideConfinement { program },
+        None => program_path::explain(&prepared.path, source),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn explain_exec(prepared: &Prepared, source: io::Error) -> SpawnError {
+    program_path::explain(&prepared.path, source)
 }

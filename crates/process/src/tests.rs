@@ -2,6 +2,7 @@
 //! since adopting orphans and forking a worker affect a whole process.
 
 mod cgroups;
+mod confinement;
 mod containment;
 mod limits;
 mod proc_walk;

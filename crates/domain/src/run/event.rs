@@ -360,9 +360,30 @@ pub struct Containment {
     /// The enforcer of each limit.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub limits: BTreeMap<String, Enforcer>,
+    /// The version of Landlock that confines the process to the files that it may use. None: no confinement was
+    /// requested, or the kernel has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub landlock: Option<u32>,
+    /// How the kernel restricts the network. None: no confinement was requested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<NetworkRestriction>,
     /// Mechanisms that were requested and not available, with reasons.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
+}
+
+/// How the kernel restricts the network of a confined process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NetworkRestriction {
+    /// The process cannot make a socket of any kind.
+    Closed,
+    /// It cannot connect or listen by TCP. Datagrams and local sockets are open.
+    TcpClosed,
+    /// It can reach hosts, and no local socket of another program.
+    HostsOnly,
+    /// Nothing is restricted.
+    Open,
 }
 
 /// The mechanism that enforces a limit.

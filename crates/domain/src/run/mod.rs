@@ -1,6 +1,7 @@
 //! One execution of an agent: its request (`spec`), its events (`event`), the state that follows from them (`state`),
 //! the supervision of its process (`supervision`), short texts for people about its steps (`tool_summary`), further attempts (`attempt`), and how it ended (`outcome`).
 
+pub mod agent_loop;
 mod answer_origin;
 pub mod attempt;
 mod changes;
@@ -21,7 +22,7 @@ pub use changes::{Branch, ChangedFile, Changes, Commits, FileChange};
 pub use denial::{Denial, DenialCause};
 pub use event::{
     CallBody, CallClass, CallDetails, CallKind, CallVerdict, CommandExit, Containment, Enforcer, Envelope,
-    Event, StdStream, WaitReason,
+    Event, NetworkRestriction, StdStream, WaitReason,
 };
 pub use exit::Exit;
 pub use outcome::{

@@ -194,6 +194,7 @@ fn try_containment(demand: ContainmentDemand) -> Result<Containment, String> {
         },
         demand,
         cgroup: CgroupUse::WhereUseful,
+        confinement: None,
     };
     let mut started = process::spawn_agent(&request).map_err(|error| error.to_string())?;
     started.agent.sweep().map_err(|error| format!("the probe could not be ended: {error}"))?;

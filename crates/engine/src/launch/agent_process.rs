@@ -54,6 +54,7 @@ pub(crate) fn start(
         limits,
         demand: spec.containment,
         cgroup: cgroup_use(),
+        confinement: None,
     };
     process::spawn_agent(&request)
 }

@@ -9,6 +9,8 @@ use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit};
 
 use super::signals;
+#[cfg(target_os = "linux")]
+use super::{landlock, syscall_filter, syscall_filter::SyscallFilter};
 
 /// The step at which the way to exec failed. Sent as a number from the child to its parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +29,9 @@ pub(crate) enum LaunchStage {
     Directory = 9,
     Descriptors = 10,
     Exec = 11,
+    Rules = 12,
+    Privileges = 13,
+    SyscallFilter = 14,
 }
 
 impl LaunchStage {
@@ -44,6 +49,9 @@ impl LaunchStage {
             Self::Directory,
             Self::Descriptors,
             Self::Exec,
+            Self::Rules,
+            Self::Privileges,
+            Self::SyscallFilter,
         ]
         .into_iter()
         .find(|stage| *stage as u32 == number)
@@ -63,6 +71,9 @@ impl LaunchStage {
             Self::Directory => "entering its directory",
             Self::Descriptors => "arranging its descriptors",
             Self::Exec => "executing its program",
+            Self::Rules => "confining itself to its files",
+            Self::Privileges => "giving up its privileges",
+            Self::SyscallFilter => "filtering its system calls",
         }
     }
 }
@@ -92,6 +103,14 @@ pub(crate) struct CgroupFds<'a> {
     pub(crate) tasks: &'a [BorrowedFd<'a>],
 }
 
+/// What a process lays on itself before it executes its program.
+#[cfg(target_os = "linux")]
+#[derive(Clone, Copy)]
+pub(crate) struct ChildConfinement<'a> {
+    pub(crate) ruleset: Option<BorrowedFd<'a>>,
+    pub(crate) filter: Option<&'a SyscallFilter>,
+}
+
 /// The group that a new process is in from its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Joined {
@@ -118,6 +137,8 @@ pub(super) struct ChildPlan<'a> {
     pub(super) tag: u64,
     pub(super) limits: &'a [(Resource, Rlimit)],
     pub(super) groups: CgroupFds<'a>,
+    #[cfg(target_os = "linux")]
+    pub(super) confinement: Option<ChildConfinement<'a>>,
 }
 
 /// Becomes the agent, or reports why not and exits.
@@ -181,10 +202,46 @@ fn try_become_agent(
         }
     }
     close_from_three_on_exec().at_stage(LaunchStage::Descriptors)?;
+    #[cfg(target_os = "linux")]
+    if let Some(confinement) = &plan.confinement {
+        confine(confinement, parent_kind)?;
+    }
     signals::unblock_all();
     // SAFETY: program, argv and env are terminated as execve requires, and outlive the call.
     unsafe { libc::execve(plan.program.as_ptr(), plan.argv.as_ptr(), plan.env.as_ptr()) };
     Err(StageError { stage: LaunchStage::Exec, errno: last_errno() })
+}
+
+/// Gives up everything that a confined program does not get. Last, since it also applies to this process.
+#[cfg(target_os = "linux")]
+fn confine(confinement: &ChildConfinement<'_>, parent_kind: ParentKind) -> Result<(), StageError> {
+    use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_no_new_privs};
+    set_no_new_privs(true).at_stage(LaunchStage::Privileges)?;
+    if let Some(ruleset) = confinement.ruleset {
+        let proc = match parent_kind {
+            // Shows processes of the whole system: arguments may be secrets, so only its own entry is allowed.
+            ParentKind::Worker => c"/proc/self",
+            ParentKind::Init => c"/proc",
+        };
+        // Without it, programs do not see themselves. They need that rarely.
+        let _ = landlock::allow_own_proc(ruleset, proc);
+        landlock::restrict_self(ruleset).at_stage(LaunchStage::Rules)?;
+    }
+    // Root may be root for files only, which it needs in a directory that belongs to another user. Executing a program
+    // does not bring the others back, since no_new_privs is set.
+    let for_files =
+        CapabilitySet::CHOWN | CapabilitySet::DAC_OVERRIDE | CapabilitySet::FOWNER | CapabilitySet::FSETID;
+    let own = capabilities(None).at_stage(LaunchStage::Privileges)?;
+    let left = CapabilitySets {
+        effective: own.effective & for_files,
+        permitted: own.permitted & for_files,
+        inheritable: CapabilitySet::empty(),
+    };
+    set_capabilities(None, left).at_stage(LaunchStage::Privileges)?;
+    match confinement.filter {
+        Some(filter) => syscall_filter::install(filter).at_stage(LaunchStage::SyscallFilter),
+        None => Ok(()),
+    }
 }
 
 /// The arguments of clone3, in the shape of the first kernel that starts processes in a group.

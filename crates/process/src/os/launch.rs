@@ -10,6 +10,8 @@ use rustix::process::{Pid, Resource, Rlimit};
 
 use super::ProcessHandle;
 use super::channel::{pipe, sockets};
+#[cfg(target_os = "linux")]
+use super::child::ChildConfinement;
 use super::child::{CgroupFds, ChildPlan, Joined, LaunchStage, ParentKind, become_agent};
 use super::signals;
 
@@ -36,6 +38,8 @@ pub(crate) struct Launch<'a> {
     pub(crate) limits: &'a [(Resource, Rlimit)],
     pub(crate) groups: CgroupFds<'a>,
     pub(crate) namespace_mode: NamespaceMode,
+    #[cfg(target_os = "linux")]
+    pub(crate) confinement: Option<ChildConfinement<'a>>,
 }
 
 /// An agent that executes its program.
@@ -103,6 +107,8 @@ pub(crate) fn launch(launch: &Launch<'_>) -> Result<Launched, LaunchError> {
         tag: launch.tag,
         limits: launch.limits,
         groups: launch.groups,
+        #[cfg(target_os = "linux")]
+        confinement: launch.confinement,
     };
     #[cfg(target_os = "linux")]
     if launch.namespace_mode != NamespaceMode::Plain {

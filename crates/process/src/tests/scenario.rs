@@ -54,6 +54,7 @@ pub(super) fn request(steps: &[&str]) -> AgentRequest {
         limits: ResourceLimits::default(),
         demand: ContainmentDemand::Plain,
         cgroup: CgroupUse::Never,
+        confinement: None,
     }
 }
 

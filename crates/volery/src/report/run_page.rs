@@ -2,7 +2,8 @@
 
 use domain::inherit::describe_all;
 use domain::run::{
-    Branch, Cancellation, Changes, Commits, Containment, Enforcer, Failure, FileChange, Outcome, Verification,
+    Branch, Cancellation, Changes, Commits, Containment, Enforcer, Failure, FileChange, NetworkRestriction,
+    Outcome, Verification,
 };
 use domain::size::display_bytes;
 
@@ -256,6 +257,15 @@ impl Page<'_> {
         }
         if !containment.tags.is_empty() {
             mechanisms.push(format!("tags {}", containment.tags.join(" and ")));
+        }
+        if let Some(version) = containment.landlock {
+            mechanisms.push(format!("landlock {version}"));
+        }
+        match containment.network {
+            None | Some(NetworkRestriction::Open) => {}
+            Some(NetworkRestriction::Closed) => mechanisms.push("no network".to_owned()),
+            Some(NetworkRestriction::TcpClosed) => mechanisms.push("no TCP".to_owned()),
+            Some(NetworkRestriction::HostsOnly) => mechanisms.push("no local sockets".to_owned()),
         }
         self.fact(
             "contained",

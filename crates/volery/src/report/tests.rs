@@ -111,6 +111,7 @@ fn view() -> RunView {
             tags: vec!["RLIMIT_LOCKS".into()],
             limits: BTreeMap::from([("memory".to_owned(), Enforcer::Cgroup)]),
             missing: vec!["pid namespace: not permitted".into()],
+            ..Containment::default()
         }),
         model: None,
         structured: None,
