@@ -3,6 +3,7 @@
 
 mod admin;
 mod admission;
+mod agent_loop;
 mod api;
 mod ask;
 pub mod clock;

@@ -1,16 +1,19 @@
 //! The calls of a resumable loop: each is recorded as requested, performed, and recorded as completed. A completed
 //! call is never repeated; an uncertain one is repeated only if that changes nothing.
 
+use std::path::Path;
+
 use backends::contract::{AgentAnswer, CallAction, Conclusion, LoopStep, PlannedCall};
 use domain::invisible_text::escape_invisible;
 use domain::run::{CallClass, CallKind, Event, SupervisionInput};
 use journal::StoreError;
 
 use super::children::wait_for_child;
-use super::file_writes::{self, WriteMode};
 use super::questions::QuestionSource;
 use super::supervisor::{AgentHandle, RunSupervisor, WorkerEvent};
+use crate::agent_loop::tools::{self, FileRoots, ToolError, ToolOutput, WriteRequest};
 use crate::api::StartRequest;
+use crate::error_chain::explain;
 use crate::failpoint;
 
 /// The most output of a call, and of a text, in one event: as JSON it may take six times as much, and a line of the
@@ -111,11 +114,11 @@ impl RunSupervisor {
     }
 
     fn write(&mut self, call: u32, path: &str, text: &str, mode: WriteMode) {
-        let written = file_writes::write_beneath(&self.spec.directory, path, text, mode);
+        let written = write_file(&self.spec.directory, path, text, (mode, call));
         failpoint::reach("worker_made_effect");
         let output = match &written {
-            Ok(()) => format!("wrote {path}"),
-            Err(error) => format!("could not write {path}: {error}"),
+            Ok(_) => format!("wrote {path}"),
+            Err(error) => format!("could not write {path}: {}", explain(error)),
         };
         self.complete_soon(call, written.is_ok(), output);
     }
@@ -182,5 +185,33 @@ impl RunSupervisor {
         failpoint::reach("worker_completed_call");
         self.step(SupervisionInput::Output(domain::run::StdStream::Stdout)).await?;
         if self.finished { Ok(()) } else { self.next_turn().await }
+    }
+}
+
+/// How a rehearsal changes a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WriteMode {
+    Replace,
+    Append,
+}
+
+/// Writes a file beneath the directory.
+fn write_file(
+    directory: &str,
+    path: &str,
+    text: &str,
+    (mode, call): (WriteMode, u32),
+) -> Result<ToolOutput, ToolError> {
+    let roots = FileRoots::open(Path::new(directory), &[], &[]).map_err(|source| ToolError::Io {
+        attempt: "open the directory",
+        path: directory.to_owned(),
+        source,
+    })?;
+    let target = roots.resolve(path)?;
+    match mode {
+        WriteMode::Replace => {
+            tools::write(&roots, &target, &WriteRequest { content: text, call: &call.to_string() })
+        }
+        WriteMode::Append => tools::append(&roots, &target, text),
     }
 }

@@ -9,7 +9,6 @@ mod children;
 mod container_cleanup;
 mod denials;
 mod file_changes;
-mod file_writes;
 mod finish;
 mod keeper;
 mod launch;
