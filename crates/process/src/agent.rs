@@ -7,10 +7,11 @@ use domain::run::{Containment, LimitName};
 use rustix::process::{Pid, Signal};
 
 use super::cgroup::Cgroup;
+use super::descendants;
 use super::limits::ResourceLimits;
 use super::os::{Init, ProcessHandle};
 use super::proc_fs::Proc;
-use super::stop::{self, Killed};
+use super::stop::{self, Killed, Survivor};
 use super::tags::RunMembers;
 use super::tree_usage::{TreeUsage, TreeWatch};
 use domain::run::Exit;
@@ -127,14 +128,50 @@ impl AgentProcess {
         Ok(killed)
     }
 
+    /// Kills this program and what belongs to it alone, and leaves every other program of the run as it is: with a pid
+    /// namespace, everything in it; otherwise its descendants, its process group, and theirs.
+    ///
+    /// Without a namespace, a process that has left its group *and* lost its parent is not found. It carries the run's
+    /// marks, so the sweep at the end of the run kills it. To be used for programs without a control group of their own
+    /// ([`super::CgroupUse::Never`]): all programs of a run share one group.
+    pub fn end_alone(&mut self) -> io::Result<Killed> {
+        let Some(init) = &self.init else {
+            let has_exited = self.try_exit()?.is_some();
+            let killed = descendants::kill(self.handle.pid(), has_exited, self.tag)?;
+            if !has_exited && killed.survivors.is_empty() {
+                self.exit = Some(self.handle.reap()?);
+            }
+            return Ok(killed);
+        };
+        if self.namespace_ended {
+            return Ok(Killed::default());
+        }
+        let Some(killed) = self.end_namespace(init)? else {
+            let survivor = Survivor { pid: init.handle.pid(), comm: "volery-init".to_owned(), state: 'D' };
+            return Ok(Killed { count: 0, survivors: vec![survivor] });
+        };
+        // The pipe may still hold how the agent itself ended.
+        self.try_exit()?;
+        self.namespace_ended = true;
+        Ok(killed)
+    }
+
     fn sweep_namespace(&self, init: &Init) -> io::Result<Killed> {
+        match self.end_namespace(init)? {
+            Some(killed) => Ok(killed),
+            None => stop::kill_tree(self.tag, &[init.handle.pid()]),
+        }
+    }
+
+    /// Ends the namespace; returns `None` if it does not end in time.
+    fn end_namespace(&self, init: &Init) -> io::Result<Option<Killed>> {
         // Counting is for the record; the kill does not depend on it.
         let count = self.living_in_namespace(init.handle.pid()).unwrap_or(0);
         // It may have ended by itself; then it only has to be collected.
         let _ = init.handle.signal(Signal::KILL);
         // Its end is complete only when every process of the namespace is gone.
         if !stop::ends_in_time(&init.handle) {
-            return stop::kill_tree(self.tag, &[init.handle.pid()]);
+            return Ok(None);
         }
         match init.handle.try_reap() {
             // Collected in an earlier sweep.
@@ -143,18 +180,15 @@ impl AgentProcess {
                 result?;
             }
         }
-        Ok(Killed { count, survivors: Vec::new() })
+        Ok(Some(Killed { count, survivors: Vec::new() }))
     }
 
+    /// Returns how many processes of the namespace live, without its init, whose descendants they all are.
     fn living_in_namespace(&self, init: Pid) -> io::Result<u32> {
-        let mut proc = Proc::open()?;
-        if proc.children(init).is_some_and(|children| children.is_empty()) {
+        if Proc::open()?.children(init).is_some_and(|children| children.is_empty()) {
             return Ok(0);
         }
-        let members = RunMembers::new(self.tag, &[]).survey(&mut proc, |_, _| {})?;
-        let living =
-            members.iter().filter(|member| member.stat.pid != init && !member.stat.is_dead()).count();
-        Ok(u32::try_from(living).unwrap_or(u32::MAX))
+        descendants::count(init, self.tag)
     }
 
     fn sweep_tree(&mut self) -> io::Result<Killed> {

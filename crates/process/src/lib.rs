@@ -11,6 +11,7 @@ mod agent;
 mod capture;
 mod cgroup;
 mod confinement;
+mod descendants;
 mod error;
 mod limits;
 mod membership;

@@ -28,6 +28,9 @@ pub(super) struct Proc {
 pub(super) struct Stat {
     pub(super) pid: Pid,
     pub(super) parent: i32,
+    /// Its process group and its session, by the ids of their first processes.
+    pub(super) group: i32,
+    pub(super) session: i32,
     pub(super) comm: String,
     pub(super) state: char,
     pub(super) kernel: bool,
@@ -236,6 +239,8 @@ fn parse_stat(pid: Pid, text: &[u8]) -> Option<Stat> {
     Some(Stat {
         pid,
         parent: fields.get(1)?.parse().ok()?,
+        group: fields.get(2)?.parse().ok()?,
+        session: fields.get(3)?.parse().ok()?,
         comm,
         state: fields.first()?.chars().next()?,
         kernel: number(9)? & KERNEL_THREAD != 0,

@@ -15,9 +15,9 @@ use super::reap;
 use super::tags::{RunMember, RunMembers};
 
 /// How long a sweep continues if processes do not die or make new ones.
-const SWEEP_MAX: Duration = Duration::from_secs(3);
+pub(super) const SWEEP_MAX: Duration = Duration::from_secs(3);
 /// How long a round waits for the processes that it has killed.
-const ROUND_MAX: Duration = Duration::from_millis(50);
+pub(super) const ROUND_MAX: Duration = Duration::from_millis(50);
 
 /// What a sweep did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -127,7 +127,7 @@ fn kill(
 }
 
 /// Waits for processes to end. Returns whether all did in time.
-fn wait_for(dying: &[ProcessHandle], longest: Duration) -> bool {
+pub(super) fn wait_for(dying: &[ProcessHandle], longest: Duration) -> bool {
     let deadline = Instant::now() + longest;
     dying.iter().all(|handle| {
         loop {

@@ -139,6 +139,11 @@ impl RunMembers {
         same.then(|| TaggedProcess { pid, handle, parent: Pid::from_raw(stat.parent), comm: stat.comm, dead })
     }
 
+    /// Returns whether the process carries a mark of the run.
+    pub(super) fn is_marked(&self, proc: &mut Proc, stat: &Stat) -> bool {
+        self.recognise(proc, stat) == Some(Mark::Carried)
+    }
+
     fn recognise(&self, proc: &mut Proc, stat: &Stat) -> Option<Mark> {
         if self.extra_roots.contains(&stat.pid) {
             return Some(Mark::Related);

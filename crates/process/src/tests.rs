@@ -4,6 +4,7 @@
 mod cgroups;
 mod confinement;
 mod containment;
+mod end_alone;
 mod limits;
 mod proc_walk;
 mod scenario;
