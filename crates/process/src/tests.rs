@@ -5,6 +5,7 @@ mod cgroups;
 mod confinement;
 mod containment;
 mod end_alone;
+mod hostile_commands;
 mod limits;
 mod proc_walk;
 mod scenario;
