@@ -74,7 +74,7 @@ pub(crate) fn read(
 
 /// What was found of a file.
 #[derive(Default)]
-struct Excerpt {
+struct ScannedLines {
     text: Vec<u8>,
     /// Where the text starts in the file.
     start: u64,
@@ -87,9 +87,9 @@ struct Excerpt {
     is_counted: bool,
 }
 
-fn scan(file: File, path: &ResolvedPath, first: u64, lines_max: u64) -> Result<Excerpt, ToolError> {
+fn scan(file: File, path: &ResolvedPath, first: u64, lines_max: u64) -> Result<ScannedLines, ToolError> {
     let end = first.saturating_add(lines_max);
-    let mut excerpt = Excerpt::default();
+    let mut excerpt = ScannedLines::default();
     let (mut line, mut offset, mut is_line_open) = (1_u64, 0_u64, false);
     let mut file = file.take(SCANNED_BYTES_MAX);
     let mut chunk = vec![0_u8; 256 << 10];
@@ -118,7 +118,7 @@ fn scan(file: File, path: &ResolvedPath, first: u64, lines_max: u64) -> Result<E
     Ok(excerpt)
 }
 
-impl Excerpt {
+impl ScannedLines {
     /// Takes a line or a part of one, as far as there is room.
     fn take_piece(&mut self, piece: &[u8], line: u64, offset: u64) {
         if self.next_line.is_some() || (self.has_cut_line && line == self.last_line) {

@@ -207,7 +207,7 @@ fn open_by_steps(root: BorrowedFd<'_>, relative: &Path, flags: OFlags) -> Result
 pub(super) fn explain(roots: &FileRoots, path: &ResolvedPath, errno: Errno) -> ToolError {
     let shown_path = path.shown().to_owned();
     match errno {
-        Errno::LOOP | Errno::NOTDIR | Errno::XDEV | Errno::NOENT => match find_obstacle(roots, path) {
+        Errno::LOOP | Errno::NOTDIR | Errno::XDEV | Errno::NOENT => match find_blocking_part(roots, path) {
             Some(error) => error,
             None if errno == Errno::NOENT => ToolError::NotFound { path: shown_path },
             None => ToolError::Replaced { path: shown_path },
@@ -219,7 +219,7 @@ pub(super) fn explain(roots: &FileRoots, path: &ResolvedPath, errno: Errno) -> T
 }
 
 /// Finds the first part of a path that is a link, or a file where a directory is needed.
-fn find_obstacle(roots: &FileRoots, path: &ResolvedPath) -> Option<ToolError> {
+fn find_blocking_part(roots: &FileRoots, path: &ResolvedPath) -> Option<ToolError> {
     let mut directory = roots.directory_of(path).try_clone().ok()?;
     let parts: Vec<_> = path.relative().components().collect();
     let root = path.absolute().ancestors().nth(parts.len()).filter(|_| path.shown().starts_with('/'));
