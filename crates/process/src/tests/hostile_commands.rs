@@ -341,7 +341,9 @@ impl Surroundings {
             "demand": demand, "read_only": [], "read_write": [project.path(), self.at("tmp")],
             "hidden": [self.at("home")], "network": false,
         });
-        let mut command = self.user.command(&built("examples/confined"));
+        // A command that could stop the program above it would stop this test as well.
+        let mut command = self.user.command("timeout");
+        command.args(["-s", "KILL", "60", &built("examples/confined")]);
         let output = command.arg(scenario.to_string()).output().expect("the program starts");
         let errors = String::from_utf8_lossy(&output.stderr);
         serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{script}: {errors}"))
