@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::budget::RequestedLimits;
+use crate::directive::Directive;
 use crate::id::{AgentName, BackendName};
 use crate::launch::LaunchOverrides;
 use crate::run::{Caller, CallerOrigin, ContainmentDemand, OnDisconnect, OnInterrupt};
@@ -52,6 +53,9 @@ pub struct Agent {
     pub limited_file: Option<LimitedFile>,
     /// Commands that the vendor's program itself runs because its agent file lists them.
     pub hooks: Vec<String>,
+    /// What a directive declares beyond that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub directive: Option<Box<Directive>>,
     /// How the start of the program differs from the default. Agent files cannot set it.
     #[serde(skip)]
     pub launch: LaunchOverrides,
@@ -83,6 +87,7 @@ impl Agent {
             setup: Setup::default(),
             limited_file: None,
             hooks: Vec::new(),
+            directive: None,
             launch: LaunchOverrides::default(),
             source,
         }
@@ -140,7 +145,7 @@ pub enum AgentFormat {
     Jarvis,
     /// Kiro JSON, with the prompts and templates of budgie.
     Kiro,
-    /// Markdown with a `<directive>` in XML, as in Kiwi.
+    /// Markdown with a `<directive>` in XML, as in Kiwi and Rye, or with YAML frontmatter, as in RyeOS.
     Directive,
     Claude,
     Cursor,

@@ -6,13 +6,16 @@ use serde_json::Value;
 
 use crate::access::AccessRule;
 
+pub mod placeholders;
+
 /// What a directive declares besides name, description and inputs, which it has in common with every agent.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Directive {
     pub version: Option<String>,
     /// The tools that its file declares. `None`: the file has no list, so the permissions determine the tools.
     pub tools: Option<Vec<DeclaredTool>>,
-    /// The rules of its permissions. `None`: the file has no permissions, so only the declared tools count.
+    /// The rules of its permissions. `None`: the file has no permissions, so only the declared tools count. Without a
+    /// rule: the file has empty permissions, as a directive that only gives advice, so nothing is allowed.
     pub permissions: Option<Vec<AccessRule>>,
     pub model: DirectiveModel,
     pub limits: DirectiveLimits,
@@ -25,6 +28,15 @@ pub struct Directive {
     pub instructions: String,
     /// Services that the directive needs and that do not exist here. Such a directive is refused.
     pub unsupported: Vec<UnsupportedFeature>,
+    /// What the file says about itself and nothing acts on, such as its author or an estimate of its size.
+    pub notes: Vec<DirectiveNote>,
+}
+
+/// Something that the file says about the directive.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DirectiveNote {
+    pub name: String,
+    pub text: String,
 }
 
 /// One declared tool.
@@ -116,11 +128,12 @@ pub struct Criterion {
 }
 
 /// A value that the directive returns.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirectiveOutput {
     pub name: String,
-    /// A JSON schema type: `string`, `integer`, `number`, `boolean`, `array`, `object`.
+    /// A JSON schema type: `string`, `integer`, `number`, `boolean`, `array`, `object`; or `any`.
     pub kind: String,
+    /// An output is required unless the file says otherwise.
     pub is_required: bool,
     pub description: String,
     /// Further restrictions as a JSON schema.
