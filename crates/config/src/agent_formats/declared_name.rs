@@ -4,7 +4,7 @@
 use domain::agent::AgentFormat;
 use domain::id::AgentName;
 
-use super::{directive, shared_keys};
+use super::shared_keys;
 use crate::frontmatter;
 use crate::text::{Diagnostics, Node, NodeValue, SourceLocation, YamlText, read_json, read_toml, read_yaml};
 
@@ -23,13 +23,13 @@ pub fn declared_name(format: AgentFormat, text: &str, stem: &str) -> Option<Agen
         | AgentFormat::Jarvis => name_in_frontmatter(text),
         AgentFormat::Codex => name_in_toml(text),
         AgentFormat::Kiro => name_in_json(text),
-        AgentFormat::Directive => directive::declared_name(text),
-        AgentFormat::Plain | AgentFormat::Copilot => None,
+        // A directive is named by its path.
+        AgentFormat::Directive | AgentFormat::Plain | AgentFormat::Copilot => None,
     };
     let stem = stem.strip_suffix(".agent").filter(|_| format == AgentFormat::Copilot).unwrap_or(stem);
     let name = declared.unwrap_or_else(|| stem.to_owned());
     match format {
-        AgentFormat::Opencode => {
+        AgentFormat::Opencode | AgentFormat::Directive => {
             shared_keys::name_from_path(&name, stem, SourceLocation::START, &mut Diagnostics::new("", ""))
         }
         AgentFormat::Volery
@@ -37,7 +37,6 @@ pub fn declared_name(format: AgentFormat, text: &str, stem: &str) -> Option<Agen
         | AgentFormat::DotAgents
         | AgentFormat::Jarvis
         | AgentFormat::Kiro
-        | AgentFormat::Directive
         | AgentFormat::Claude
         | AgentFormat::Cursor
         | AgentFormat::Codex

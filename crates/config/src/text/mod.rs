@@ -5,7 +5,6 @@
 mod diagnostics;
 mod fields;
 mod json;
-mod lenient_xml;
 mod node;
 mod toml;
 mod typed_values;
@@ -15,7 +14,6 @@ mod yaml_repair;
 pub(crate) use diagnostics::{Diagnostics, quote};
 pub(crate) use fields::Fields;
 pub(crate) use json::{read_commented_json, read_json};
-pub(crate) use lenient_xml::{Element, Vocabulary, read_tags};
 pub(crate) use node::{MapEntry, Node, NodeValue, SourceLocation};
 pub(crate) use toml::read_toml;
 pub(crate) use typed_values::{

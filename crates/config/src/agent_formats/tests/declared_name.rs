@@ -20,7 +20,6 @@ fn a_name_is_found_however_the_rest_of_its_file_is_broken() {
         (AgentFormat::Claude, "---\r\ndescription: caf\u{fffd}\r\nname: rev\r\n"),
         (AgentFormat::Codex, "\u{feff}name = \"rev\"\ndescription = \"d\"\n"),
         (AgentFormat::Codex, "\"name\" = 'rev'\nsandbox_mode = [\n[x]\nname = \"no\"\n"),
-        (AgentFormat::Directive, "<directive version=\"1\" name=\"rev\">"),
     ];
     for (format, text) in cases {
         let name = declared_name(format, text, "other");
@@ -36,6 +35,7 @@ fn a_file_without_a_name_is_named_by_its_stem() {
         (AgentFormat::Claude, "---\ntools: [\n---\nname: no\n"),
         (AgentFormat::Codex, "a = [\n[mcp_servers]\nname = \"no\"\n"),
         (AgentFormat::Plain, "---\nname: no\n---\n"),
+        (AgentFormat::Directive, "<directive version=\"1\" name=\"no\">"),
     ];
     for (format, text) in cases {
         let name = declared_name(format, text, "other");

@@ -384,7 +384,7 @@ const DIRECTIVE: &str = "\
 #[test]
 fn a_directive_is_listed_with_its_inputs() {
     let (agent, diagnostics) = accept(directive::read(file(DIRECTIVE, "ship.md", "ship")));
-    assert_eq!(diagnostics, Vec::<String>::new());
+    assert_eq!(diagnostics, ["ship.md:1:1: warning: the signature is not verified"]);
     assert_eq!((agent.name.as_str(), agent.backend.as_str()), ("ship", "loop"));
     assert_eq!(agent.description, "Ships a feature to its users");
     assert_eq!(
@@ -405,41 +405,11 @@ fn a_directive_is_listed_with_its_inputs() {
     };
     let dry_run = AgentInput { default: Some("false".to_owned()), ..input("dry_run", "boolean") };
     assert_eq!(agent.inputs, [branch, dry_run]);
-    assert!(agent.system_prompt.starts_with("<directive ") && agent.system_prompt.ends_with("</directive>"));
+    assert!(
+        agent.system_prompt.starts_with("# Ship a feature") && agent.system_prompt.ends_with("</process>")
+    );
     assert!(directive::is_directive(DIRECTIVE));
     assert!(!directive::is_directive("# About <directives>\n"));
-}
-
-#[test]
-fn all_problems_of_a_directive_are_reported() {
-    let text = "\
-<directive name=\"ship\" version=\"0.0.0\">
-  <metadata>
-    <model/>
-    <permissions><read/></permissions>
-  </metadata>
-  <inputs><input type=\"string\"/><input name=\"a\"/><input name=\"a\"/></inputs>
-  <process><step></process>
-</directive>
-";
-    refuse(
-        directive::read(file(text, "other.md", "other")),
-        &[
-            "other.md:1:1: error: the directive \"ship\" stands in a file of another name (hint: name the file ship.md)",
-            "other.md:1:1: error: the version 0.0.0 is none",
-            "other.md:2:3: warning: the directive has no <description> (hint: callers choose a directive by its \
-             description)",
-            "other.md:3:5: error: <model> has no tier (hint: write tier=\"general\")",
-            "other.md:4:18: error: <read> says nothing about what",
-            "other.md:6:11: error: an <input> has no name",
-            "other.md:6:50: error: the input \"a\" stands twice",
-            "other.md:7:12: error: <step> is not closed before </process>",
-        ],
-    );
-    refuse(
-        directive::read(file("<directive name=\"a\">", "a.md", "a")),
-        &["a.md:1:1: error: <directive> is not closed"],
-    );
 }
 
 #[test]
@@ -448,8 +418,10 @@ fn unreadable_attributes_of_a_tag_are_reported() {
         let at = DIRECTIVE.find("<inputs>").unwrap() + "<inputs>".len();
         let text = format!("{}{inputs}{}", &DIRECTIVE[..at], &DIRECTIVE[at..]);
         let (agent, diagnostics) = directive::read(file(&text, "ship.md", "ship"));
+        // The first one is about the signature.
         let diagnostics: Vec<String> = diagnostics
             .iter()
+            .skip(1)
             .map(|diagnostics| diagnostics.to_string().split(": ").skip(1).collect::<Vec<_>>().join(": "))
             .collect();
         (agent.map(|agent| agent.inputs.into_iter().next().unwrap()), diagnostics)
