@@ -1,9 +1,12 @@
 //! Fills the placeholders of a directive's text with the values of its inputs. Everything else in braces is left alone:
 //! texts contain JSON, code and templates for files.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
-use crate::inputs::Inputs;
+/// Values by the name of their input.
+type Inputs = BTreeMap<String, Value>;
 
 /// The longest text between braces that can be a placeholder.
 const PLACEHOLDER_BYTES_MAX: usize = 1_024;
@@ -19,7 +22,7 @@ const PLACEHOLDER_BYTES_MAX: usize = 1_024;
 /// | `{x}` | stays: it may be part of a template |
 ///
 /// Braces in a value are not filled again.
-pub fn fill_placeholders(text: &str, inputs: &Inputs) -> (String, Vec<String>) {
+pub fn fill_placeholders(text: &str, inputs: &BTreeMap<String, Value>) -> (String, Vec<String>) {
     let mut filled = String::with_capacity(text.len());
     let mut unfilled: Vec<String> = Vec::new();
     let mut rest = text;
@@ -76,7 +79,7 @@ fn fill_input(inside: &str, inputs: &Inputs) -> Filling {
     let Some(reference) = inside.strip_prefix("input:") else {
         return inputs.get(inside).filter(|value| !value.is_null()).map_or(Filling::Other, shown_value);
     };
-    let name_end = reference.find(|letter: char| !is_name_letter(letter)).unwrap_or(reference.len());
+    let name_end = reference.find(|letter: char| !is_name_character(letter)).unwrap_or(reference.len());
     let (name, suffix) = reference.split_at(name_end);
     if name.is_empty() {
         return Filling::Other;
@@ -149,7 +152,7 @@ fn split_alternatives(expression: &str) -> Vec<&str> {
 /// Returns the name in `inputs.x`.
 fn input_name(expression: &str) -> Option<&str> {
     let name = expression.trim().strip_prefix("inputs.")?;
-    (!name.is_empty() && name.chars().all(is_name_letter)).then_some(name)
+    (!name.is_empty() && name.chars().all(is_name_character)).then_some(name)
 }
 
 /// Returns the value of a literal: a text in single quotes, or JSON.
@@ -160,7 +163,7 @@ fn literal(text: &str) -> Option<Value> {
     }
 }
 
-fn is_name_letter(letter: char) -> bool {
+fn is_name_character(letter: char) -> bool {
     letter.is_alphanumeric() || matches!(letter, '_' | '-')
 }
 

@@ -112,13 +112,13 @@ impl<'a> ElementFields<'a> {
 
     /// Returns the attributes that were not taken, and those that are written twice.
     pub(super) fn remaining(&self) -> Vec<&'a str> {
-        let mut seen: Vec<&str> = Vec::new();
+        let mut names: Vec<&str> = Vec::new();
         let mut remaining = Vec::new();
         for (name, _) in &self.element.attributes {
-            if seen.contains(&name.as_str()) || !self.known.contains(&name.as_str()) {
+            if names.contains(&name.as_str()) || !self.known.contains(&name.as_str()) {
                 remaining.push(name.as_str());
             }
-            seen.push(name);
+            names.push(name);
         }
         remaining
     }

@@ -56,8 +56,8 @@ pub(super) fn add_item_rules(
 ) {
     let ItemPattern { action, kind, pattern, location } = item;
     let pattern = pattern.trim();
-    let is_item_letter = |letter: char| letter.is_alphanumeric() || "_-./:*?@+".contains(letter);
-    if pattern.is_empty() || !pattern.chars().all(is_item_letter) {
+    let is_item_character = |letter: char| letter.is_alphanumeric() || "_-./:*?@+".contains(letter);
+    if pattern.is_empty() || !pattern.chars().all(is_item_character) {
         return draft.reject_rule(
             effect,
             location,

@@ -10,6 +10,7 @@ use super::words::command_words;
 use super::{is_directive, read};
 use crate::agent_formats::AgentFile;
 
+mod bounds;
 mod coverage;
 mod permissions;
 
@@ -396,6 +397,18 @@ fn a_word_of_prose_is_not_the_start() {
     for text in ["<directive name=\"a\" oops>x</directive>", "<directive name=\"a\">"] {
         assert!(is_directive(text), "{text}");
         assert!(read_text(text, "a").0.is_none(), "{text}");
+    }
+}
+
+#[test]
+fn a_comment_without_an_end_hides_nothing() {
+    for mark in ["<!-- open", "<![CDATA[ open"] {
+        let text =
+            with_metadata("<author>somebody</author>").replace("<metadata>", &format!("{mark}\n<metadata>"));
+        let (_, directive, _) = accept(&text, "d");
+        assert_eq!(directive.notes[0].text, "somebody", "{mark}");
+        assert!(directive.instructions.starts_with(mark.trim_end_matches(" open")) || mark.contains("CDATA"));
+        assert!(directive.instructions.contains("open"), "{}", directive.instructions);
     }
 }
 

@@ -1,9 +1,9 @@
 //! Commands as words. Nothing here goes through a shell, so whatever would need one is refused.
 
 /// Characters that mean something else to a shell than themselves.
-const SHELL_LETTERS: [char; 13] = ['|', '&', ';', '<', '>', '(', ')', '$', '`', '\\', '\n', '\r', '\0'];
+const SHELL_CHARACTERS: [char; 13] = ['|', '&', ';', '<', '>', '(', ')', '$', '`', '\\', '\n', '\r', '\0'];
 /// Characters that a shell expands, outside of quotation marks.
-const EXPANDED_LETTERS: [char; 5] = ['*', '?', '[', ']', '~'];
+const EXPANDED_CHARACTERS: [char; 5] = ['*', '?', '[', ']', '~'];
 
 /// Returns the words of a command, or the text that needs a shell. Quotation marks join words; `{input:x}` and
 /// `${inputs.x}` are words of their own or parts of one.
@@ -29,7 +29,7 @@ pub(super) fn command_words(command: &str) -> Result<Vec<String>, String> {
                 rest = after;
                 continue;
             }
-            letter if SHELL_LETTERS.contains(&letter) || EXPANDED_LETTERS.contains(&letter) => {
+            letter if SHELL_CHARACTERS.contains(&letter) || EXPANDED_CHARACTERS.contains(&letter) => {
                 return Err(letter.to_string());
             }
             letter if letter.is_whitespace() => words.extend(word.take()),
@@ -49,7 +49,7 @@ pub(super) fn command_words(command: &str) -> Result<Vec<String>, String> {
 
 /// Returns the words of a pattern of commands, in which `*` stands for any text, and at the end for any words.
 pub(super) fn command_pattern(command: &str) -> Option<Vec<String>> {
-    let is_shells = |letter: char| SHELL_LETTERS.contains(&letter) || matches!(letter, '"' | '\'');
+    let is_shells = |letter: char| SHELL_CHARACTERS.contains(&letter) || matches!(letter, '"' | '\'');
     let mut words: Vec<String> = command.split_whitespace().map(ToOwned::to_owned).collect();
     if words.is_empty() || command.contains(is_shells) {
         return None;

@@ -180,6 +180,9 @@ struct Scanner<'a> {
     /// consist of tags.
     ends: BTreeMap<String, BTreeMap<usize, usize>>,
     start: usize,
+    /// The last ends of a comment and of CDATA: searching for an end that does not exist would take quadratic time.
+    comments_end: usize,
+    cdata_end: usize,
 }
 
 impl<'a> Scanner<'a> {
@@ -187,7 +190,10 @@ impl<'a> Scanner<'a> {
         let within = &text[range.clone()];
         let names = within.match_indices("</").map(|(at, _)| name_at(&within[at + 2..]));
         let closing = names.filter(|name| !name.is_empty()).collect();
-        Self { text: &text[..range.end], at: range.start, closing, ends: BTreeMap::new(), start: range.start }
+        let last = |end: &str| within.rfind(end).map_or(0, |at| range.start + at);
+        let (comments_end, cdata_end) = (last("-->"), last("]]>"));
+        let (at, start, ends) = (range.start, range.start, BTreeMap::new());
+        Self { text: &text[..range.end], at, closing, ends, start, comments_end, cdata_end }
     }
 
     fn next(&mut self, open: &[(Element, Content)]) -> Option<XmlToken> {
@@ -195,14 +201,14 @@ impl<'a> Scanner<'a> {
         if rest.is_empty() {
             return None;
         }
-        if let Some(body) = rest.strip_prefix("<![CDATA[") {
-            let length = body.find("]]>").unwrap_or(body.len());
+        // One that has no end is text, so that it hides no tag.
+        if rest.starts_with("<![CDATA[") && self.at + 9 <= self.cdata_end {
+            let length = rest[9..].find("]]>").unwrap_or(rest.len() - 9);
             self.at += (9 + length + 3).min(rest.len());
-            return Some(XmlToken::Text(body[..length].to_owned()));
+            return Some(XmlToken::Text(rest[9..9 + length].to_owned()));
         }
-        if let Some(body) = rest.strip_prefix("<!--") {
-            let length = body.find("-->").map_or(rest.len(), |end| 4 + end + 3);
-            self.at += length;
+        if rest.starts_with("<!--") && self.at + 4 <= self.comments_end {
+            self.at += rest[4..].find("-->").map_or(rest.len(), |end| 4 + end + 3);
             return Some(XmlToken::Text(String::new()));
         }
         if let Some(token) = self.read_tag(open) {
@@ -251,7 +257,7 @@ impl<'a> Scanner<'a> {
             .ends
             .entry(element.name.clone())
             .or_insert_with(|| ends_of(&self.text[self.start..], &element.name, self.start));
-        let Some(end) = ends.get(&self.at).copied() else {
+        let Some(end) = ends.get(&self.at).copied().filter(|end| *end >= self.at) else {
             diagnostics.error(element.location, format!("<{}> is not closed", element.name));
             return;
         };
@@ -268,21 +274,24 @@ fn ends_of(text: &str, name: &str, offset: usize) -> BTreeMap<usize, usize> {
     let mut ends = BTreeMap::new();
     let mut open: Vec<usize> = Vec::new();
     let mut closings = Vec::new();
+    let mut tag_end_at = 0;
     for (at, _) in text.match_indices('<') {
         let body = &text[at + 1..];
         let (closing, body) = body.strip_prefix('/').map_or((false, body), |body| (true, body));
-        if name_at(body) != name {
+        // An attribute may contain what looks like a tag.
+        if at < tag_end_at || name_at(body) != name {
             continue;
         }
         let after = &body[name.len()..];
         let Some(end) = tag_end(after) else { continue };
+        tag_end_at = text.len() - after.len() + end + 1;
         match closing {
             true => {
                 closings.push(at + offset);
                 open.pop().map(|opening| ends.insert(opening, at + offset));
             }
             false if after[..end].ends_with('/') => {}
-            false => open.push(text.len() - after.len() + end + 1 + offset),
+            false => open.push(tag_end_at + offset),
         }
     }
     for opening in open {
@@ -311,6 +320,8 @@ enum Comments {
 fn replace_markup(source: &str, comments: Comments) -> String {
     let mut text = String::with_capacity(source.len());
     let mut rest = source;
+    // Without this bound each of many comments without an end would search for it in the rest.
+    let comments_end = source.rfind("-->").unwrap_or(0);
     while let Some(at) = rest.find("<!") {
         let (before, marked) = rest.split_at(at);
         text.push_str(&unescape(before));
@@ -318,7 +329,11 @@ fn replace_markup(source: &str, comments: Comments) -> String {
             let length = body.find("]]>").unwrap_or(body.len());
             text.push_str(&body[..length]);
             rest = body.get(length + 3..).unwrap_or_default();
-        } else if let Some(length) = marked.strip_prefix("<!--").and_then(|body| body.find("-->")) {
+        } else if let Some(length) = marked
+            .strip_prefix("<!--")
+            .filter(|body| source.len() - body.len() <= comments_end)
+            .and_then(|body| body.find("-->"))
+        {
             let (comment, after) = marked.split_at(4 + length + 3);
             if comments == Comments::Retain {
                 text.push_str(comment);

@@ -3,8 +3,7 @@
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::fill_placeholders;
-use crate::inputs::Inputs;
+use super::{Inputs, fill_placeholders};
 
 fn inputs() -> Inputs {
     let values = [
