@@ -439,6 +439,9 @@ pub(crate) fn find_agent<'a>(
     if let Some(agent) = catalog.agent(&name) {
         return Ok(agent);
     }
+    if let [_, _, ..] = catalog.directives_by_stem(&name).as_slice() {
+        return Err(ambiguous_directive(catalog, &name));
+    }
     let refused = EngineError::not_found(format!("there is no agent {typed} in {}", catalog.project));
     let file_of_that_name =
         || catalog.diagnostics.iter().find(|found| found.is_error() && defines_agent(typed, &found.file));
@@ -470,6 +473,13 @@ pub(crate) fn find_agent<'a>(
         (None, false) => format!("available: {}", names.join(", ")),
     };
     Err(refused.hint(hint))
+}
+
+/// Explains that files of several folders have the name of a directive.
+fn ambiguous_directive(catalog: &Catalog, name: &AgentName) -> EngineError {
+    let paths: Vec<&str> = catalog.directives_by_stem(name).into_iter().map(AgentName::as_str).collect();
+    let message = format!("{} directives are called {name}: {}", paths.len(), paths.join(", "));
+    EngineError::not_found(message).hint("ask for one by its path")
 }
 
 /// Returns the agent that a file defines, if the user typed its path instead of its name.

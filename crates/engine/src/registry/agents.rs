@@ -254,8 +254,8 @@ fn read_agent(
 fn stem<'a>(folder: &AgentFolder, path: &'a Path) -> Cow<'a, str> {
     let name_source = match folder.format {
         AgentFormat::Jarvis => path.parent().and_then(Path::file_name),
-        // opencode names an agent by its path below the folder.
-        AgentFormat::Opencode if path.parent() != Some(&folder.path) => {
+        // opencode names an agent by its path below the folder; folders of directives hold several files of one name.
+        AgentFormat::Opencode | AgentFormat::Directive if path.parent() != Some(&folder.path) => {
             let below = path.strip_prefix(&folder.path).unwrap_or(path).with_extension("");
             return Cow::Owned(below.to_str().unwrap_or_default().to_owned());
         }

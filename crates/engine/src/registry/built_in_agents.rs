@@ -18,7 +18,8 @@ use crate::programs::vendor_programs;
 const SOURCE_NAME: &str = "(built in)";
 
 impl Catalog {
-    /// Returns the agent with this name: the one that a file defines, else a built-in one.
+    /// Returns the agent with this name: the one that a file defines, else a built-in one, else the only directive whose
+    /// file has this name in some folder. A file in a folder must not take the name of a built-in agent.
     pub fn agent(&self, name: &AgentName) -> Option<Cow<'_, Agent>> {
         if let Some(agent) = self.agent_from_file(name) {
             return Some(Cow::Borrowed(agent));
@@ -31,7 +32,11 @@ impl Catalog {
             Some(vendor) => is_installed(&vendor).then(|| vendor_agent(&vendor)).flatten(),
             None => self.configured_agents().find(|agent| agent.name == *name),
         };
-        built_in_agent.map(Cow::Owned)
+        let directive = || match self.directives_by_stem(name).as_slice() {
+            [only] => self.agents.get(only).map(Cow::Borrowed),
+            _ => None,
+        };
+        built_in_agent.map(Cow::Owned).or_else(directive)
     }
 
     /// Returns the built-in agents whose names no file defines, by name.

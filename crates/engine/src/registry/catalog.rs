@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use backends::contract::ProjectExecutable;
 use backends::user_environment::ProjectFolders;
 use config::settings::{Config, ConfigFile, ConfigLayer, ProjectBounds, Widening};
-use domain::agent::{Agent, Layer};
+use domain::agent::{Agent, AgentFormat, Layer};
 use domain::diagnostic::Diagnostic;
 use domain::id::AgentName;
 
@@ -82,6 +82,15 @@ impl Definitions {
             used.or_else(|| self.shadowed.get(name))
         };
         self.agents.get(name).or_else(from_format).map(Arc::as_ref)
+    }
+
+    /// Returns the directives whose file has this name without its extension, in any folder. One of them may be broken.
+    pub(crate) fn directives_by_stem(&self, name: &AgentName) -> Vec<&AgentName> {
+        let is_directive = |(_, agent): &(&AgentName, &Agent)| agent.source.format == AgentFormat::Directive;
+        let usable = self.agents.iter().filter(is_directive).map(|(name, _)| name);
+        let has_stem =
+            |path: &&AgentName| path.as_str().rsplit_once('/').is_some_and(|(_, stem)| stem == name.as_str());
+        usable.chain(self.broken.keys()).filter(has_stem).collect()
     }
 }
 

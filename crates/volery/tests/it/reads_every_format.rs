@@ -31,7 +31,7 @@ const FILES: [(&str, &str, &str, &str); 13] = [
     ),
     ("copilot", "copilot", ".github/agents/copilot.agent.md", "---\ndescription: d\n---\n"),
     ("cursor", "cursor", ".cursor/agents/cursor.md", "---\ndescription: d\n---\n"),
-    ("directive", "loop", ".ai/directives/ops/directive.md", DIRECTIVE),
+    ("directive", "loop", ".ai/directives/directive.md", DIRECTIVE),
     ("dot-agents", "codex", ".agents/dot-agents.md", "---\nrun-agent: codex\n---\n# d\n"),
     ("gemini", "gemini", ".gemini/agents/x.md", "---\nname: gemini\ndescription: d\n---\n"),
     ("jarvis", "claude", "agents/x/agent.md", "---\nname: jarvis\ndescription: d\n---\n"),
@@ -356,6 +356,38 @@ fn a_directive_is_listed_with_its_inputs_and_refused_by_name() {
     let message = "error: directive is a directive, and directives cannot be executed yet";
     assert!(refused.starts_with(message), "{refused}");
     assert_eq!(env.runs(), Vec::<String>::new());
+}
+
+#[test]
+fn a_directive_is_found_by_its_path_and_by_its_stem() {
+    let env = TestEnv::new();
+    for folder in ["web", "mail", "web/deep"] {
+        in_project(&env, &format!(".ai/directives/{folder}/search.md"), DIRECTIVE);
+    }
+    in_project(&env, ".ai/directives/mail/send.md", DIRECTIVE);
+    // A file in a folder does not take the name of a built-in agent.
+    in_project(&env, ".ai/directives/mail/claude.md", DIRECTIVE);
+    in_project(&env, ".ai/directives/mail/sort.md", "---\ndescription: Sorts mail.\n---\nSort it.\n");
+    let shown = |name: &str| env.json(["agents", "show", name])["name"].clone();
+    for (typed, name) in [
+        ("web/search", "web/search"),
+        ("web/deep/search", "web/deep/search"),
+        ("mail/search", "mail/search"),
+        ("send", "mail/send"),
+        ("sort", "mail/sort"),
+        ("mail/claude", "mail/claude"),
+    ] {
+        assert_eq!(shown(typed), name, "{typed}");
+    }
+    let refused = env.volery(["run", "search", "go"]).exits(5).stderr;
+    let message = "error: 3 directives are called search: mail/search, web/deep/search, web/search\n\
+                   hint: ask for one by its path";
+    assert!(refused.starts_with(message), "{refused}");
+    let refused = env.volery(["run", "send", "go"]).exits(2).stderr;
+    assert!(refused.starts_with("error: mail/send is a directive"), "{refused}");
+    in_project(&env, ".ai/directives/mail/sort.md", "---\ndescription: [\n---\nSort it.\n");
+    let refused = env.volery(["run", "sort", "go"]).exits(5).stderr;
+    assert!(refused.contains("mail/sort.md:2") || refused.contains("not valid YAML"), "{refused}");
 }
 
 #[test]
