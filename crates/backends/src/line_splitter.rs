@@ -8,9 +8,10 @@ use crate::contract::AgentReport;
 pub const LINE_BYTES_MAX: usize = 8 << 20;
 
 /// Assembles lines from chunks.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct LineSplitter {
     buffer: Vec<u8>,
+    bytes_max: usize,
     /// The current line is too long: everything up to its end is skipped.
     skipping: bool,
 }
@@ -35,7 +36,18 @@ impl OutputLine {
     }
 }
 
+impl Default for LineSplitter {
+    fn default() -> Self {
+        Self::with_max(LINE_BYTES_MAX)
+    }
+}
+
 impl LineSplitter {
+    /// Skips lines that are longer than `bytes_max`.
+    pub fn with_max(bytes_max: usize) -> Self {
+        Self { buffer: Vec::new(), bytes_max, skipping: false }
+    }
+
     /// Adds a chunk and returns the lines that it completes, without their line ends.
     pub fn feed(&mut self, bytes: &[u8]) -> Vec<OutputLine> {
         let mut lines = Vec::new();
@@ -61,7 +73,7 @@ impl LineSplitter {
         if self.skipping {
             return;
         }
-        if self.buffer.len() + bytes.len() > LINE_BYTES_MAX {
+        if self.buffer.len() + bytes.len() > self.bytes_max {
             self.buffer = Vec::new();
             self.skipping = true;
             lines.push(OutputLine::TooLong);

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::http::{self, HttpRequest, HttpResponse};
+use crate::model_request::ModelRequest;
 use crate::script::{AnswerEnd, Fault, ModelAnswer, ReplyBody, ScriptedReply, ScriptedUsage};
 use crate::server::{RecordedRequest, RequestPurpose, ServerState};
 use crate::side_requests;
@@ -80,7 +81,7 @@ impl Write for ClientStream<'_> {
 }
 
 /// Answers the requests of one client until it disconnects, a reply ends the connection, or the server stops.
-pub(crate) fn serve(stream: &TcpStream, shared: &ServerState) {
+pub(crate) fn serve(stream: &TcpStream, shared: &ServerState, number: usize) {
     let prepared = stream
         .set_read_timeout(Some(POLL_INTERVAL))
         .and_then(|()| stream.set_write_timeout(Some(IDLE_MAX)))
@@ -91,7 +92,7 @@ pub(crate) fn serve(stream: &TcpStream, shared: &ServerState) {
     let mut client = ClientStream(BufReader::new(StoppableReader { stream, shared }));
     while let Ok(Some(request)) = http::read_request(&mut client) {
         // A write error means that the client has disconnected, which is recorded where it matters.
-        let keep_alive = answer(&mut client, shared, &request).unwrap_or(KeepAlive::Close);
+        let keep_alive = answer(&mut client, shared, &request, number).unwrap_or(KeepAlive::Close);
         if keep_alive == KeepAlive::Close || shared.stopping.load(Ordering::SeqCst) {
             break;
         }
@@ -102,6 +103,7 @@ fn answer(
     client: &mut ClientStream<'_>,
     shared: &ServerState,
     request: &HttpRequest,
+    connection: usize,
 ) -> io::Result<KeepAlive> {
     let body: Value = serde_json::from_slice(&request.body).unwrap_or(Value::Null);
     let path = request.path();
@@ -116,6 +118,7 @@ fn answer(
         format,
         model_request: ask,
         purpose: RequestPurpose::Unknown,
+        connection,
         client_left: false,
     };
     if !request.target.starts_with('/') {
@@ -133,19 +136,8 @@ fn answer(
     };
     let model = ask.model.clone();
     let streams = ask.stream;
-    let (reply, number) = match side_requests::answer(ask, &shared.side_rules) {
-        Some(text) => {
-            seen.purpose = RequestPurpose::Side;
-            (ScriptedReply::say(&text).using(ScriptedUsage { input: 1, output: 1, cached: 0 }), 0)
-        }
-        None => {
-            let taken = shared.take();
-            seen.purpose = taken.purpose;
-            let reply =
-                taken.reply.unwrap_or_else(|| ScriptedReply::error(400, "the script has no reply left"));
-            (reply, taken.number)
-        }
-    };
+    let (reply, purpose, number) = choose_reply(shared, format, ask, &seen.body);
+    seen.purpose = purpose;
     let index = shared.record(seen);
     let result = deliver(
         client,
@@ -160,6 +152,27 @@ fn answer(
         Delivery::Complete(keep_alive) => Ok(keep_alive),
         Delivery::Dropped | Delivery::ClientLeft => Ok(KeepAlive::Close),
     }
+}
+
+/// Returns the reply to a request to the model, how the request was classified, and the number of the reply.
+fn choose_reply(
+    shared: &ServerState,
+    format: WireFormat,
+    ask: &ModelRequest,
+    body: &Value,
+) -> (ScriptedReply, RequestPurpose, usize) {
+    if let Some(text) = side_requests::answer(ask, &shared.side_rules) {
+        let usage = ScriptedUsage { input: 1, output: 1, cached: 0 };
+        return (ScriptedReply::say(&text).using(usage), RequestPurpose::Side, 0);
+    }
+    if format == WireFormat::Messages
+        && let Err(reason) = shared.verify(body)
+    {
+        return (ScriptedReply::error(400, &reason), RequestPurpose::Invalid, 0);
+    }
+    let taken = shared.take(ask);
+    let reply = taken.reply.unwrap_or_else(|| ScriptedReply::error(400, "the script has no reply left"));
+    (reply, taken.purpose, taken.number)
 }
 
 /// A reply with the request that it answers.
@@ -199,11 +212,15 @@ fn deliver(
             let turn = AnswerTurn {
                 answer,
                 usage: context.reply.usage,
+                usage_json: context.reply.usage_json.as_ref(),
                 model: context.model,
                 number: context.number,
             };
             if answer.text.is_none() && matches!(answer.end, AnswerEnd::Cut | AnswerEnd::Hang) {
                 return Ok(break_off(client, shared, answer));
+            }
+            if context.format == WireFormat::Messages {
+                shared.remember(context.model, &context.format.whole(&turn)["content"]);
             }
             if context.streams {
                 stream(client, shared, context, &turn)
@@ -230,7 +247,11 @@ fn stream(
     turn: &AnswerTurn<'_>,
 ) -> io::Result<Delivery> {
     http::write_stream_head(client)?;
-    for event in context.format.events(turn) {
+    let mut events = context.format.events(turn);
+    if turn.answer.end == AnswerEnd::Unfinished {
+        events.truncate(events.len().saturating_sub(3));
+    }
+    for event in events {
         let bytes = event.bytes();
         match turn.answer.end {
             AnswerEnd::Cut if event.is_break_point => {
@@ -238,9 +259,11 @@ fn stream(
                 return Ok(break_off(client, shared, turn.answer));
             }
             AnswerEnd::Hang if event.is_break_point => return Ok(break_off(client, shared, turn.answer)),
-            AnswerEnd::Cut | AnswerEnd::Hang | AnswerEnd::Whole | AnswerEnd::Length => {
-                http::write_chunk(client, &bytes)?
-            }
+            AnswerEnd::Cut
+            | AnswerEnd::Hang
+            | AnswerEnd::Whole
+            | AnswerEnd::Length
+            | AnswerEnd::Unfinished => http::write_chunk(client, &bytes)?,
         }
     }
     http::write_stream_end(client)?;
@@ -254,7 +277,7 @@ fn whole(
     turn: &AnswerTurn<'_>,
 ) -> io::Result<Delivery> {
     let body = context.format.whole(turn);
-    if matches!(turn.answer.end, AnswerEnd::Whole | AnswerEnd::Length) {
+    if matches!(turn.answer.end, AnswerEnd::Whole | AnswerEnd::Length | AnswerEnd::Unfinished) {
         return send(client, context.request, 200, Vec::new(), &body).map(Delivery::Complete);
     }
     let bytes = body.to_string().into_bytes();

@@ -12,14 +12,17 @@ mod agent_dirs;
 mod connection;
 mod http;
 mod model_request;
+mod request_condition;
 mod script;
 mod server;
 mod side_requests;
 mod vendor_environment;
+mod verification;
 mod wire;
 
 pub use agent_dirs::AgentDirs;
 pub use model_request::{Message, ModelRequest, ToolResult};
+pub use request_condition::RequestCondition;
 pub use script::{
     AnswerEnd, Fault, ModelAnswer, ReplyBody, ScriptError, ScriptedReply, ScriptedUsage, Times, ToolCall,
     parse_script,
@@ -27,6 +30,7 @@ pub use script::{
 pub use server::{RecordedRequest, RequestPurpose, ScriptedServer};
 pub use side_requests::SideRule;
 pub use vendor_environment::{CliEnvironment, vendor_environment};
+pub use verification::RequestChecks;
 pub use wire::WireFormat;
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
-//! The script of the server: replies, one per request, in order.
+//! The script of the server: replies, one per request, in order, and replies to requests that meet a condition.
 
 use serde::Deserialize;
 use serde_json::Value;
+
+use crate::request_condition::RequestCondition;
 
 /// The reply to one request, or to several.
 #[derive(Debug, Clone, PartialEq)]
@@ -11,6 +13,10 @@ pub struct ScriptedReply {
     pub delay_ms: u64,
     pub times: Times,
     pub usage: ScriptedUsage,
+    /// The usage that Anthropic's protocol sends instead: anything, or `null` for none.
+    pub usage_json: Option<Value>,
+    /// It answers matching requests only, before any reply without a condition.
+    pub when: Option<RequestCondition>,
 }
 
 /// How many requests get the same reply.
@@ -31,9 +37,13 @@ pub enum ReplyBody {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ModelAnswer {
     pub thinking: Option<String>,
+    /// Encrypted reasoning; only Anthropic's protocol has it.
+    pub redacted_thinking: Option<String>,
     pub text: Option<String>,
     pub calls: Vec<ToolCall>,
     pub end: AnswerEnd,
+    /// Why the model stopped, in the words of Anthropic's protocol, instead of the reason that fits the answer.
+    pub stop_reason: Option<String>,
 }
 
 /// How an answer ends.
@@ -47,6 +57,8 @@ pub enum AnswerEnd {
     Cut,
     /// Nothing is sent after half of the text; without a text, nothing at all.
     Hang,
+    /// The body ends properly, without the last three events: the end of a block, the reason and the end.
+    Unfinished,
 }
 
 /// A tool call of the model.
@@ -60,6 +72,25 @@ pub struct ToolCall {
     /// The namespace of the tool; only OpenAI Responses has those.
     #[serde(default)]
     pub namespace: Option<String>,
+    /// The id of the call in Anthropic's protocol; empty: none is sent.
+    #[serde(default)]
+    pub id: Option<String>,
+    /// What Anthropic's protocol streams instead of `arguments`, valid or not.
+    #[serde(default)]
+    pub raw_arguments: Option<String>,
+}
+
+impl ToolCall {
+    /// Calls a tool without arguments.
+    pub fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            arguments: no_arguments(),
+            namespace: None,
+            id: None,
+            raw_arguments: None,
+        }
+    }
 }
 
 /// An error response of the API.
@@ -105,7 +136,14 @@ fn refused() -> String {
 
 impl ScriptedReply {
     fn new(body: ReplyBody) -> Self {
-        Self { body, delay_ms: 0, times: Times::Number(1), usage: ScriptedUsage::default() }
+        Self {
+            body,
+            delay_ms: 0,
+            times: Times::Number(1),
+            usage: ScriptedUsage::default(),
+            usage_json: None,
+            when: None,
+        }
     }
 
     /// Answers with a text.
@@ -151,14 +189,63 @@ impl ScriptedReply {
     /// Calls one more tool in the same turn.
     #[must_use]
     pub fn and_call(self, name: &str, arguments: Value) -> Self {
-        self.push_call(ToolCall { name: name.to_owned(), arguments, namespace: None })
+        self.push_call(ToolCall { arguments, ..ToolCall::new(name) })
     }
 
     /// Calls one more tool in the same turn, in a namespace.
     #[must_use]
     pub fn and_call_in(self, namespace: &str, name: &str, arguments: Value) -> Self {
         let namespace = Some(namespace.to_owned());
-        self.push_call(ToolCall { name: name.to_owned(), arguments, namespace })
+        self.push_call(ToolCall { arguments, namespace, ..ToolCall::new(name) })
+    }
+
+    /// Calls one more tool with arguments that may be broken.
+    #[must_use]
+    pub fn and_raw_call(self, name: &str, arguments: &str) -> Self {
+        self.push_call(ToolCall { raw_arguments: Some(arguments.to_owned()), ..ToolCall::new(name) })
+    }
+
+    /// Sets the id of the last call; empty: none is sent.
+    #[must_use]
+    pub fn with_id(mut self, id: &str) -> Self {
+        if let ReplyBody::Answer(answer) = &mut self.body
+            && let Some(call) = answer.calls.last_mut()
+        {
+            call.id = Some(id.to_owned());
+        }
+        self
+    }
+
+    /// Answers only requests that meet a condition, before any reply without one.
+    #[must_use]
+    pub fn when(mut self, condition: RequestCondition) -> Self {
+        self.when = Some(condition);
+        self
+    }
+
+    /// Adds encrypted reasoning before the answer.
+    #[must_use]
+    pub fn redacted_thinking(mut self, data: &str) -> Self {
+        if let ReplyBody::Answer(answer) = &mut self.body {
+            answer.redacted_thinking = Some(data.to_owned());
+        }
+        self
+    }
+
+    /// Sets why the model stopped.
+    #[must_use]
+    pub fn stopping(mut self, reason: &str) -> Self {
+        if let ReplyBody::Answer(answer) = &mut self.body {
+            answer.stop_reason = Some(reason.to_owned());
+        }
+        self
+    }
+
+    /// Sets the reported usage to any JSON, or to none with `null`.
+    #[must_use]
+    pub fn using_json(mut self, usage: Value) -> Self {
+        self.usage_json = Some(usage);
+        self
     }
 
     /// Adds reasoning before the answer.
@@ -246,7 +333,7 @@ pub enum ScriptError {
 ///
 /// `[{"say":"hi"}, {"calls":[{"name":"Bash","arguments":{"command":"ls"}}]}, {"error":{"status":429,"retry_after_s":2},
 /// "times":3}, {"say":"Hello world","end":"cut"}, {"end":"hang","times":"always"}]`; every reply may have `delay_ms`,
-/// `times`, `usage` and `thinking`.
+/// `times`, `usage`, `thinking` and `when`, such as `{"when": {"last": "ENOENT", "model": "m"}}`.
 pub fn parse_script(text: &str) -> Result<Vec<ScriptedReply>, ScriptError> {
     let written: Vec<Written> = serde_json::from_str(text)?;
     let reply = |(number, written): (usize, Written)| {
@@ -261,9 +348,13 @@ pub fn parse_script(text: &str) -> Result<Vec<ScriptedReply>, ScriptError> {
 struct Written {
     say: Option<String>,
     thinking: Option<String>,
+    redacted_thinking: Option<String>,
+    stop_reason: Option<String>,
     #[serde(default)]
     calls: Vec<ToolCall>,
     end: Option<String>,
+    when: Option<RequestCondition>,
+    usage_json: Option<Value>,
     error: Option<Fault>,
     #[serde(default)]
     delay_ms: u64,
@@ -286,7 +377,8 @@ impl Written {
             Some("length") => AnswerEnd::Length,
             Some("cut") => AnswerEnd::Cut,
             Some("hang") => AnswerEnd::Hang,
-            Some(_) => return Err("end is one of whole, length, cut, hang"),
+            Some("unfinished") => AnswerEnd::Unfinished,
+            Some(_) => return Err("end is one of whole, length, cut, hang, unfinished"),
         };
         let nothing = self.say.is_none() && self.thinking.is_none() && self.calls.is_empty();
         let body = match self.error {
@@ -297,11 +389,20 @@ impl Written {
             }
             None => ReplyBody::Answer(ModelAnswer {
                 thinking: self.thinking,
+                redacted_thinking: self.redacted_thinking,
                 text: self.say,
                 calls: self.calls,
                 end,
+                stop_reason: self.stop_reason,
             }),
         };
-        Ok(ScriptedReply { body, delay_ms: self.delay_ms, times, usage: self.usage.unwrap_or_default() })
+        Ok(ScriptedReply {
+            body,
+            delay_ms: self.delay_ms,
+            times,
+            usage: self.usage.unwrap_or_default(),
+            usage_json: self.usage_json,
+            when: self.when,
+        })
     }
 }

@@ -14,6 +14,7 @@ use crate::connection;
 use crate::model_request::ModelRequest;
 use crate::script::{ScriptedReply, Times};
 use crate::side_requests::SideRule;
+use crate::verification::{RequestChecks, Verifier};
 use crate::wire::WireFormat;
 
 const CONNECTIONS_MAX: usize = 64;
@@ -36,6 +37,8 @@ pub struct RecordedRequest {
     /// The parsed request, if it is for a model.
     pub model_request: Option<ModelRequest>,
     pub purpose: RequestPurpose,
+    /// The number of the connection, from 1.
+    pub connection: usize,
     /// The client disconnected before its answer was complete.
     pub client_left: bool,
 }
@@ -51,6 +54,8 @@ pub enum RequestPurpose {
     Side,
     /// It was for another host and was refused, because this server is not a proxy.
     Outside,
+    /// It failed the verification that the test asked for.
+    Invalid,
     /// The server does not know the path.
     Unknown,
 }
@@ -69,17 +74,35 @@ pub(crate) struct ServerState {
     pub(crate) stopping: AtomicBool,
     pub(crate) side_rules: Vec<SideRule>,
     connections: AtomicUsize,
+    /// How many connections were accepted.
+    accepted: AtomicUsize,
 }
 
 #[derive(Default)]
 struct ScriptState {
     script: Vec<ScriptedReply>,
-    /// The next reply, and how often it was given already.
-    next: usize,
-    repeats: u32,
+    /// How often each reply was given.
+    given: Vec<u32>,
     /// How many replies were given; ids are derived from it.
     taken: usize,
     requests: Vec<RecordedRequest>,
+    verifier: Verifier,
+}
+
+impl ScriptState {
+    /// Returns the number of the reply to a request: the first whose condition it meets, otherwise the first without.
+    fn find(&self, request: &ModelRequest) -> Option<usize> {
+        let is_left = |number: usize| match self.script[number].times {
+            Times::Number(times) => self.given.get(number).is_none_or(|given| *given < times),
+            Times::Always => true,
+        };
+        let meets = |number: &usize| {
+            self.script[*number].when.as_ref().is_some_and(|when| when.matches(request)) && is_left(*number)
+        };
+        let is_next = |number: &usize| self.script[*number].when.is_none() && is_left(*number);
+        let numbers = 0..self.script.len();
+        numbers.clone().find(meets).or_else(|| numbers.clone().find(is_next))
+    }
 }
 
 impl ScriptedServer {
@@ -106,6 +129,7 @@ impl ScriptedServer {
             stopping: AtomicBool::new(false),
             side_rules,
             connections: AtomicUsize::new(0),
+            accepted: AtomicUsize::new(0),
         });
         let accept_thread = std::thread::spawn({
             let shared = Arc::clone(&shared);
@@ -126,6 +150,16 @@ impl ScriptedServer {
     /// Adds replies to the end of the script.
     pub fn add(&self, replies: impl IntoIterator<Item = ScriptedReply>) {
         self.shared.lock().script.extend(replies);
+    }
+
+    /// Refuses, from now on, requests in Anthropic's protocol that the service would refuse.
+    pub fn verify(&self, checks: RequestChecks) {
+        self.shared.lock().verifier.checks = checks;
+    }
+
+    /// Returns how many connections were accepted.
+    pub fn connections(&self) -> usize {
+        self.shared.accepted.load(Ordering::SeqCst)
     }
 
     /// Returns all requests so far.
@@ -180,23 +214,29 @@ impl ServerState {
         self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    pub(crate) fn take(&self) -> NextReply {
+    pub(crate) fn take(&self, request: &ModelRequest) -> NextReply {
         let mut state = self.lock();
         state.taken += 1;
-        let (number, taken) = (state.next, state.taken);
-        let Some(reply) = state.script.get(number).cloned() else {
+        let taken = state.taken;
+        let Some(number) = state.find(request) else {
             return NextReply { reply: None, purpose: RequestPurpose::Unscripted, number: taken };
         };
-        state.repeats += 1;
-        let last = match reply.times {
-            Times::Number(times) => state.repeats >= times,
-            Times::Always => false,
-        };
-        if last {
-            state.next += 1;
-            state.repeats = 0;
+        if state.given.len() <= number {
+            state.given.resize(number + 1, 0);
         }
+        state.given[number] += 1;
+        let reply = state.script[number].clone();
         NextReply { reply: Some(reply), purpose: RequestPurpose::Work(number), number: taken }
+    }
+
+    /// Returns why a request in Anthropic's protocol is refused.
+    pub(crate) fn verify(&self, body: &Value) -> Result<(), String> {
+        self.lock().verifier.check(body)
+    }
+
+    /// Remembers the content of an answer in Anthropic's protocol, for the verification of later requests.
+    pub(crate) fn remember(&self, model: &str, content: &Value) {
+        self.lock().verifier.remember(model, content);
     }
 
     /// Records a request and returns its index.
@@ -259,9 +299,10 @@ fn accept(listener: &TcpListener, shared: &Arc<ServerState>) {
             shared.connections.fetch_sub(1, Ordering::SeqCst);
             continue;
         }
+        let number = shared.accepted.fetch_add(1, Ordering::SeqCst) + 1;
         let shared = Arc::clone(shared);
         threads.push(std::thread::spawn(move || {
-            connection::serve(&stream, &shared);
+            connection::serve(&stream, &shared, number);
             shared.connections.fetch_sub(1, Ordering::SeqCst);
         }));
     }

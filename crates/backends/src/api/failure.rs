@@ -21,13 +21,17 @@ impl ServiceError {
 }
 
 /// Phrases of services that mean the same whatever the status, in lower case.
-const PHRASES: [(&str, ModelError); 21] = [
+const PHRASES: [(&str, ModelError); 25] = [
     ("context_length_exceeded", ModelError::TooLong),
     ("maximum context length", ModelError::TooLong),
     ("prompt is too long", ModelError::TooLong),
     ("request_too_large", ModelError::TooLong),
     ("too large for model", ModelError::TooLong),
     ("exceeds the maximum number of tokens", ModelError::TooLong),
+    ("exceeds the context window", ModelError::TooLong),
+    ("maximum prompt length", ModelError::TooLong),
+    ("exceeds the available context size", ModelError::TooLong),
+    ("exceed context limit", ModelError::TooLong),
     ("model_not_found", ModelError::Unknown),
     ("invalid_model", ModelError::Unknown),
     ("invalid model", ModelError::Unknown),

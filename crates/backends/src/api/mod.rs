@@ -1,38 +1,40 @@
-//! Models without a program around them: a request to a service's HTTP API, and a text back. No tools, no files.
+//! Models without a program around them: requests to a service's HTTP API. As backends they give a text back: no
+//! tools, no files. As the model client of a loop (`model_client`) they answer one request after the other, with tools.
 //!
-//! A process of its own sends the request, which is this program again (`http_client`), so a run of an API has the
+//! A process of its own sends the requests, which is this program again (`client_process`), so a run of an API has the
 //! containment, time-outs, cancellation and record of any other. Each service that is known by name is a backend; any
 //! other address that speaks one of the protocols is a backend of the configuration.
 
 mod address;
+mod answer;
+mod answer_stream;
+mod client_process;
 mod failure;
-mod http_client;
-mod job;
-mod protocol;
+mod http_call;
+pub mod model_client;
 mod providers;
 mod reader;
+mod request_run;
+mod service;
 mod sse;
+mod tool_arguments;
 mod wire;
 
+use domain::conversation::{Message, ModelRequest, ToolChoice};
 use domain::permission::Permission;
 use domain::run::RunSpec;
-use serde::Deserialize;
 use serde_json::Value;
 
-pub use http_client::{API_COMMAND, main};
+pub use client_process::{API_COMMAND, main};
 pub use providers::Provider;
+pub use service::{ConfiguredService, ServiceConfig, known_service, service_of_backend};
 
 use crate::contract::{
-    Backend, Capabilities, EnvValue, LaunchContext, LaunchPlan, PrepareError, PriceList, ProcessLaunch,
-    StdinFeed,
+    Backend, Capabilities, LaunchContext, LaunchPlan, PrepareError, PriceList, ProcessLaunch, StdinFeed,
 };
 use crate::schema_prompt;
-use job::{Job, ModelRequest};
-
-/// How often a service without capacity is retried, unless there is a fallback.
-const RETRIES: u32 = 3;
-/// The kind of a backend that a configuration defines.
-const CONFIGURED_KIND: &str = "api";
+use model_client::{AtEndOfInput, ClientRequest};
+use service::CONFIGURED_KIND;
 
 /// A service that is known by name, or one that a configuration describes.
 pub struct Api {
@@ -54,17 +56,6 @@ pub fn services() -> impl Iterator<Item = &'static Provider> {
 
 /// A service of the configuration.
 pub static CONFIGURED_API: Api = Api { service: None };
-
-/// What a configuration says about a service.
-#[derive(Debug, Clone, Deserialize)]
-struct Options {
-    /// The known service whose protocol it speaks.
-    api: String,
-    base_url: Option<String>,
-    key_env: Option<String>,
-    model: Option<String>,
-    max_tokens: Option<u32>,
-}
 
 impl Backend for Api {
     fn kind(&self) -> &'static str {
@@ -101,71 +92,44 @@ impl Backend for Api {
 
     fn prepare(&self, spec: &RunSpec, context: &LaunchContext<'_>) -> Result<LaunchPlan, PrepareError> {
         let wrong = |reason: String| PrepareError { kind: self.kind(), reason };
-        let job = self.job(spec).map_err(wrong)?;
-        let first = job.keys.first().cloned();
-        let from_file = |file: &String| {
-            let keys = job.keys.clone();
-            (first.clone().unwrap_or_default(), EnvValue::FromFile { file: file.into(), keys })
+        let ConfiguredService { mut service, model, max_output_tokens, .. } =
+            service_of_backend(&spec.backend).map_err(wrong)?;
+        if !spec.fallbacks.is_empty() {
+            service.retries = 0;
+        }
+        let model = spec.model.clone().or(model);
+        let model = model.ok_or_else(|| {
+            wrong("it needs a model: name one in the agent's file or in the call".to_owned())
+        })?;
+        let request = ClientRequest {
+            id: 0,
+            request: ModelRequest {
+                model,
+                system: spec.system_prompt.trim().to_owned(),
+                messages: vec![Message::User { text: schema_prompt::prompt_with_schema(spec) }],
+                tools: Vec::new(),
+                tool_choice: ToolChoice::Allowed,
+                max_output_tokens,
+                temperature: spec.setup.temperature.map(domain::setup::Temperature::degrees),
+                output_schema: None,
+            },
+            timeout_ms: spec.limits.timeout_ms,
+            // The worker watches for silence itself.
+            idle_ms: spec.limits.timeout_ms,
         };
-        let set = spec.setup.key_file.iter().filter(|_| first.is_some()).map(from_file).collect();
-        let known = job.keys.iter().chain(&job.address_variable).cloned().collect();
-        let line = serde_json::to_vec(&job).map_err(|error| wrong(error.to_string()))?;
+        let key_file = spec.setup.key_file.as_deref();
+        let mut client = model_client::launch(&service, key_file, context.current_exe, AtEndOfInput::Finish);
+        client.input.extend(model_client::encode_request(request));
         Ok(LaunchPlan::Process(ProcessLaunch {
-            argv: vec![context.current_exe.display().to_string(), API_COMMAND.to_owned()],
+            argv: client.argv,
             env: Vec::new(),
-            optional_env: known,
-            env_overrides: set,
-            feed: StdinFeed::Whole(line),
+            optional_env: client.optional_env,
+            env_overrides: client.env_overrides,
+            feed: StdinFeed::Whole(client.input),
             directory: None,
             files: Vec::new(),
             reader: Box::new(reader::ApiStream::new(spec.setup.output_schema.is_some())),
         }))
-    }
-}
-
-impl Api {
-    fn job(&self, spec: &RunSpec) -> Result<Job, String> {
-        let configured = match self.service {
-            Some(_) => None,
-            None => {
-                let options: Result<Options, _> = serde_json::from_value(spec.backend.options.clone());
-                Some(options.map_err(|error| error.to_string())?)
-            }
-        };
-        let service = match (self.service, &configured) {
-            (Some(service), _) => service,
-            (None, Some(options)) => providers::by_name(&options.api)
-                .ok_or_else(|| format!("there is no service {:?}", options.api))?,
-            (None, None) => return Err("it says nothing of its service".to_owned()),
-        };
-        let own = |option: fn(&Options) -> Option<String>| configured.as_ref().and_then(option);
-        let elsewhere = own(|options| options.base_url.clone());
-        // A service's own key goes to that service only; another address gets the key that is configured for it.
-        let own_keys = || service.keys.iter().map(|key| (*key).to_owned()).collect();
-        let keys = match (own(|options| options.key_env.clone()), &elsewhere) {
-            (Some(key), _) => vec![key],
-            (None, Some(_)) => Vec::new(),
-            (None, None) => own_keys(),
-        };
-        let model = spec.model.clone().or_else(|| own(|options| options.model.clone()));
-        let model = model.ok_or("it needs a model: name one in the agent's file or in the call")?;
-        Ok(Job {
-            service: spec.backend.name.to_string(),
-            wire: service.wire,
-            quirks: service.quirks,
-            address_variable: elsewhere.is_none().then(|| service.address_variable.to_owned()),
-            address: elsewhere.unwrap_or_else(|| service.address.to_owned()),
-            keys,
-            request: ModelRequest {
-                model,
-                system: spec.system_prompt.trim().to_owned(),
-                prompt: schema_prompt::prompt_with_schema(spec),
-                temperature: spec.setup.temperature.map(domain::setup::Temperature::degrees),
-                max_tokens: configured.as_ref().and_then(|options| options.max_tokens),
-            },
-            timeout_ms: spec.limits.timeout_ms,
-            retries: if spec.fallbacks.is_empty() { RETRIES } else { 0 },
-        })
     }
 }
 

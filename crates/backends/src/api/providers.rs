@@ -26,7 +26,6 @@ pub struct Provider {
 pub(super) struct ProviderQuirks {
     /// It reports usage only on request, and accepts the option for it. Others refuse a request with an unknown
     /// member.
-    #[serde(rename = "asks_usage")]
     pub(super) requests_usage: bool,
     /// The parameter that limits the tokens of an answer.
     pub(super) tokens_by: TokensBy,
@@ -92,4 +91,9 @@ pub(super) static ALL: [&Provider; 5] = [&ANTHROPIC, &OPENAI, &GROK, &GEMINI, &M
 /// Returns the service of this name.
 pub(super) fn by_name(name: &str) -> Option<&'static Provider> {
     ALL.into_iter().find(|service| service.name == name)
+}
+
+/// Returns the service of a built-in backend.
+pub(super) fn by_backend(backend: &str) -> Option<&'static Provider> {
+    ALL.into_iter().find(|service| service.backend == backend)
 }

@@ -1,10 +1,10 @@
-//! Reads the events of the process that calls a model. Only its last event ends a run.
+//! Reads the events of a model client that answers one request. Only the last event ends a run.
 
+use domain::conversation::StopReason;
 use domain::run::{AgentEnd, Failure, LimitName, ModelError, StdStream as Pipe, Usage};
 
-use super::protocol::{ApiEvent, Stop, Tokens};
+use super::model_client::{ModelClientEvent, ModelClientReader};
 use crate::contract::{AgentAnswer, AgentReport, Conclusion, Exit, OutputReader};
-use crate::line_splitter::{LineSplitter, OutputLine};
 use crate::schema_prompt;
 use crate::stream_buffer::{self, StreamBuffer};
 
@@ -17,49 +17,63 @@ const ANSWER_BYTES_MAX: usize = 64 << 20;
 /// The stream of one run.
 pub(super) struct ApiStream {
     structured: bool,
-    lines: LineSplitter,
+    events: ModelClientReader,
     buffer: StreamBuffer,
     answer: String,
     /// Text that is not reported yet.
     unreported: String,
-    used: Tokens,
-    last: Option<ApiEvent>,
+    used: Option<Usage>,
+    last: Option<LastEvent>,
+}
+
+/// How the request ended.
+enum LastEvent {
+    Answered(StopReason),
+    Failed { error: ModelError, message: String },
 }
 
 impl ApiStream {
     pub(super) fn new(structured: bool) -> Self {
         Self {
             structured,
-            lines: LineSplitter::default(),
+            events: ModelClientReader::default(),
             buffer: StreamBuffer::default(),
             answer: String::new(),
             unreported: String::new(),
-            used: Tokens::default(),
+            used: None,
             last: None,
         }
     }
 
-    fn handle_line(&mut self, line: OutputLine) -> Vec<AgentReport> {
-        let OutputLine::Whole(line) = line else { return Vec::new() };
-        match serde_json::from_slice::<ApiEvent>(&line) {
-            Ok(ApiEvent::Model { model }) => vec![AgentReport::Model(model)],
-            Ok(ApiEvent::Text { text }) => {
+    fn handle_event(&mut self, event: ModelClientEvent) -> Vec<AgentReport> {
+        match event {
+            ModelClientEvent::Model { model, .. } => vec![AgentReport::Model(model)],
+            ModelClientEvent::Text { text, .. } => {
                 let room = ANSWER_BYTES_MAX.saturating_sub(self.answer.len());
                 self.answer.push_str(domain::size::head(&text, room));
                 self.unreported.push_str(&text);
                 let enough = self.unreported.len() >= UNREPORTED_BYTES_MAX || text.contains('\n');
                 if enough { self.flush().into_iter().collect() } else { Vec::new() }
             }
-            Ok(ApiEvent::Used(tokens)) => {
-                self.used = tokens;
+            ModelClientEvent::Used { usage, .. } => {
+                self.used = Some(usage);
                 Vec::new()
             }
-            Ok(ApiEvent::Warned { message }) => vec![AgentReport::Warned(message)],
-            Ok(last @ (ApiEvent::Ended { .. } | ApiEvent::Failed { .. })) => {
-                self.last = Some(last);
+            ModelClientEvent::Retrying { message, .. } => vec![AgentReport::Warned(message)],
+            ModelClientEvent::Answered { answer, .. } => {
+                self.used = answer.usage.or(self.used);
+                self.last = Some(LastEvent::Answered(answer.stop));
                 self.flush().into_iter().collect()
             }
-            Err(_) => Vec::new(),
+            ModelClientEvent::Failed(failure) => {
+                self.used = failure.usage.or(self.used);
+                self.last = Some(LastEvent::Failed { error: failure.error, message: failure.message });
+                self.flush().into_iter().collect()
+            }
+            ModelClientEvent::InvalidInput { message } => {
+                self.last = Some(LastEvent::Failed { error: ModelError::Other, message });
+                Vec::new()
+            }
         }
     }
 
@@ -70,20 +84,20 @@ impl ApiStream {
 
     fn end(&mut self, exit: Exit) -> AgentEnd {
         match (self.last.take(), exit) {
-            (Some(ApiEvent::Ended { stop: Stop::Whole }), Exit::Code(0)) => AgentEnd::Done,
-            (Some(ApiEvent::Ended { stop: Stop::Length }), _) => AgentEnd::OverBudget(LimitName::Tokens),
-            (Some(ApiEvent::Ended { stop: Stop::Refusal(message) }), _) => AgentEnd::Failed(Failure::Model {
-                error: ModelError::Refusal,
-                message: stream_buffer::bounded_message(&message),
-            }),
-            (Some(ApiEvent::Ended { stop: Stop::Other(reason) }), _) => {
-                let reason = format!(
-                    "the model stopped for another reason than its end: {}",
-                    stream_buffer::bounded_message(&reason)
-                );
-                AgentEnd::Failed(Failure::Output { reason })
+            (Some(LastEvent::Answered(StopReason::EndTurn)), Exit::Code(0)) => AgentEnd::Done,
+            (Some(LastEvent::Answered(StopReason::MaxTokens | StopReason::ContextWindow)), _) => {
+                AgentEnd::OverBudget(LimitName::Tokens)
             }
-            (Some(ApiEvent::Failed { error, message }), _) => {
+            (Some(LastEvent::Answered(StopReason::Refusal(message))), _) => {
+                AgentEnd::Failed(Failure::Model {
+                    error: ModelError::Refusal,
+                    message: stream_buffer::bounded_message(&message),
+                })
+            }
+            (Some(LastEvent::Answered(StopReason::Other(reason))), _) => unusable_stop(&reason),
+            // No tools were offered.
+            (Some(LastEvent::Answered(StopReason::ToolUse)), _) => unusable_stop("tool_use"),
+            (Some(LastEvent::Failed { error, message }), _) => {
                 AgentEnd::Failed(Failure::Model { error, message: stream_buffer::bounded_message(&message) })
             }
             (_, exit) => match (self.buffer.stderr(), exit) {
@@ -96,32 +110,26 @@ impl ApiStream {
     }
 }
 
+fn unusable_stop(reason: &str) -> AgentEnd {
+    let reason = format!(
+        "the model stopped for another reason than its end: {}",
+        stream_buffer::bounded_message(reason)
+    );
+    AgentEnd::Failed(Failure::Output { reason })
+}
+
 impl OutputReader for ApiStream {
     fn feed(&mut self, pipe: Pipe, bytes: &[u8]) -> Vec<AgentReport> {
         if self.buffer.take_stderr(pipe, bytes) {
             return Vec::new();
         }
-        let lines = self.lines.feed(bytes);
-        lines.into_iter().flat_map(|line| self.handle_line(line)).collect()
+        let events = self.events.feed(bytes);
+        events.into_iter().flat_map(|event| self.handle_event(event)).collect()
     }
 
     fn conclude(&mut self, exit: Exit) -> Conclusion {
-        let mut reports: Vec<AgentReport> = Vec::new();
-        if let Some(rest) = self.lines.finish() {
-            reports.extend(self.handle_line(OutputLine::Whole(rest)));
-        }
-        reports.extend(self.flush());
-        if self.used != Tokens::default() {
-            let Tokens { fresh, cache_read, cache_written, output } = self.used;
-            let input_tokens = fresh.saturating_add(cache_read).saturating_add(cache_written);
-            reports.push(AgentReport::Used(Usage {
-                input_tokens,
-                output_tokens: output,
-                cache_read_tokens: cache_read,
-                cache_write_tokens: cache_written,
-                cost: None,
-            }));
-        }
+        let mut reports: Vec<AgentReport> = self.flush().into_iter().collect();
+        reports.extend(self.used.map(AgentReport::Used));
         let end = self.end(exit);
         let answer = std::mem::take(&mut self.answer);
         let nothing = answer.trim().is_empty() && end != AgentEnd::Done;

@@ -10,12 +10,18 @@ use fake_llm::{AnswerEnd, ScriptedReply, ScriptedServer};
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::job::Job;
-use super::protocol::ApiEvent;
+use super::model_client::{ClientInput, ModelClientEvent};
 use super::reader::ApiStream;
 use super::*;
-use crate::contract::{AgentAnswer, AgentReport, Conclusion, Exit, OutputReader};
+use crate::contract::{AgentAnswer, AgentReport, Conclusion, EnvValue, Exit, OutputReader};
 use crate::test_fixtures;
+use client_fixtures::SharedOutput;
+
+mod client;
+mod client_failures;
+mod client_fixtures;
+mod messages_answers;
+mod messages_requests;
 
 const KEY: &str = "sk-0123456789abcdef";
 
@@ -47,24 +53,36 @@ fn launch(spec: &RunSpec) -> ProcessLaunch {
     }
 }
 
+/// Returns what the process gets to read.
+fn job(launch: &ProcessLaunch) -> (ServiceConfig, ModelRequest) {
+    let StdinFeed::Whole(input) = &launch.feed else { panic!("a job was expected") };
+    let mut lines = input.split(|byte| *byte == b'\n');
+    let config: model_client::ClientConfig = serde_json::from_slice(lines.next().unwrap()).unwrap();
+    match serde_json::from_slice(lines.next().unwrap()).unwrap() {
+        ClientInput::Request(request) => (config.service, request.request),
+        ClientInput::Cancel(_) => panic!("a request was expected"),
+    }
+}
+
 /// Calls a service as the process would, and reads its output as the worker would.
 fn call_service(
     spec: &RunSpec,
     address: &str,
     key: Option<&str>,
-) -> (Vec<ApiEvent>, Vec<AgentReport>, Conclusion) {
+) -> (Vec<ModelClientEvent>, Vec<AgentReport>, Conclusion) {
     let mut launch = launch(spec);
+    let (service, _) = job(&launch);
     let StdinFeed::Whole(input) = &launch.feed else { panic!("a job was expected") };
-    let job: Job = serde_json::from_slice(input).unwrap();
     let value = |name: &str| match name {
-        _ if job.keys.last().is_some_and(|last| last == name) => key.map(ToOwned::to_owned),
-        _ if job.address_variable.as_deref() == Some(name) => Some(address.to_owned()),
+        _ if service.keys.last().is_some_and(|last| last == name) => key.map(ToOwned::to_owned),
+        _ if service.address_variable.as_deref() == Some(name) => Some(address.to_owned()),
         _ => None,
     };
-    let mut out = Vec::new();
-    http_client::carry_out(&job, &value, &mut out).unwrap();
+    let out = SharedOutput::default();
+    client_process::serve(&mut &input[..], Box::new(out.clone()), &value).unwrap();
+    let out = out.bytes();
     let output = String::from_utf8(out.clone()).unwrap();
-    assert!(!output.contains(KEY), "a key was told: {output}");
+    assert!(!output.contains(KEY), "the output contains the key: {output}");
     let events = output.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let mut reports = Vec::new();
     for piece in out.chunks(37) {
@@ -78,7 +96,7 @@ fn call_service(
 fn call_scripted(
     kind: &str,
     script: Vec<ScriptedReply>,
-) -> (Vec<ApiEvent>, Vec<AgentReport>, Conclusion, ScriptedServer) {
+) -> (Vec<ModelClientEvent>, Vec<AgentReport>, Conclusion, ScriptedServer) {
     let server = ScriptedServer::start(script).unwrap();
     let (_, path) = SERVICES.iter().find(|(name, _)| *name == kind).unwrap();
     let (events, reports, conclusion) =
@@ -218,7 +236,7 @@ fn a_service_that_has_no_room_is_asked_again_when_it_says_so() {
         );
         assert_eq!(conclusion.answer, AgentAnswer::Text("now".to_owned()), "{kind}");
         assert!(
-            matches!(&events[0], ApiEvent::Warned { message } if message.contains("has no room")),
+            matches!(&events[0], ModelClientEvent::Retrying { message, .. } if message.contains("has no room")),
             "{events:?}"
         );
         let (_, _, conclusion, _) =
@@ -329,7 +347,9 @@ fn refusals_of_the_other_protocols_are_understood() {
 fn call_once(kind: &str, event: &str) -> Conclusion {
     let (address, serving) = serve(vec![plain(&format!("data: {event}\n\n"))]);
     let mut spec = spec(kind);
-    spec.limits.timeout_ms = 1;
+    // Without retries.
+    spec.fallbacks =
+        vec![domain::run::ResolvedFallback { backend: spec.backend.clone(), model: None, settings: None }];
     let (_, _, conclusion) = call_service(&spec, &address, Some(KEY));
     serving.join().unwrap();
     conclusion
@@ -350,7 +370,7 @@ fn no_redirect_is_followed_and_an_echoed_key_is_redacted() {
     let (events, _, _) = call_service(&spec("api-openai"), &address, Some(KEY));
     serving.join().unwrap();
     assert!(
-        matches!(&events[0], ApiEvent::Failed { message, .. } if message.contains("[redacted]")),
+        matches!(&events[0], ModelClientEvent::Failed(failure) if failure.message.contains("[redacted]")),
         "{events:?}"
     );
 }
@@ -389,11 +409,8 @@ fn a_model_name_cannot_lead_to_another_path_of_the_service() {
     let path = |model: &str| {
         let mut spec = spec("api-gemini");
         spec.model = Some(model.to_owned());
-        let job: Job = match &launch(&spec).feed {
-            StdinFeed::Whole(input) => serde_json::from_slice(input).unwrap(),
-            StdinFeed::Nothing | StdinFeed::Open(_) => panic!("a job was expected"),
-        };
-        job.wire.post(&job.request, job.quirks).path
+        let (service, request) = job(&launch(&spec));
+        service.wire.post(&request, service.quirks).unwrap().path
     };
     let path_for = |model: &str| format!("/v1beta/models/{model}:streamGenerateContent?alt=sse");
     assert_eq!(path("models/gemini-2.5-pro"), path_for("gemini-2.5-pro"));
@@ -407,23 +424,20 @@ fn a_configured_service_gets_only_the_key_that_is_named_for_it() {
         let mut spec = spec("api");
         spec.backend.options = options;
         spec.setup.temperature = Some(domain::setup::Temperature(700));
-        match launch(&spec) {
-            ProcessLaunch { feed: StdinFeed::Whole(input), optional_env, .. } => {
-                (serde_json::from_slice::<Job>(&input).unwrap(), optional_env)
-            }
-            _ => panic!("a job was expected"),
-        }
+        let launch = launch(&spec);
+        let (service, request) = job(&launch);
+        (service, request, launch.optional_env)
     };
-    let (own, known) = job(json!({"api": "openai", "base_url": "http://127.0.0.1:1/v1"}));
+    let (own, request, known) = job(json!({"api": "openai", "base_url": "http://127.0.0.1:1/v1"}));
     assert_eq!((own.keys.len(), own.address_variable, known.len()), (0, None, 0));
-    assert_eq!(own.request.temperature, Some(0.7));
-    let (with_key, known) =
+    assert_eq!(request.temperature, Some(0.7));
+    let (with_key, request, known) =
         job(json!({"api": "mistral", "base_url": "https://x.org", "key_env": "MY_KEY", "max_tokens": 5}));
     assert_eq!(
-        (with_key.keys, known, with_key.request.max_tokens),
+        (with_key.keys, known, request.max_output_tokens),
         (vec!["MY_KEY".to_owned()], vec!["MY_KEY".to_owned()], Some(5))
     );
-    let (plain, _) = job(json!({"api": "gemini"}));
+    let (plain, ..) = job(json!({"api": "gemini"}));
     assert_eq!(plain.keys, ["GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_AI_KEY"]);
     let mut none = spec("api-openai");
     none.model = None;
@@ -458,20 +472,25 @@ fn a_structured_answer_is_read_as_a_value() {
 proptest! {
     #[test]
     fn no_prefix_of_a_stream_succeeds(cut in 0_usize..400) {
-        let events = [ApiEvent::Text { text: "hello".to_owned() }, ApiEvent::Ended { stop: super::protocol::Stop::Whole }];
+        let answer = Box::new(client_fixtures::text_answer("hello"));
+        let events = [
+            ModelClientEvent::Text { id: 0, text: "hello".to_owned() },
+            ModelClientEvent::Answered { id: 0, answer },
+        ];
         let whole: String = events.iter().map(|event| serde_json::to_string(event).unwrap() + "\n").collect();
         let mut stream = ApiStream::new(false);
-        stream.feed(Pipe::Stdout, &whole.as_bytes()[..cut.min(whole.len() - 2)]);
+        stream.feed(Pipe::Stdout, &whole.as_bytes()[..cut.min(whole.len() - 1)]);
         prop_assert!(matches!(stream.conclude(Exit::Code(0)).end, AgentEnd::Failed(_)));
     }
 
     #[test]
     fn no_event_of_a_service_makes_it_panic(event in "[{}\\[\\]\":,a-z0-9]{0,80}", wire in 0_usize..3) {
-        use super::wire::{ResponseState, Wire};
+        use super::answer::AnswerBuilder;
+        use super::wire::Wire;
         let wire = [Wire::Messages, Wire::Chat, Wire::Google][wire];
         let value = serde_json::from_str(&event).unwrap_or(serde_json::Value::Null);
-        let _ = wire.handle_event(&value, &mut ResponseState::default());
-        let _ = wire.handle_document(&value, &mut ResponseState::default());
+        let _ = wire.handle_event(&value, &mut AnswerBuilder::default());
+        let _ = wire.handle_document(&value, &mut AnswerBuilder::default());
         let _ = super::failure::refused(500, Some(&event), event.as_bytes());
     }
 

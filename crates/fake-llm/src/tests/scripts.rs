@@ -39,7 +39,7 @@ fn a_wrong_script_says_which_reply_is_wrong() {
         ),
         (
             r#"[{"say":"a","end":"soon"}]"#,
-            "read reply 1 of the script: end is one of whole, length, cut, hang",
+            "read reply 1 of the script: end is one of whole, length, cut, hang, unfinished",
         ),
         (r#"[{"say":"a","times":-1}]"#, "read reply 1 of the script: times is a number or \"always\""),
         (

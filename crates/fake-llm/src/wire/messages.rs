@@ -4,11 +4,14 @@ use serde_json::{Value, json};
 
 use super::{AnswerTurn, Event};
 use crate::model_request::{Message, ModelRequest, ToolResult, collect_text, items, string_member};
-use crate::script::{Fault, ScriptedUsage};
+use crate::script::{Fault, ToolCall};
+
+/// The most of a call's arguments in one event.
+const PIECE_BYTES_MAX: usize = 32 << 10;
 
 pub(super) fn events(turn: &AnswerTurn<'_>) -> Vec<Event> {
     let mut start = envelope(turn);
-    start["usage"] = usage(turn.usage, 1);
+    set_usage(&mut start, turn, 1);
     let mut events =
         vec![Event::with_name("message_start", json!({ "type": "message_start", "message": start }))];
     let mut index = 0;
@@ -32,24 +35,32 @@ pub(super) fn events(turn: &AnswerTurn<'_>) -> Vec<Event> {
     if let Some(thinking) = &turn.answer.thinking {
         let deltas = vec![
             json!({ "type": "thinking_delta", "thinking": thinking }),
-            json!({ "type": "signature_delta", "signature": "c2lnbmVk" }),
+            json!({ "type": "signature_delta", "signature": signature(turn, thinking) }),
         ];
         block(json!({ "type": "thinking", "thinking": "", "signature": "" }), deltas, false);
+    }
+    if let Some(data) = &turn.answer.redacted_thinking {
+        block(json!({ "type": "redacted_thinking", "data": data }), Vec::new(), false);
     }
     if turn.answer.text.is_some() {
         let deltas = turn.halves().into_iter().map(|text| json!({ "type": "text_delta", "text": text }));
         block(json!({ "type": "text", "text": "" }), deltas.collect(), true);
     }
     for (at, call) in turn.answer.calls.iter().enumerate() {
-        let opening = json!({ "type": "tool_use", "id": tool_id(turn, at), "name": call.name, "input": {} });
-        let input = json!({ "type": "input_json_delta", "partial_json": call.arguments.to_string() });
-        block(opening, vec![input], false);
+        let mut opening = tool_use(turn, at, call);
+        opening["input"] = json!({});
+        let arguments = call.raw_arguments.clone().unwrap_or_else(|| call.arguments.to_string());
+        let piece = |piece: &str| json!({ "type": "input_json_delta", "partial_json": piece });
+        block(opening, pieces(&arguments).map(piece).collect(), false);
     }
-    let end = json!({
+    let mut end = json!({
         "type": "message_delta",
         "delta": { "stop_reason": stop_reason(turn), "stop_sequence": null },
         "usage": { "output_tokens": turn.usage.output },
     });
+    if let Some(usage) = turn.usage_json {
+        end["usage"] = usage.clone();
+    }
     events.push(Event::with_name("message_delta", end));
     events.push(Event::with_name("message_stop", json!({ "type": "message_stop" })));
     events
@@ -58,21 +69,22 @@ pub(super) fn events(turn: &AnswerTurn<'_>) -> Vec<Event> {
 pub(super) fn whole(turn: &AnswerTurn<'_>) -> Value {
     let mut content = Vec::new();
     if let Some(thinking) = &turn.answer.thinking {
-        content.push(json!({ "type": "thinking", "thinking": thinking, "signature": "c2lnbmVk" }));
+        let signature = signature(turn, thinking);
+        content.push(json!({ "type": "thinking", "thinking": thinking, "signature": signature }));
+    }
+    if let Some(data) = &turn.answer.redacted_thinking {
+        content.push(json!({ "type": "redacted_thinking", "data": data }));
     }
     if let Some(text) = &turn.answer.text {
         content.push(json!({ "type": "text", "text": text }));
     }
     for (at, call) in turn.answer.calls.iter().enumerate() {
-        let call = json!({
-            "type": "tool_use", "id": tool_id(turn, at), "name": call.name, "input": call.arguments,
-        });
-        content.push(call);
+        content.push(tool_use(turn, at, call));
     }
     let mut message = envelope(turn);
     message["content"] = content.into();
     message["stop_reason"] = stop_reason(turn).into();
-    message["usage"] = usage(turn.usage, turn.usage.output);
+    set_usage(&mut message, turn, turn.usage.output);
     message
 }
 
@@ -96,7 +108,10 @@ pub(super) fn parse_request(body: &Value) -> ModelRequest {
         model: string_member(body, "model"),
         stream: body["stream"].as_bool().unwrap_or(false),
         system: collect_text(&body["system"]),
-        tools: items(body, "tools").map(|tool| string_member(tool, "name")).collect(),
+        tools: items(body, "tools")
+            .filter(|_| body.pointer("/tool_choice/type").is_none_or(|choice| choice != "none"))
+            .map(|tool| string_member(tool, "name"))
+            .collect(),
         messages: items(body, "messages").map(message).collect(),
         schema: schema.cloned(),
     }
@@ -135,11 +150,42 @@ fn envelope(turn: &AnswerTurn<'_>) -> Value {
     })
 }
 
-fn usage(usage: ScriptedUsage, output: u64) -> Value {
-    json!({
-        "input_tokens": usage.input.saturating_sub(usage.cached), "cache_creation_input_tokens": 0,
-        "cache_read_input_tokens": usage.cached, "output_tokens": output,
+fn set_usage(message: &mut Value, turn: &AnswerTurn<'_>, output: u64) {
+    let usage = turn.usage;
+    message["usage"] = turn.usage_json.cloned().unwrap_or_else(|| {
+        json!({
+            "input_tokens": usage.input.saturating_sub(usage.cached), "cache_creation_input_tokens": 0,
+            "cache_read_input_tokens": usage.cached, "output_tokens": output,
+        })
+    });
+}
+
+fn tool_use(turn: &AnswerTurn<'_>, at: usize, call: &ToolCall) -> Value {
+    let id = call.id.clone().unwrap_or_else(|| tool_id(turn, at));
+    let mut block = json!({ "type": "tool_use", "id": id, "name": call.name, "input": call.arguments });
+    if id.is_empty()
+        && let Some(members) = block.as_object_mut()
+    {
+        members.shift_remove("id");
+    }
+    block
+}
+
+/// Returns a text in pieces that fit into events.
+fn pieces(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let (piece, after) = rest.split_at(rest.floor_char_boundary(PIECE_BYTES_MAX));
+        rest = after;
+        (!piece.is_empty()).then_some(piece)
     })
+}
+
+/// Returns a signature that belongs to this text of this answer only.
+fn signature(turn: &AnswerTurn<'_>, thinking: &str) -> String {
+    let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    let hash = thinking.bytes().fold(0xcbf2_9ce4_8422_2325, mix);
+    format!("c2ln{:04}{hash:016x}", turn.number)
 }
 
 /// Ids of Anthropic's tool calls begin with `toolu_`, and clients may rely on it.
@@ -147,8 +193,10 @@ fn tool_id(turn: &AnswerTurn<'_>, at: usize) -> String {
     format!("toolu_{:04}_{at}", turn.number)
 }
 
-fn stop_reason(turn: &AnswerTurn<'_>) -> &'static str {
-    if turn.is_short() {
+fn stop_reason<'a>(turn: &AnswerTurn<'a>) -> &'a str {
+    if let Some(reason) = &turn.answer.stop_reason {
+        reason
+    } else if turn.is_short() {
         "max_tokens"
     } else if turn.answer.calls.is_empty() {
         "end_turn"

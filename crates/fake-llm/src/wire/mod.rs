@@ -27,6 +27,7 @@ pub enum WireFormat {
 pub(crate) struct AnswerTurn<'a> {
     pub(crate) answer: &'a ModelAnswer,
     pub(crate) usage: ScriptedUsage,
+    pub(crate) usage_json: Option<&'a Value>,
     pub(crate) model: &'a str,
     /// The number of the reply; ids are derived from it.
     pub(crate) number: usize,

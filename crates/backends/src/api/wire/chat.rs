@@ -1,19 +1,22 @@
 //! OpenAI Chat Completions, as OpenAI, xAI, Mistral and many self-hosted servers speak it.
 
+use domain::conversation::{ModelRequest, StopReason};
 use serde_json::{Value, json};
 
-use super::{HttpRequest, ResponseState, content_text};
+use super::{HttpRequest, Wire, content_text};
+use crate::api::answer::{AnswerBuilder, Tokens};
 use crate::api::failure::{self, ServiceError};
-use crate::api::job::ModelRequest;
-use crate::api::protocol::{Stop, Tokens};
 use crate::api::providers::{ProviderQuirks, TokensBy};
 
-pub(super) fn post(request: &ModelRequest, quirks: ProviderQuirks) -> HttpRequest {
+pub(super) fn post(request: &ModelRequest, quirks: ProviderQuirks) -> Result<HttpRequest, ServiceError> {
     let mut messages = Vec::new();
     if !request.system.is_empty() {
         messages.push(json!({ "role": "system", "content": request.system }));
     }
-    messages.push(json!({ "role": "user", "content": request.prompt }));
+    for turn in Wire::Chat.text_turns(request)? {
+        let role = if turn.is_user { "user" } else { "assistant" };
+        messages.push(json!({ "role": role, "content": turn.text }));
+    }
     let mut body = json!({ "model": request.model, "stream": true, "messages": messages });
     if quirks.requests_usage {
         body["stream_options"] = json!({ "include_usage": true });
@@ -21,47 +24,51 @@ pub(super) fn post(request: &ModelRequest, quirks: ProviderQuirks) -> HttpReques
     if let Some(temperature) = request.temperature {
         body["temperature"] = temperature.into();
     }
-    if let Some(tokens) = request.max_tokens {
+    if let Some(tokens) = request.max_output_tokens {
         let key = match quirks.tokens_by {
             TokensBy::MaxTokens => "max_tokens",
             TokensBy::MaxCompletionTokens => "max_completion_tokens",
         };
         body[key] = tokens.into();
     }
-    HttpRequest { path: "/chat/completions".to_owned(), headers: Vec::new(), body }
+    if let Some(schema) = &request.output_schema {
+        let format = json!({ "name": "answer", "schema": schema });
+        body["response_format"] = json!({ "type": "json_schema", "json_schema": format });
+    }
+    Ok(HttpRequest { path: "/chat/completions".to_owned(), headers: Vec::new(), body })
 }
 
-pub(super) fn handle_event(event: &Value, state: &mut ResponseState) -> Result<String, ServiceError> {
-    handle_choice(event, "delta", state)
+pub(super) fn handle_event(event: &Value, answer: &mut AnswerBuilder) -> Result<(), ServiceError> {
+    handle_choice(event, "delta", answer)
 }
 
-pub(super) fn handle_document(document: &Value, state: &mut ResponseState) -> Result<String, ServiceError> {
-    handle_choice(document, "message", state)
+pub(super) fn handle_document(document: &Value, answer: &mut AnswerBuilder) -> Result<(), ServiceError> {
+    handle_choice(document, "message", answer)
 }
 
 /// Handles a chunk or a whole completion, which differ in the key that holds the text.
-fn handle_choice(event: &Value, part: &str, state: &mut ResponseState) -> Result<String, ServiceError> {
+fn handle_choice(event: &Value, part: &str, answer: &mut AnswerBuilder) -> Result<(), ServiceError> {
     let choice = &event["choices"][0];
     if choice.is_null() && failure::is_error(event) {
         return Err(failure::from_document(event));
     }
-    state.name_model(&event["model"]);
+    answer.name_model(&event["model"]);
     if let Some(usage) = event.get("usage").filter(|usage| usage.is_object()) {
-        state.tokens = tokens(usage);
+        answer.set_tokens(tokens(usage));
     }
     let message = &choice[part];
     let refused = message["refusal"].as_str().unwrap_or_default();
     if !refused.is_empty() {
-        match &mut state.stop {
-            Some(Stop::Refusal(words)) => words.push_str(refused),
-            _ => state.stop = Some(Stop::Refusal(refused.to_owned())),
+        match &mut answer.stop {
+            Some(StopReason::Refusal(words)) => words.push_str(refused),
+            _ => answer.stop = Some(StopReason::Refusal(refused.to_owned())),
         }
     }
-    let refusing = matches!(state.stop, Some(Stop::Refusal(_)));
+    let refusing = matches!(answer.stop, Some(StopReason::Refusal(_)));
     if let Some(reason) = choice["finish_reason"].as_str().filter(|_| !refusing) {
-        state.stop = Some(stop(reason));
+        answer.stop = Some(stop(reason));
     }
-    Ok(content_text(&message["content"]))
+    answer.push_text(&content_text(&message["content"]))
 }
 
 fn tokens(usage: &Value) -> Tokens {
@@ -73,11 +80,11 @@ fn tokens(usage: &Value) -> Tokens {
     Tokens { fresh: prompt - cache_read, cache_read, cache_written: 0, output }
 }
 
-fn stop(reason: &str) -> Stop {
+fn stop(reason: &str) -> StopReason {
     match reason {
-        "stop" | "end_turn" | "eos" => Stop::Whole,
-        "length" | "model_length" | "max_tokens" => Stop::Length,
-        "content_filter" => Stop::Refusal("the service's filter stopped the answer".to_owned()),
-        other => Stop::Other(other.to_owned()),
+        "stop" | "end_turn" | "eos" => StopReason::EndTurn,
+        "length" | "model_length" | "max_tokens" => StopReason::MaxTokens,
+        "content_filter" => StopReason::Refusal("the service's filter stopped the answer".to_owned()),
+        other => StopReason::Other(domain::size::head(other, 200).to_owned()),
     }
 }

@@ -1,15 +1,20 @@
 //! Google streamGenerateContent.
 
+use domain::conversation::{ModelRequest, StopReason};
 use serde_json::{Value, json};
 
-use super::{HttpRequest, ResponseState};
+use super::{HttpRequest, Wire};
+use crate::api::answer::{AnswerBuilder, Tokens};
 use crate::api::failure::{self, ServiceError};
-use crate::api::job::ModelRequest;
-use crate::api::protocol::{Stop, Tokens};
 
-pub(super) fn post(request: &ModelRequest) -> HttpRequest {
+pub(super) fn post(request: &ModelRequest) -> Result<HttpRequest, ServiceError> {
     let part = |text: &str| json!([{ "text": text }]);
-    let mut body = json!({ "contents": [{ "role": "user", "parts": part(&request.prompt) }] });
+    let turns = Wire::Google.text_turns(request)?;
+    let contents = turns.iter().map(|turn| {
+        let role = if turn.is_user { "user" } else { "model" };
+        json!({ "role": role, "parts": part(turn.text) })
+    });
+    let mut body = json!({ "contents": contents.collect::<Vec<_>>() });
     if !request.system.is_empty() {
         body["systemInstruction"] = json!({ "parts": part(&request.system) });
     }
@@ -17,15 +22,19 @@ pub(super) fn post(request: &ModelRequest) -> HttpRequest {
     if let Some(temperature) = request.temperature {
         settings.insert("temperature".to_owned(), temperature.into());
     }
-    if let Some(tokens) = request.max_tokens {
+    if let Some(tokens) = request.max_output_tokens {
         settings.insert("maxOutputTokens".to_owned(), tokens.into());
+    }
+    if let Some(schema) = &request.output_schema {
+        settings.insert("responseMimeType".to_owned(), "application/json".into());
+        settings.insert("responseJsonSchema".to_owned(), schema.clone());
     }
     if !settings.is_empty() {
         body["generationConfig"] = settings.into();
     }
     let model = request.model.strip_prefix("models/").unwrap_or(&request.model);
     let path = format!("/v1beta/models/{}:streamGenerateContent?alt=sse", in_path(model));
-    HttpRequest { path, headers: Vec::new(), body }
+    Ok(HttpRequest { path, headers: Vec::new(), body })
 }
 
 /// Returns a name as one part of a path, so that no name of a model can lead elsewhere.
@@ -42,45 +51,49 @@ fn in_path(name: &str) -> String {
     path
 }
 
-pub(super) fn handle_event(event: &Value, state: &mut ResponseState) -> Result<String, ServiceError> {
+pub(super) fn handle_event(event: &Value, answer: &mut AnswerBuilder) -> Result<(), ServiceError> {
     // Without a stream of events the answers are in a list.
     if let Some(events) = event.as_array() {
-        return events.iter().map(|event| handle_event(event, state)).collect();
+        return events
+            .iter()
+            .filter(|event| event.is_object())
+            .try_for_each(|event| handle_event(event, answer));
     }
     if failure::is_error(event) {
         return Err(failure::from_document(event));
     }
-    state.name_model(&event["modelVersion"]);
+    answer.name_model(&event["modelVersion"]);
     if let Some(usage) = event.get("usageMetadata").filter(|usage| usage.is_object()) {
-        state.tokens = tokens(usage);
+        answer.set_tokens(tokens(usage));
     }
     if let Some(reason) = event["promptFeedback"]["blockReason"].as_str() {
-        state.stop = Some(Stop::Refusal(format!("the service blocked the prompt: {reason}")));
+        answer.stop = Some(StopReason::Refusal(format!("the service blocked the prompt: {reason}")));
     }
     let candidate = &event["candidates"][0];
     if let Some(reason) = candidate["finishReason"].as_str() {
-        state.stop = Some(stop(reason));
+        answer.stop = Some(stop(reason));
     }
     let parts = candidate["content"]["parts"].as_array().into_iter().flatten();
     let answer_parts = parts.filter(|part| part["thought"] != true);
-    Ok(answer_parts.filter_map(|part| part["text"].as_str()).collect())
+    let text: String = answer_parts.filter_map(|part| part["text"].as_str()).collect();
+    answer.push_text(&text)
 }
 
 fn tokens(usage: &Value) -> Tokens {
     let number = |key: &str| usage[key].as_u64().unwrap_or(0);
     let prompt = number("promptTokenCount");
     let cache_read = number("cachedContentTokenCount").min(prompt);
-    let output = number("candidatesTokenCount") + number("thoughtsTokenCount");
+    let output = number("candidatesTokenCount").saturating_add(number("thoughtsTokenCount"));
     Tokens { fresh: prompt - cache_read, cache_read, cache_written: 0, output }
 }
 
-fn stop(reason: &str) -> Stop {
+fn stop(reason: &str) -> StopReason {
     match reason {
-        "STOP" => Stop::Whole,
-        "MAX_TOKENS" => Stop::Length,
+        "STOP" => StopReason::EndTurn,
+        "MAX_TOKENS" => StopReason::MaxTokens,
         "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" | "IMAGE_SAFETY" => {
-            Stop::Refusal(format!("the service stopped the answer: {reason}"))
+            StopReason::Refusal(format!("the service stopped the answer: {reason}"))
         }
-        other => Stop::Other(other.to_owned()),
+        other => StopReason::Other(domain::size::head(other, 200).to_owned()),
     }
 }

@@ -4,13 +4,15 @@
 mod chat;
 mod google;
 mod messages;
+mod messages_request;
 
+use domain::conversation::{Message, ModelRequest};
+use domain::run::ModelError;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::answer::AnswerBuilder;
 use super::failure::ServiceError;
-use super::job::ModelRequest;
-use super::protocol::{Stop, Tokens};
 use super::providers::ProviderQuirks;
 
 /// A protocol.
@@ -34,28 +36,37 @@ pub(super) struct HttpRequest {
     pub(super) body: Value,
 }
 
-/// What was parsed of an answer so far, besides its text.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct ResponseState {
-    pub(super) model: Option<String>,
-    pub(super) tokens: Tokens,
-    pub(super) stop: Option<Stop>,
-    /// The stream has signalled its end.
-    pub(super) over: bool,
-}
-
-impl ResponseState {
-    fn name_model(&mut self, model: &Value) {
-        if let Some(model) = model.as_str().filter(|model| !model.is_empty()) {
-            self.model = Some(model.to_owned());
-        }
-    }
+/// A turn of a conversation without tools.
+struct TextTurn<'a> {
+    is_user: bool,
+    text: &'a str,
 }
 
 impl Wire {
-    pub(super) fn post(self, request: &ModelRequest, quirks: ProviderQuirks) -> HttpRequest {
+    /// Returns the name under which an answer records its protocol.
+    pub(super) fn name(self) -> &'static str {
         match self {
-            Self::Messages => messages::post(request),
+            Self::Messages => "messages",
+            Self::Chat => "chat",
+            Self::Google => "google",
+        }
+    }
+
+    /// Returns whether requests may contain tools.
+    pub(super) fn supports_tools(self) -> bool {
+        match self {
+            Self::Messages => true,
+            Self::Chat | Self::Google => false,
+        }
+    }
+
+    pub(super) fn post(
+        self,
+        request: &ModelRequest,
+        quirks: ProviderQuirks,
+    ) -> Result<HttpRequest, ServiceError> {
+        match self {
+            Self::Messages => Ok(messages_request::post(request)),
             Self::Chat => chat::post(request, quirks),
             Self::Google => google::post(request),
         }
@@ -70,16 +81,12 @@ impl Wire {
         }
     }
 
-    /// Handles one event and returns the text that it adds to the answer.
-    pub(super) fn handle_event(
-        self,
-        event: &Value,
-        state: &mut ResponseState,
-    ) -> Result<String, ServiceError> {
+    /// Handles one event.
+    pub(super) fn handle_event(self, event: &Value, answer: &mut AnswerBuilder) -> Result<(), ServiceError> {
         match self {
-            Self::Messages => messages::handle_event(event, state),
-            Self::Chat => chat::handle_event(event, state),
-            Self::Google => google::handle_event(event, state),
+            Self::Messages => messages::handle_event(event, answer),
+            Self::Chat => chat::handle_event(event, answer),
+            Self::Google => google::handle_event(event, answer),
         }
     }
 
@@ -87,15 +94,34 @@ impl Wire {
     pub(super) fn handle_document(
         self,
         document: &Value,
-        state: &mut ResponseState,
-    ) -> Result<String, ServiceError> {
-        let text = match self {
-            Self::Messages => messages::handle_document(document, state)?,
-            Self::Chat => chat::handle_document(document, state)?,
-            Self::Google => google::handle_event(document, state)?,
+        answer: &mut AnswerBuilder,
+    ) -> Result<(), ServiceError> {
+        match self {
+            Self::Messages => messages::handle_document(document, answer)?,
+            Self::Chat => chat::handle_document(document, answer)?,
+            Self::Google => google::handle_event(document, answer)?,
+        }
+        answer.is_over = answer.stop.is_some();
+        Ok(())
+    }
+
+    /// Returns the turns of a conversation without tools; an error if it has any.
+    fn text_turns(self, request: &ModelRequest) -> Result<Vec<TextTurn<'_>>, ServiceError> {
+        let refusal = || {
+            let message = format!("tools are not supported with the protocol {:?} yet", self.name());
+            ServiceError::new(ModelError::BadRequest, message)
         };
-        state.over = state.stop.is_some();
-        Ok(text)
+        if !request.tools.is_empty() {
+            return Err(refusal());
+        }
+        let turn = |message| match message {
+            &Message::User { ref text } => Ok(TextTurn { is_user: true, text }),
+            Message::Assistant(turn) if turn.calls.is_empty() => {
+                Ok(TextTurn { is_user: false, text: &turn.text })
+            }
+            Message::Assistant(_) | Message::ToolResults { .. } => Err(refusal()),
+        };
+        request.messages.iter().map(turn).collect()
     }
 }
 
