@@ -24,7 +24,7 @@ pub use agent_dirs::AgentDirs;
 pub use model_request::{Message, ModelRequest, ToolResult};
 pub use request_condition::RequestCondition;
 pub use script::{
-    AnswerEnd, Fault, ModelAnswer, ReplyBody, ScriptError, ScriptedReply, ScriptedUsage, Times, ToolCall,
+    AnswerEnd, Fault, ModelAnswer, ReplyBody, ScriptError, ScriptedCall, ScriptedReply, ScriptedUsage, Times,
     parse_script,
 };
 pub use server::{RecordedRequest, RequestPurpose, ScriptedServer};

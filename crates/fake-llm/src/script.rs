@@ -40,7 +40,7 @@ pub struct ModelAnswer {
     /// Encrypted reasoning; only Anthropic's protocol has it.
     pub redacted_thinking: Option<String>,
     pub text: Option<String>,
-    pub calls: Vec<ToolCall>,
+    pub calls: Vec<ScriptedCall>,
     pub end: AnswerEnd,
     /// Why the model stopped, in the words of Anthropic's protocol, instead of the reason that fits the answer.
     pub stop_reason: Option<String>,
@@ -64,7 +64,7 @@ pub enum AnswerEnd {
 /// A tool call of the model.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ToolCall {
+pub struct ScriptedCall {
     pub name: String,
     /// An object, or a string for a tool whose input is free text (only OpenAI Responses has those).
     #[serde(default = "no_arguments")]
@@ -80,7 +80,7 @@ pub struct ToolCall {
     pub raw_arguments: Option<String>,
 }
 
-impl ToolCall {
+impl ScriptedCall {
     /// Calls a tool without arguments.
     pub fn new(name: &str) -> Self {
         Self {
@@ -189,20 +189,20 @@ impl ScriptedReply {
     /// Calls one more tool in the same turn.
     #[must_use]
     pub fn and_call(self, name: &str, arguments: Value) -> Self {
-        self.push_call(ToolCall { arguments, ..ToolCall::new(name) })
+        self.push_call(ScriptedCall { arguments, ..ScriptedCall::new(name) })
     }
 
     /// Calls one more tool in the same turn, in a namespace.
     #[must_use]
     pub fn and_call_in(self, namespace: &str, name: &str, arguments: Value) -> Self {
         let namespace = Some(namespace.to_owned());
-        self.push_call(ToolCall { arguments, namespace, ..ToolCall::new(name) })
+        self.push_call(ScriptedCall { arguments, namespace, ..ScriptedCall::new(name) })
     }
 
     /// Calls one more tool with arguments that may be broken.
     #[must_use]
     pub fn and_raw_call(self, name: &str, arguments: &str) -> Self {
-        self.push_call(ToolCall { raw_arguments: Some(arguments.to_owned()), ..ToolCall::new(name) })
+        self.push_call(ScriptedCall { raw_arguments: Some(arguments.to_owned()), ..ScriptedCall::new(name) })
     }
 
     /// Sets the id of the last call; empty: none is sent.
@@ -312,7 +312,7 @@ impl ScriptedReply {
         self
     }
 
-    fn push_call(mut self, call: ToolCall) -> Self {
+    fn push_call(mut self, call: ScriptedCall) -> Self {
         if let ReplyBody::Answer(answer) = &mut self.body {
             answer.calls.push(call);
         }
@@ -351,7 +351,7 @@ struct Written {
     redacted_thinking: Option<String>,
     stop_reason: Option<String>,
     #[serde(default)]
-    calls: Vec<ToolCall>,
+    calls: Vec<ScriptedCall>,
     end: Option<String>,
     when: Option<RequestCondition>,
     usage_json: Option<Value>,

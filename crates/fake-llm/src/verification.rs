@@ -208,7 +208,7 @@ fn check_content(at: usize, message: &Value) -> Result<(), String> {
         Value::Array(blocks) => {
             blocks.is_empty()
                 || blocks.iter().any(|block| block["type"] == "text" && is_blank(&block["text"]))
-                || blocks.iter().all(|block| is_reasoning(block))
+                || blocks.iter().all(is_reasoning)
         }
         text => is_blank(text),
     };

@@ -121,7 +121,7 @@ impl AnswerBuilder {
             return Err(too_long("it has too many content blocks"));
         }
         let mut content = ContentBlock {
-            index: index.unwrap_or_else(|| self.blocks.len() as u64),
+            index: index.unwrap_or(self.blocks.len() as u64),
             value: value.clone(),
             arguments: String::new(),
             are_arguments_too_long: false,

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use domain::run::{ModelError, Usage};
 
 use super::failure::ServiceError;
-use super::http_call::HttpService;
+use super::http_call::HttpEndpoint;
 use super::model_client::{
     AtEndOfInput, ClientConfig, ClientInput, ClientRequest, EVENT_BYTES_MAX, FailureCause, ModelClientEvent,
     RequestFailure, RequestProgress,
@@ -47,11 +47,11 @@ pub(super) fn serve(
     let mut lines = InputLines::new(input);
     let config = lines.next_line()?.map(|line| parse_config(&line));
     let (service, at_end) = match config {
-        Some(Ok(config)) => (HttpService::open(config.service, value), config.at_end_of_input),
+        Some(Ok(config)) => (HttpEndpoint::open(config.service, value), config.at_end_of_input),
         Some(Err(message)) => (Err(ServiceError::new(ModelError::Other, message)), AtEndOfInput::Abandon),
         None => return Ok(()),
     };
-    let client = Arc::new(Client {
+    let scheduler = Arc::new(RequestScheduler {
         service,
         state: Mutex::new(ClientState {
             out,
@@ -65,12 +65,12 @@ pub(super) fn serve(
     });
     while let Some(line) = lines.next_line()? {
         match parse_line(&line) {
-            Ok(ClientInput::Request(request)) => client.add(*request),
-            Ok(ClientInput::Cancel(id)) => client.cancel(id),
-            Err(message) => client.write_unrelated(&ModelClientEvent::InvalidInput { message }),
+            Ok(ClientInput::Request(request)) => scheduler.add(*request),
+            Ok(ClientInput::Cancel(id)) => scheduler.cancel(id),
+            Err(message) => scheduler.write_unrelated(&ModelClientEvent::InvalidInput { message }),
         }
     }
-    client.end(at_end)
+    scheduler.end(at_end)
 }
 
 fn parse_config(line: &OutputLine) -> Result<ClientConfig, String> {
@@ -120,9 +120,9 @@ impl<'a> InputLines<'a> {
 }
 
 /// The state that the input and all requests share.
-pub(super) struct Client {
+pub(super) struct RequestScheduler {
     /// The error is the answer to every request.
-    pub(super) service: Result<HttpService, ServiceError>,
+    pub(super) service: Result<HttpEndpoint, ServiceError>,
     state: Mutex<ClientState>,
     changed: Condvar,
 }
@@ -153,7 +153,7 @@ pub(super) struct PooledAgent {
     pub(super) is_reused: bool,
 }
 
-impl Client {
+impl RequestScheduler {
     fn lock(&self) -> MutexGuard<'_, ClientState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -181,11 +181,11 @@ impl Client {
     fn start(self: &Arc<Self>, state: &mut ClientState, request: ClientRequest) {
         let id = request.id;
         state.requests.insert(id, ActiveRequest::default());
-        let client = Arc::clone(self);
+        let scheduler = Arc::clone(self);
         // Nobody waits for the thread: a cancelled one may hang in the lookup of a name, and ends with the process.
         let started = std::thread::Builder::new().spawn(move || {
-            let _guard = FinishGuard { client: &client, id };
-            request_run::run(&client, &request);
+            let _guard = FinishGuard { scheduler: &scheduler, id };
+            request_run::run(&scheduler, &request);
         });
         if let Err(error) = started {
             let message = format!("no thread could be started: {error}");
@@ -311,7 +311,7 @@ impl Client {
     }
 
     /// Returns a client for the next call of a request; `None` if the request was cancelled.
-    pub(super) fn take_agent(&self, service: &HttpService, id: u64) -> Option<PooledAgent> {
+    pub(super) fn take_agent(&self, service: &HttpEndpoint, id: u64) -> Option<PooledAgent> {
         let deadline = Instant::now() + REUSE_WAIT;
         let mut state = self.lock();
         while state.idle_agents.is_empty() && state.draining > 0 && state.requests.contains_key(&id) {
@@ -380,7 +380,7 @@ pub(super) enum Connection {
 
 /// Ends a request whose thread panicked.
 struct FinishGuard<'a> {
-    client: &'a Arc<Client>,
+    scheduler: &'a Arc<RequestScheduler>,
     id: u64,
 }
 
@@ -392,7 +392,7 @@ impl Drop for FinishGuard<'_> {
                 progress: RequestProgress::Unknown,
                 ..failure(self.id, FailureCause::Service, message)
             };
-            self.client.finish(self.id, &ModelClientEvent::Failed(failure), Connection::Closed);
+            self.scheduler.finish(self.id, &ModelClientEvent::Failed(failure), Connection::Closed);
         }
     }
 }

@@ -13,7 +13,7 @@ use super::answer::AnswerBuilder;
 use super::answer_stream::AnswerStream;
 use super::failure::{self, ServiceError};
 use super::model_client::{FailureCause, RequestProgress};
-use super::service::ServiceConfig;
+use super::service_config::ServiceConfig;
 
 /// The longest answer that is read.
 const BODY_BYTES_MAX: u64 = 64 << 20;
@@ -27,7 +27,7 @@ const USER_AGENT: &str = concat!("volery/", env!("CARGO_PKG_VERSION"));
 const MASKED_KEY_BYTES_MIN: usize = 8;
 
 /// A service whose address and key were found and checked.
-pub(super) struct HttpService {
+pub(super) struct HttpEndpoint {
     pub(super) config: ServiceConfig,
     address: Address,
     key: Option<String>,
@@ -65,7 +65,7 @@ pub(super) struct Call {
     pub(super) rest: Box<dyn Read>,
 }
 
-impl HttpService {
+impl HttpEndpoint {
     /// Finds the key and the address. `value` looks up environment variables.
     pub(super) fn open(
         config: ServiceConfig,

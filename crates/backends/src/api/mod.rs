@@ -15,7 +15,7 @@ pub mod model_client;
 mod providers;
 mod reader;
 mod request_run;
-mod service;
+mod service_config;
 mod sse;
 mod tool_arguments;
 mod wire;
@@ -27,14 +27,14 @@ use serde_json::Value;
 
 pub use client_process::{API_COMMAND, main};
 pub use providers::Provider;
-pub use service::{ConfiguredService, ServiceConfig, known_service, service_of_backend};
+pub use service_config::{ConfiguredEndpoint, ServiceConfig, known_service, service_of_backend};
 
 use crate::contract::{
     Backend, Capabilities, LaunchContext, LaunchPlan, PrepareError, PriceList, ProcessLaunch, StdinFeed,
 };
 use crate::schema_prompt;
 use model_client::{AtEndOfInput, ClientRequest};
-use service::CONFIGURED_KIND;
+use service_config::CONFIGURED_KIND;
 
 /// A service that is known by name, or one that a configuration describes.
 pub struct Api {
@@ -92,7 +92,7 @@ impl Backend for Api {
 
     fn prepare(&self, spec: &RunSpec, context: &LaunchContext<'_>) -> Result<LaunchPlan, PrepareError> {
         let wrong = |reason: String| PrepareError { kind: self.kind(), reason };
-        let ConfiguredService { mut service, model, max_output_tokens, .. } =
+        let ConfiguredEndpoint { mut service, model, max_output_tokens, .. } =
             service_of_backend(&spec.backend).map_err(wrong)?;
         if !spec.fallbacks.is_empty() {
             service.retries = 0;

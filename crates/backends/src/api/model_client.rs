@@ -8,7 +8,7 @@ use domain::run::{ModelError, Usage};
 use serde::{Deserialize, Serialize};
 
 use super::client_process::API_COMMAND;
-use super::service::ServiceConfig;
+use super::service_config::ServiceConfig;
 use crate::contract::EnvValue;
 use crate::line_splitter::{LineSplitter, OutputLine};
 

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use domain::run::{ModelError, Usage};
 
 use super::answer::AnswerBuilder;
-use super::client_process::{Client, Connection, PooledAgent};
+use super::client_process::{Connection, PooledAgent, RequestScheduler};
 use super::failure::ServiceError;
-use super::http_call::{Call, CallError, CallLimits, HttpService, PreparedRequest};
+use super::http_call::{Call, CallError, CallLimits, HttpEndpoint, PreparedRequest};
 use super::model_client::{ClientRequest, FailureCause, ModelClientEvent, RequestFailure, RequestProgress};
 
 /// No request runs longer; larger time-outs overflow the clock.
@@ -20,7 +20,7 @@ const REST_BYTES_MAX: u64 = 64 << 10;
 const TEXT_EVENT_BYTES_MAX: usize = 64 << 10;
 const BACKOFF_MAX: Duration = Duration::from_secs(60);
 
-pub(super) fn run(client: &Arc<Client>, request: &ClientRequest) {
+pub(super) fn run(scheduler: &Arc<RequestScheduler>, request: &ClientRequest) {
     let id = request.id;
     let refuse = |error: &ServiceError, cause| {
         let call_error = CallError {
@@ -30,21 +30,21 @@ pub(super) fn run(client: &Arc<Client>, request: &ClientRequest) {
             usage: None,
             is_connection_lost: false,
         };
-        client.finish(id, &failed(id, call_error), Connection::Closed);
+        scheduler.finish(id, &failed(id, call_error), Connection::Closed);
     };
-    let service = match &client.service {
+    let service = match &scheduler.service {
         Ok(service) => service,
         Err(error) => return refuse(error, FailureCause::Service),
     };
     match service.prepare(&request.request) {
-        Ok(prepared) => RequestRun { client, service, request, prepared, begun: Instant::now() }.run(),
+        Ok(prepared) => RequestRun { scheduler, service, request, prepared, begun: Instant::now() }.run(),
         Err(error) => refuse(&error, FailureCause::Unsupported),
     }
 }
 
 struct RequestRun<'a> {
-    client: &'a Arc<Client>,
-    service: &'a HttpService,
+    scheduler: &'a Arc<RequestScheduler>,
+    service: &'a HttpEndpoint,
     request: &'a ClientRequest,
     prepared: PreparedRequest,
     begun: Instant,
@@ -55,10 +55,10 @@ impl RequestRun<'_> {
         let id = self.request.id;
         let (mut retry, mut has_reconnected) = (0, false);
         loop {
-            let Some(pooled) = self.client.take_agent(self.service, id) else { return };
+            let Some(pooled) = self.scheduler.take_agent(self.service, id) else { return };
             let PooledAgent { agent, is_reused } = pooled;
             let limits = CallLimits { total: self.time_left(), idle: millis(self.request.idle_ms) };
-            let mut reporter = Reporter { client: self.client, id, model: None, usage: None };
+            let mut reporter = Reporter { scheduler: self.scheduler, id, model: None, usage: None };
             let mut report = |answer: &mut AnswerBuilder| reporter.report(answer);
             let error = match self.service.call(&agent, &self.prepared, limits, &mut report) {
                 Ok(call) => return self.answered(call, agent),
@@ -73,13 +73,13 @@ impl RequestRun<'_> {
                 self.retry_wait(&error, retry)
             };
             let Some(wait) = wait else {
-                self.client.finish(id, &failed(id, error), Connection::Idle(agent));
+                self.scheduler.finish(id, &failed(id, error), Connection::Idle(agent));
                 return;
             };
             drop(agent);
-            self.client.release_agent(id);
-            self.client.report(id, &self.retrying(&error.error, wait));
-            if !self.client.pause(id, wait) {
+            self.scheduler.release_agent(id);
+            self.scheduler.report(id, &self.retrying(&error.error, wait));
+            if !self.scheduler.pause(id, wait) {
                 return;
             }
         }
@@ -124,18 +124,18 @@ impl RequestRun<'_> {
                 },
             ),
         };
-        if !self.client.finish(id, &last, Connection::Draining) {
+        if !self.scheduler.finish(id, &last, Connection::Draining) {
             return;
         }
         // A connection can be used again only after the response was read to its end. An error means that it cannot.
         let _ = std::io::copy(&mut call.rest.take(REST_BYTES_MAX), &mut std::io::sink());
-        self.client.finish_draining(agent);
+        self.scheduler.finish_draining(agent);
     }
 }
 
 /// Reports the parts of an answer.
 struct Reporter<'a> {
-    client: &'a Client,
+    scheduler: &'a RequestScheduler,
     id: u64,
     model: Option<String>,
     usage: Option<Usage>,
@@ -146,17 +146,17 @@ impl Reporter<'_> {
         let id = self.id;
         if let Some(model) = answer.model.as_ref().filter(|_| self.model.is_none()) {
             self.model = Some(model.clone());
-            self.client.report(id, &ModelClientEvent::Model { id, model: model.clone() });
+            self.scheduler.report(id, &ModelClientEvent::Model { id, model: model.clone() });
         }
         if let Some(usage) = answer.usage().filter(|usage| Some(*usage) != self.usage) {
             self.usage = Some(usage);
-            self.client.report(id, &ModelClientEvent::Used { id, usage });
+            self.scheduler.report(id, &ModelClientEvent::Used { id, usage });
         }
         let text = answer.take_text();
         let mut rest = text.as_str();
         while !rest.is_empty() {
             let piece = domain::size::head(rest, TEXT_EVENT_BYTES_MAX);
-            self.client.report(id, &ModelClientEvent::Text { id, text: piece.to_owned() });
+            self.scheduler.report(id, &ModelClientEvent::Text { id, text: piece.to_owned() });
             rest = &rest[piece.len()..];
         }
     }

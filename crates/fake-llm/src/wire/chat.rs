@@ -86,7 +86,7 @@ fn message(value: &Value) -> Message {
 }
 
 fn tool_calls(turn: &AnswerTurn<'_>) -> Vec<Value> {
-    let call = |(at, call): (usize, &crate::script::ToolCall)| {
+    let call = |(at, call): (usize, &crate::script::ScriptedCall)| {
         json!({
             "id": turn.call_id(at), "type": "function",
             "function": { "name": call.name, "arguments": call.arguments.to_string() },

@@ -91,7 +91,7 @@ fn message(content: &Value) -> Message {
 }
 
 fn calls(turn: &AnswerTurn<'_>) -> Vec<Value> {
-    let call = |(at, call): (usize, &crate::script::ToolCall)| json!({ "functionCall": { "id": turn.call_id(at), "name": call.name, "args": call.arguments } });
+    let call = |(at, call): (usize, &crate::script::ScriptedCall)| json!({ "functionCall": { "id": turn.call_id(at), "name": call.name, "args": call.arguments } });
     turn.answer.calls.iter().enumerate().map(call).collect()
 }
 

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{AnswerTurn, Event};
 use crate::model_request::{Message, ModelRequest, ToolResult, collect_text, items, string_member};
-use crate::script::{Fault, ToolCall};
+use crate::script::{Fault, ScriptedCall};
 
 /// The most of a call's arguments in one event.
 const PIECE_BYTES_MAX: usize = 32 << 10;
@@ -160,7 +160,7 @@ fn set_usage(message: &mut Value, turn: &AnswerTurn<'_>, output: u64) {
     });
 }
 
-fn tool_use(turn: &AnswerTurn<'_>, at: usize, call: &ToolCall) -> Value {
+fn tool_use(turn: &AnswerTurn<'_>, at: usize, call: &ScriptedCall) -> Value {
     let id = call.id.clone().unwrap_or_else(|| tool_id(turn, at));
     let mut block = json!({ "type": "tool_use", "id": id, "name": call.name, "input": call.arguments });
     if id.is_empty()

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{AnswerTurn, Event};
 use crate::model_request::{Message, ModelRequest, ToolResult, collect_text, items, string_member};
-use crate::script::ToolCall;
+use crate::script::ScriptedCall;
 
 pub(super) fn events(turn: &AnswerTurn<'_>) -> Vec<Event> {
     let mut events: Vec<Event> = Vec::new();
@@ -139,7 +139,7 @@ fn output(turn: &AnswerTurn<'_>) -> Vec<Value> {
     items
 }
 
-fn tool_call(turn: &AnswerTurn<'_>, at: usize, call: &ToolCall) -> Value {
+fn tool_call(turn: &AnswerTurn<'_>, at: usize, call: &ScriptedCall) -> Value {
     let id = format!("fc_{:04}_{at}", turn.number);
     if let Value::String(input) = &call.arguments {
         return json!({

@@ -8,7 +8,7 @@ use fake_llm::{
 use serde_json::json;
 
 use super::super::model_client::{FailureCause, ModelClientEvent, RequestProgress, encode_cancel};
-use super::super::service::known_service;
+use super::super::service_config::known_service;
 use super::KEY;
 use super::client_fixtures::{PATIENCE, TestClient, request, results, tool, user, without_marks};
 

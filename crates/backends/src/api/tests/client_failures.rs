@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::super::model_client::{FailureCause, ModelClientEvent, RequestProgress};
 use super::super::request_run::backoff;
-use super::super::service::known_service;
+use super::super::service_config::known_service;
 use super::KEY;
 use super::client_fixtures::{TestClient, request, user};
 
@@ -61,7 +61,7 @@ fn document(text: &str) -> String {
 }
 
 #[test]
-fn a_service_without_capacity_is_asked_again_and_each_wait_is_reported() {
+fn a_service_without_capacity_gets_the_request_again_and_each_wait_is_reported() {
     let (server, mut client) = start(vec![
         ScriptedReply::error(429, "slow down").retry_after_s(0).times(2),
         ScriptedReply::error(529, "busy").retry_after_s(0),
@@ -106,8 +106,8 @@ fn the_wait_grows_and_differs_between_runs() {
         assert!(wait(1) >= Duration::from_millis(750) && wait(1) <= Duration::from_millis(1_250));
         assert!(wait(3) >= Duration::from_secs(3) && wait(40) <= Duration::from_secs(75));
         assert_eq!(backoff(Some(0), 1, random), Duration::ZERO);
-        let told = backoff(Some(20), 1, random);
-        assert!(told >= Duration::from_secs(20) && told <= Duration::from_secs(21));
+        let requested = backoff(Some(20), 1, random);
+        assert!(requested >= Duration::from_secs(20) && requested <= Duration::from_secs(21));
     }
     assert_ne!(backoff(None, 1, 0), backoff(None, 1, 5));
     let _ = backoff(Some(u64::MAX / 2), u32::MAX, u64::MAX);
@@ -152,7 +152,7 @@ fn an_answer_that_ends_early_is_none() {
 }
 
 #[test]
-fn a_wrong_key_a_redirect_and_an_unreachable_service_are_told_apart() {
+fn a_wrong_key_a_redirect_and_an_unreachable_service_are_different_failures() {
     let (_server, mut client) =
         start(vec![ScriptedReply::error(401, &format!("the key {KEY} is wrong")).always()]);
     let failure = client.failure(request(vec![user("go")]));

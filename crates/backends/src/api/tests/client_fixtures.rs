@@ -15,7 +15,7 @@ use super::super::client_process;
 use super::super::model_client::{
     self, AtEndOfInput, ClientRequest, ModelClientEvent, ModelClientReader, RequestFailure,
 };
-use super::super::service::{ServiceConfig, known_service};
+use super::super::service_config::{ServiceConfig, known_service};
 use super::KEY;
 
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);

@@ -114,14 +114,17 @@ impl Wire {
         if !request.tools.is_empty() {
             return Err(refusal());
         }
-        let turn = |message| match message {
-            &Message::User { ref text } => Ok(TextTurn { is_user: true, text }),
-            Message::Assistant(turn) if turn.calls.is_empty() => {
-                Ok(TextTurn { is_user: false, text: &turn.text })
-            }
-            Message::Assistant(_) | Message::ToolResults { .. } => Err(refusal()),
-        };
-        request.messages.iter().map(turn).collect()
+        let mut turns = Vec::new();
+        for message in &request.messages {
+            turns.push(match message {
+                Message::User { text } => TextTurn { is_user: true, text },
+                Message::Assistant(turn) if turn.calls.is_empty() => {
+                    TextTurn { is_user: false, text: &turn.text }
+                }
+                Message::Assistant(_) | Message::ToolResults { .. } => return Err(refusal()),
+            });
+        }
+        Ok(turns)
     }
 }
 

@@ -30,7 +30,7 @@ pub struct ServiceConfig {
 
 /// A service, and what its configuration sets for requests.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ConfiguredService {
+pub struct ConfiguredEndpoint {
     pub service: ServiceConfig,
     /// The model, unless the run names one.
     pub model: Option<String>,
@@ -82,9 +82,9 @@ impl ServiceConfig {
 }
 
 /// Returns the service with this name, such as `anthropic`, or of this backend, such as `api-anthropic`.
-pub fn known_service(name: &str) -> Option<ConfiguredService> {
+pub fn known_service(name: &str) -> Option<ConfiguredEndpoint> {
     let provider = providers::by_name(name).or_else(|| providers::by_backend(name))?;
-    Some(ConfiguredService {
+    Some(ConfiguredEndpoint {
         service: ServiceConfig::new(name.to_owned(), provider, None),
         model: None,
         max_output_tokens: None,
@@ -93,11 +93,11 @@ pub fn known_service(name: &str) -> Option<ConfiguredService> {
 }
 
 /// Returns the service of a backend: one that is known by its kind, or one that a configuration describes.
-pub fn service_of_backend(backend: &BackendSpec) -> Result<ConfiguredService, String> {
+pub fn service_of_backend(backend: &BackendSpec) -> Result<ConfiguredEndpoint, String> {
     let name = backend.name.to_string();
     if let Some(provider) = providers::by_backend(&backend.kind) {
         let service = ServiceConfig::new(name, provider, None);
-        return Ok(ConfiguredService {
+        return Ok(ConfiguredEndpoint {
             service,
             model: None,
             max_output_tokens: None,
@@ -111,7 +111,7 @@ pub fn service_of_backend(backend: &BackendSpec) -> Result<ConfiguredService, St
         serde_json::from_value(backend.options.clone()).map_err(|error| error.to_string())?;
     let provider =
         providers::by_name(&options.api).ok_or_else(|| format!("there is no service {:?}", options.api))?;
-    Ok(ConfiguredService {
+    Ok(ConfiguredEndpoint {
         service: ServiceConfig::new(name, provider, Some(&options)),
         has_listed_prices: false,
         model: options.model,
