@@ -5,3 +5,4 @@ mod interrupted_answers;
 mod protocols;
 mod request_purposes;
 mod scripts;
+mod verification;

@@ -27,8 +27,9 @@ const INPUT_LINE_BYTES_MAX: usize = 64 << 20;
 /// How many requests are sent at once. Further ones wait.
 const REQUESTS_MAX: usize = 4;
 const WAITING_MAX: usize = 64;
-/// How long a request waits for the connection of the answer before it, whose last bytes are still on their way.
-const REUSE_WAIT: Duration = Duration::from_millis(200);
+/// How long a request waits for the connection of the answer before it, whose last bytes are still on their way. A
+/// service that leaves its responses open makes a run wait once only.
+const REUSE_WAIT: Duration = Duration::from_secs(2);
 
 /// Serves the requests on standard input. `value` looks up environment variables.
 pub fn main(value: &dyn Fn(&str) -> Option<OsString>) -> ExitCode {
@@ -59,6 +60,7 @@ pub(super) fn serve(
             waiting: VecDeque::new(),
             idle_agents: Vec::new(),
             draining: 0,
+            leaves_responses_open: false,
             output_error: None,
         }),
         changed: Condvar::new(),
@@ -136,6 +138,8 @@ struct ClientState {
     idle_agents: Vec<ureq::Agent>,
     /// Connections whose response is complete but for its last bytes.
     draining: usize,
+    /// A response did not end within `REUSE_WAIT` after its answer.
+    leaves_responses_open: bool,
     output_error: Option<io::Error>,
 }
 
@@ -314,9 +318,14 @@ impl RequestScheduler {
     pub(super) fn take_agent(&self, service: &HttpEndpoint, id: u64) -> Option<PooledAgent> {
         let deadline = Instant::now() + REUSE_WAIT;
         let mut state = self.lock();
-        while state.idle_agents.is_empty() && state.draining > 0 && state.requests.contains_key(&id) {
+        while state.idle_agents.is_empty()
+            && state.draining > 0
+            && !state.leaves_responses_open
+            && state.requests.contains_key(&id)
+        {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
+                state.leaves_responses_open = true;
                 break;
             }
             state = self.wait(state, left);

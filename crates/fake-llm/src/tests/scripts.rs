@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use serde_json::json;
 
 use super::http_client::PATIENCE;
-use crate::{AnswerEnd, ScriptedReply, ScriptedServer, ScriptedUsage, parse_script};
+use crate::{AnswerEnd, RequestCondition, ScriptedReply, ScriptedServer, ScriptedUsage, parse_script};
 
 #[test]
 fn a_script_in_a_file_means_the_same_as_one_in_code() {
@@ -16,7 +16,10 @@ fn a_script_in_a_file_means_the_same_as_one_in_code() {
         {"error": {"status": 429, "message": "slow", "kind": "k", "retry_after_s": 2}, "times": 3},
         {"say": "Hello world", "end": "cut"},
         {"say": "Hello world", "end": "length"},
-        {"end": "hang", "times": "always"}
+        {"end": "hang", "times": "always"},
+        {"say": "ok", "end": "unfinished", "when": {"last": "ENOENT", "messages": 3, "tool": "read"}},
+        {"say": "ok", "redacted_thinking": "ZA==", "stop_reason": "refusal", "usage_json": {}},
+        {"calls": [{"name": "read", "raw_arguments": "{\"a\": ", "id": ""}], "usage_json": {"input_tokens": -1}}
     ]"#;
     let expected = vec![
         ScriptedReply::say("hi").thinking("hm").using(ScriptedUsage { input: 5, output: 6, cached: 0 }),
@@ -25,6 +28,17 @@ fn a_script_in_a_file_means_the_same_as_one_in_code() {
         ScriptedReply::cut("Hello world"),
         ScriptedReply::say("Hello world").ending(AnswerEnd::Length),
         ScriptedReply::hang().always(),
+        ScriptedReply::say("ok").ending(AnswerEnd::Unfinished).when(RequestCondition {
+            messages: Some(3),
+            tool: Some("read".to_owned()),
+            ..RequestCondition::last("ENOENT")
+        }),
+        ScriptedReply::say("ok").redacted_thinking("ZA==").stopping("refusal").using_json(json!({})),
+        ScriptedReply::hang()
+            .ending(AnswerEnd::Whole)
+            .and_raw_call("read", "{\"a\": ")
+            .with_id("")
+            .using_json(json!({ "input_tokens": -1 })),
     ];
     assert_eq!(parse_script(text).expect("the script is right"), expected);
 }

@@ -212,6 +212,32 @@ fn a_connection_that_the_service_closed_meanwhile_is_replaced_once() {
 }
 
 #[test]
+fn a_service_that_leaves_its_responses_open_is_not_waited_for() {
+    let event = |event: &str| format!("data: {event}\n\n");
+    let text = json!({ "type": "content_block_delta", "delta": { "type": "text_delta", "text": "done" } });
+    let answer = event(&text.to_string()) + &event(&json!({ "type": "message_stop" }).to_string());
+    // One byte of the announced body is never sent, and the connection stays open.
+    let open = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{answer}", answer.len() + 1);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let serving = std::thread::spawn(move || {
+        let mut streams = Vec::new();
+        for answer in [open, document("next")] {
+            let (stream, _) = listener.accept().unwrap();
+            read_request(&mut BufReader::new(stream.try_clone().unwrap()));
+            (&stream).write_all(answer.as_bytes()).unwrap();
+            streams.push(stream);
+        }
+        streams
+    });
+    let mut client = TestClient::start(&address);
+    for expected in ["done", "next"] {
+        assert_eq!(client.answer(request(vec![user("go")])).turn.text, expected);
+    }
+    drop(serving.join().unwrap());
+}
+
+#[test]
 fn an_absurd_stream_ends_with_a_failure() {
     let event = |event: serde_json::Value| format!("data: {event}\n\n");
     let start =
