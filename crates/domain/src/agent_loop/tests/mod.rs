@@ -4,3 +4,4 @@ mod command_lines;
 mod effective;
 mod requests;
 mod specs;
+mod tiers;
