@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::agent::Layer;
+use domain::agent_loop::TierTarget;
 use domain::dialect::DialectName;
 use domain::id::{AgentName, BackendName};
 use domain::inherit::Inherited;
@@ -61,6 +62,8 @@ pub struct Config {
     pub unattended: ConfigSetting<UnattendedChoice>,
     /// The user's own prices by model name.
     pub prices: BTreeMap<String, ConfigSetting<Price>>,
+    /// The targets of each tier, the first choice first; never empty.
+    pub tiers: BTreeMap<String, ConfigSetting<Vec<TierTarget>>>,
 }
 
 /// One setting for display.
@@ -138,6 +141,9 @@ impl Config {
         for (model, price) in &self.prices {
             rows.push(row(format!("prices.{model}"), price, toml_spelling::spell_price));
         }
+        for (tier, targets) in &self.tiers {
+            rows.push(row(format!("tiers.{tier}"), targets, |targets| toml_spelling::spell_targets(targets)));
+        }
         rows
     }
 
@@ -167,6 +173,11 @@ impl Config {
     /// Returns the user's own prices for models.
     pub fn prices(&self) -> BTreeMap<String, Price> {
         self.prices.iter().map(|(model, setting)| (model.clone(), setting.value)).collect()
+    }
+
+    /// Returns the targets of each tier, the first choice first.
+    pub fn tiers(&self) -> BTreeMap<String, Vec<TierTarget>> {
+        self.tiers.iter().map(|(tier, setting)| (tier.clone(), setting.value.clone())).collect()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use domain::agent_loop::TierTarget;
 use domain::budget::RequestedLimits;
 use domain::dialect::DialectName;
 use domain::id::{AgentName, BackendName};
@@ -31,6 +32,8 @@ pub struct ConfigLayer {
     pub defaults: BTreeMap<BackendName, Overlay>,
     /// By the model's name; a nearer layer replaces a price as a whole.
     pub prices: BTreeMap<String, Price>,
+    /// By the word for it; a nearer layer replaces a tier as a whole.
+    pub tiers: BTreeMap<String, Vec<TierTarget>>,
     /// A setting could not be read and is missing here. Backends do not count, because a missing one is reported when
     /// it is used.
     pub has_errors: bool,

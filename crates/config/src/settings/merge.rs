@@ -52,6 +52,7 @@ pub fn merge(layers: Vec<(Layer, String, ConfigLayer)>) -> Config {
         containment: merged.containment.expect(set),
         unattended: merged.unattended.expect(set),
         prices: merged.prices,
+        tiers: merged.tiers,
     }
 }
 
@@ -104,6 +105,7 @@ struct MergedLayers {
     containment: Option<ConfigSetting<domain::run::ContainmentDemand>>,
     unattended: Option<ConfigSetting<domain::run::UnattendedChoice>>,
     prices: std::collections::BTreeMap<String, ConfigSetting<domain::price::Price>>,
+    tiers: std::collections::BTreeMap<String, ConfigSetting<Vec<domain::agent_loop::TierTarget>>>,
 }
 
 impl MergedLayers {
@@ -121,6 +123,7 @@ impl MergedLayers {
             agents,
             defaults,
             prices,
+            tiers,
             has_errors: _,
         } = settings;
         self.backends.extend(backends.into_iter().map(|(name, backend)| (name, origin.setting(backend))));
@@ -181,5 +184,6 @@ impl MergedLayers {
         origin.put(&mut self.containment, run.containment);
         origin.put(&mut self.unattended, run.unattended);
         self.prices.extend(prices.into_iter().map(|(model, price)| (model, origin.setting(price))));
+        self.tiers.extend(tiers.into_iter().map(|(tier, targets)| (tier, origin.setting(targets))));
     }
 }

@@ -13,6 +13,7 @@ mod prices;
 mod project_bounds;
 mod provider;
 mod read;
+mod tiers;
 mod toml_spelling;
 
 pub use backend::{Backend, CommandBackend, CommandOutput, PointerMatch, PromptDelivery, Protocol};

@@ -13,7 +13,7 @@ use super::layer::{
     ClientSettings, ConfigLayer, DisconnectChoice, RetentionSettings, RunSettings, ServeSettings,
     SlotSettings,
 };
-use super::{Backend, backend, dialects, overlay, prices};
+use super::{Backend, backend, dialects, overlay, prices, tiers};
 use crate::agent_formats::{CONTAINMENT, LEVELS};
 use crate::text::{
     Bounds, Diagnostics, Fields, MapEntry, Node, NodeValue, SourceLocation, quote, read_bool, read_choice,
@@ -76,6 +76,9 @@ fn read_document(
     let defaults = fields.take("defaults").map(|node| overlay::read_defaults(node, diagnostics));
     let prices = take_machine_section(&mut fields, "prices", layer, diagnostics);
     let prices = prices.map(|node| prices::read(node, diagnostics));
+    // A repository must not choose where the user's prompts for a tier go.
+    let tiers = take_machine_section(&mut fields, "tiers", layer, diagnostics);
+    let tiers = tiers.map(|node| tiers::read(node, diagnostics));
     fields.close(diagnostics);
     ConfigLayer {
         backends: backends.unwrap_or_default(),
@@ -89,6 +92,7 @@ fn read_document(
         agents: agents.unwrap_or_default(),
         defaults: defaults.unwrap_or_default(),
         prices: prices.unwrap_or_default(),
+        tiers: tiers.unwrap_or_default(),
         has_errors: diagnostics.errors() > errors_in_backends,
     }
 }
@@ -99,7 +103,7 @@ fn layer_with_errors() -> ConfigLayer {
 }
 
 /// Takes a section about the whole machine: a repository must not shorten the retention of others, use up their
-/// slots, or change their servers' tools.
+/// slots, change their servers' tools, or redirect their tiers.
 fn take_machine_section<'a>(
     fields: &mut Fields<'a>,
     key: &'static str,

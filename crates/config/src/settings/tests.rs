@@ -1,6 +1,7 @@
 //! Configuration files: their meaning, their diagnostics, and the priority of layers.
 
 use domain::agent::Layer;
+use domain::agent_loop::TierTarget;
 use domain::budget::{Limits, RequestedLimits, resolve};
 use domain::dialect::DialectName;
 use domain::inherit::Inherited;
@@ -613,6 +614,91 @@ cache = 3
         (0, 1),
         "what a repository says about them does not count"
     );
+}
+
+#[test]
+fn a_tier_is_one_target_or_a_list_and_the_user_replaces_that_of_the_system() {
+    let layer = |layer, text: &str| (layer, format!("{layer:?}.toml"), check(text, &[]));
+    let system = "[tiers]\nfast = [\"codex\", \"gemini\"]\ngeneral = \"claude\"\n";
+    let user = "[tiers]\nfast = \"local\"\nreasoning = [\"opencode/openrouter/big\", \"claude\"]\n\"a.b\" = [\"codex\"]\n";
+    let config = merge(vec![layer(Layer::User, user), layer(Layer::System, system)]);
+    let target = |backend: &str, model: Option<&str>| TierTarget {
+        backend: backend.to_owned(),
+        model: model.map(ToOwned::to_owned),
+    };
+    let expected = [
+        ("a.b", vec![target("codex", None)]),
+        ("fast", vec![target("local", None)]),
+        ("general", vec![target("claude", None)]),
+        ("reasoning", vec![target("opencode", Some("openrouter/big")), target("claude", None)]),
+    ];
+    assert_eq!(config.tiers(), expected.map(|(tier, targets)| (tier.to_owned(), targets)).into());
+    let rows: Vec<_> = config.rows().into_iter().filter(|row| row.key.starts_with("tiers.")).collect();
+    let row = |key: &str, value: serde_json::Value, layer: Layer| SettingRow {
+        key: key.to_owned(),
+        value,
+        layer,
+        file: format!("{layer:?}.toml"),
+    };
+    let expected = [
+        row("tiers.a.b", json!("codex"), Layer::User),
+        row("tiers.fast", json!("local"), Layer::User),
+        row("tiers.general", json!("claude"), Layer::System),
+        row("tiers.reasoning", json!(["opencode/openrouter/big", "claude"]), Layer::User),
+    ];
+    assert_eq!(rows, expected);
+}
+
+#[test]
+fn a_tier_that_is_wrong_is_left_out_and_explained() {
+    let long = format!("[{}]", vec!["\"a\""; 17].join(", "));
+    let longest = format!("[{}]", vec!["\"a\""; 16].join(", "));
+    let text = format!(
+        "[tiers]\na = \"/m\"\nb = [\"local\", \"local/\"]\nc = []\nd = {long}\ne = [\"x\", 3]\nf = \"two words\"\n\
+         g = \"x/-m\"\nh.i = \"x\"\n\"j k\" = \"x\"\nl = {longest}\nm = \"\"\n"
+    );
+    let layer = check(
+        &text,
+        &[
+            "c.toml:2:5: error: tiers.a: \"/m\": the backend is missing (hint: write BACKEND or BACKEND/MODEL)",
+            "c.toml:3:15: error: tiers.b: \"local/\": the model is missing (hint: without '/', the backend chooses its \
+             model)",
+            "c.toml:4:5: error: tiers.c: the list has 0 entries (hint: a tier has 1 to 16)",
+            "c.toml:5:5: error: tiers.d: the list has 17 entries (hint: a tier has 1 to 16)",
+            "c.toml:6:11: error: tiers.e: expected text, found the number 3 (hint: put it in quotes: \"3\")",
+            "c.toml:7:5: error: tiers.f: \"two words\": the name of the backend is not valid (hint: 1 to 64 letters, digits, \
+             '.', '_' or '-', beginning with a letter or digit)",
+            "c.toml:8:5: error: tiers.g: \"x/-m\": the name of the model is not valid (hint: at most 200 bytes without blanks \
+             and control characters, not beginning with '-')",
+            "c.toml:9:1: error: tiers.h: expected text or a list, found a map (hint: write tiers as TIER = \"BACKEND/MODEL\"; \
+             a tier with '.' needs quotes)",
+            "c.toml:10:1: error: tiers: \"j k\" cannot be a tier (hint: a tier is 1 to 64 letters, digits, '.', '_' or '-')",
+            "c.toml:12:5: error: tiers.m: expected text, found an empty one",
+        ],
+    );
+    assert!(layer.has_errors);
+    assert_eq!(layer.tiers.into_keys().collect::<Vec<_>>(), ["l"]);
+    check(
+        "tiers = \"local\"\n",
+        &[
+            "c.toml:1:9: error: tiers: expected keys with values, found the text \"local\" (hint: write [tiers], then TIER = \"BACKEND\")",
+        ],
+    );
+}
+
+#[test]
+fn a_project_cannot_redirect_a_tier() {
+    let (layer, diagnostics) =
+        read(ConfigFile { layer: Layer::Project, ..file("[tiers]\nfast = \"elsewhere\"\n") });
+    let diagnostics: Vec<String> = diagnostics.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        diagnostics,
+        [
+            "c.toml:1:1: warning: tiers concerns the whole machine and is ignored in a project's file (hint: put it into \
+          your own configuration)"
+        ]
+    );
+    assert_eq!(layer, ConfigLayer::default());
 }
 
 #[test]

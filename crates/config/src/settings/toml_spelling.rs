@@ -1,5 +1,6 @@
 //! Values of settings in the syntax of a configuration file, so that output can be written back.
 
+use domain::agent_loop::TierTarget;
 use domain::budget::RequestedLimits;
 use domain::overlay::Overlay;
 use domain::permission::Permission;
@@ -52,6 +53,14 @@ pub(super) fn spell_price(price: &Price) -> Value {
     let table: Map<String, Value> =
         named.into_iter().filter_map(|(key, micro)| Some((key.to_owned(), spell_dollars(micro?)))).collect();
     Value::Object(table)
+}
+
+/// A single target is a string; several are a list.
+pub(super) fn spell_targets(targets: &[TierTarget]) -> Value {
+    match targets {
+        [target] => json!(target.to_string()),
+        targets => targets.iter().map(ToString::to_string).collect(),
+    }
 }
 
 /// Returns an integer if possible, else a float.
