@@ -10,7 +10,9 @@ use crate::vendor::Quirk;
 use domain::inherit::Inherited;
 use domain::mcp_server::VariableText;
 use domain::permission::Permission;
-use domain::run::{AgentEnd, CallClass, CallKind, LoopCall, ModelError, RunSpec, StdStream, Usage};
+use domain::run::{
+    AgentEnd, BackendSpec, CallClass, CallKind, LoopCall, ModelError, RunSpec, StdStream, Usage,
+};
 use domain::setup::PromptMode;
 use serde::Serialize;
 
@@ -327,6 +329,15 @@ pub enum LaunchPlan {
     Process(ProcessLaunch),
     /// Steps that the worker itself carries out and journals.
     Loop(Box<dyn Loop>),
+    /// A model that calls tools, which the worker carries out.
+    AgentLoop(Box<AgentLoopLaunch>),
+}
+
+/// The model of a loop, and the backend of its service.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AgentLoopLaunch {
+    pub service: BackendSpec,
+    pub model: String,
 }
 
 /// A process to start, and the reader of its output.

@@ -6,6 +6,7 @@
 
 pub mod acp;
 pub mod agent_files;
+pub mod agent_loop;
 mod agent_question;
 pub mod api;
 pub mod claude;

@@ -2,6 +2,7 @@
 
 use crate::acp::Acp;
 use crate::agent_files::AgentFiles;
+use crate::agent_loop::AgentLoopBackend;
 use crate::api::{self, CONFIGURED_API};
 use crate::command::Command;
 use crate::contract::Backend;
@@ -28,7 +29,7 @@ pub static VENDORS: &[&Vendor] = &[
 ];
 
 /// Backends that are no vendor's.
-static OTHERS: &[&dyn Backend] = &[&Command, &Acp, &CONFIGURED_API, &Rehearsal];
+static OTHERS: &[&dyn Backend] = &[&Command, &Acp, &CONFIGURED_API, &Rehearsal, &AgentLoopBackend];
 
 /// Returns every backend.
 pub fn all() -> impl Iterator<Item = &'static dyn Backend> {

@@ -59,6 +59,8 @@ pub(crate) fn spec(backend: &str) -> RunSpec {
         unattended: None,
         timeout_covers_wait: false,
         grants: Vec::new(),
+        agent_loop: None,
+        inputs: Default::default(),
         trusted_executables_digest: None,
         idempotency: None,
         iac: None,
@@ -90,7 +92,7 @@ pub(crate) fn process_launch_in(
 ) -> Result<ProcessLaunch, PrepareError> {
     match backend.prepare(spec, context)? {
         LaunchPlan::Process(launch) => Ok(launch),
-        LaunchPlan::Loop(_) => panic!("a vendor's program is a process"),
+        LaunchPlan::Loop(_) | LaunchPlan::AgentLoop(_) => panic!("a vendor's program is a process"),
     }
 }
 

@@ -4,16 +4,17 @@
 use std::collections::BTreeMap;
 
 use crate::Timestamp;
-use crate::agent::{Agent, AgentFormat, Callers};
+use crate::agent::{Agent, Callers};
 use crate::budget::{self, Limits, RequestedLimits};
 use crate::id::{AgentName, RunId, SessionId};
 use crate::inputs::{self, Inputs};
 use crate::policy::Grant;
 use crate::price::Price;
+use crate::run::agent_loop::{self, DirectiveRefusal, LoopSpec, ResolvedDirective};
 use crate::run::replay::Exchange;
 use crate::run::{
-    BackendSpec, Caller, Iac, Idempotency, LimitName, OnDisconnect, ResolvedFallback, ResumedRun, RunSpec,
-    SPEC_VERSION,
+    BackendSpec, Caller, Iac, Idempotency, LimitName, OnDisconnect, OnInterrupt, ResolvedFallback,
+    ResumedRun, RunSpec, SPEC_VERSION,
 };
 use crate::setup::{OutputFormat, Setup};
 use crate::size::display_bytes;
@@ -110,8 +111,8 @@ pub enum AdmissionRefusal {
     NoTime,
     #[error("agent {agent} was already given this very prompt by a run above this one")]
     DelegationCycle { agent: AgentName },
-    #[error("{agent} is a directive, and directives cannot be executed yet")]
-    Directive { agent: AgentName },
+    #[error("the directive {agent} cannot run: {refusal}")]
+    Directive { agent: AgentName, refusal: DirectiveRefusal },
 }
 
 /// Decides whether the run is accepted, and with which limits.
@@ -137,21 +138,15 @@ pub fn admit(
         idempotency,
         iac,
     } = request;
-    if agent.source.format == AgentFormat::Directive {
-        return Err(AdmissionRefusal::Directive { agent: agent.name.clone() });
-    }
     let model = model.or_else(|| agent.model.clone());
     check_model(model.as_deref())?;
-    let filled = inputs::resolve_inputs(&agent.inputs, inputs);
-    let inputs =
-        filled.map_err(|problems| AdmissionRefusal::Inputs { agent: agent.name.clone(), problems })?;
-    let prompt = full_prompt(prompt, context, &inputs)?;
+    let task = resolve_task(agent, (prompt, context), inputs)?;
     check_caller(agent, &admission.caller)?;
     let caller_set_timeout = limits.timeout_ms.is_some();
     if let Some(parent) = &admission.parent {
-        check_parent(agent, &prompt, parent)?;
+        check_parent(agent, &task.prompt, parent)?;
     }
-    let limits = resolve_limits(agent, &limits, &admission)?;
+    let (limits, mut warnings) = resolve_limits(agent, &limits, &admission)?;
     let (parent, root, depth) = lineage(&admission);
     let unattended = match &admission.parent {
         Some(parent) => parent.spec.unattended.clone(),
@@ -162,6 +157,8 @@ pub fn admit(
     if let Some(file) = agent.limited_file.as_ref().filter(|_| !grants.is_empty()) {
         setup.replace_vendor_file(file.content.clone());
     }
+    setup.accept.extend(task.accept);
+    warnings.extend(task.warnings);
     Ok(RunSpec {
         version: SPEC_VERSION,
         id: admission.id,
@@ -169,8 +166,8 @@ pub fn admit(
         agent: agent.name.clone(),
         source: agent.source.file.clone(),
         backend: admission.backend,
-        prompt,
-        system_prompt: agent.system_prompt.clone(),
+        prompt: task.prompt,
+        system_prompt: task.system_prompt,
         model,
         resumed_run: resumes,
         session,
@@ -186,11 +183,13 @@ pub fn admit(
         env: agent.env.clone(),
         delegates: agent.delegates.clone(),
         on_disconnect: on_disconnect.or(agent.on_disconnect).unwrap_or(admission.on_disconnect),
-        on_interrupt: agent.on_interrupt,
+        on_interrupt: task.on_interrupt,
         timeout_covers_wait: caller_set_timeout && unattended.is_some(),
         unattended,
         containment: agent.containment,
         setup,
+        agent_loop: task.agent_loop,
+        inputs: task.inputs,
         grants,
         fallbacks: admission.alternatives,
         prices: admission.prices,
@@ -198,7 +197,56 @@ pub fn admit(
         trusted_executables_digest: None,
         idempotency,
         iac,
-        warnings: Vec::new(),
+        warnings,
+    })
+}
+
+/// What a run is to do.
+struct Task {
+    prompt: String,
+    system_prompt: String,
+    /// Those of a directive; other agents have theirs in the prompt.
+    inputs: Inputs,
+    agent_loop: Option<Box<LoopSpec>>,
+    /// The commands of a directive's success criteria.
+    accept: Vec<Vec<String>>,
+    on_interrupt: OnInterrupt,
+    warnings: Vec<String>,
+}
+
+/// Joins the prompt of a run, and resolves the directive of an agent that is one.
+fn resolve_task(
+    agent: &Agent,
+    (prompt, context): (String, Option<String>),
+    inputs: Inputs,
+) -> Result<Task, AdmissionRefusal> {
+    let filled = inputs::resolve_inputs(&agent.inputs, inputs);
+    let inputs =
+        filled.map_err(|problems| AdmissionRefusal::Inputs { agent: agent.name.clone(), problems })?;
+    let Some(directive) = &agent.directive else {
+        return Ok(Task {
+            prompt: full_prompt(prompt, context, &inputs)?,
+            system_prompt: agent.system_prompt.clone(),
+            inputs: Inputs::new(),
+            agent_loop: None,
+            accept: Vec::new(),
+            on_interrupt: agent.on_interrupt,
+            warnings: Vec::new(),
+        });
+    };
+    let resolved = agent_loop::resolve_directive(agent, directive, &inputs);
+    let refused = |refusal| AdmissionRefusal::Directive { agent: agent.name.clone(), refusal };
+    let ResolvedDirective { spec, system_prompt, accept, warnings } = resolved.map_err(refused)?;
+    Ok(Task {
+        // A directive has its inputs in its system prompt, and needs no prompt of its caller.
+        prompt: full_prompt(agent_loop::first_message(&prompt), context, &Inputs::new())?,
+        system_prompt,
+        inputs,
+        agent_loop: Some(Box::new(spec)),
+        accept,
+        // Completed calls are never repeated, so another worker can always go on.
+        on_interrupt: OnInterrupt::Resume,
+        warnings,
     })
 }
 
@@ -207,16 +255,49 @@ fn resolve_limits(
     agent: &Agent,
     requested: &RequestedLimits,
     admission: &AdmissionContext,
-) -> Result<Limits, AdmissionRefusal> {
-    let all = admission.configured_limits.iter().chain([&agent.limits, requested]);
-    let mut limits = budget::resolve(all);
+) -> Result<(Limits, Vec<String>), AdmissionRefusal> {
+    let configured = || admission.configured_limits.iter();
+    let mut warnings = Vec::new();
+    let mut limits = match &agent.directive {
+        None => budget::resolve(configured().chain([&agent.limits, requested])),
+        Some(directive) => {
+            // Only the user's own configuration raises the limits of a directive.
+            let ceiling = budget::resolve(configured());
+            let own = budget::resolve(configured().chain([&agent_loop::requested_limits(&directive.limits)]));
+            let wanted = budget::resolve(configured().chain([&agent.limits, requested]));
+            warnings.extend(limit_warnings("the directive", &own, &ceiling));
+            warnings.extend(limit_warnings("the caller", &wanted, &ceiling));
+            budget::narrow(&budget::narrow(&ceiling, &own), &wanted)
+        }
+    };
     if let Some(parent) = &admission.parent {
         limits = within_parent(parent, &limits);
     }
     match limits.timeout_ms {
         0 => Err(AdmissionRefusal::NoTime),
-        _ => Ok(limits),
+        _ => Ok((limits, warnings)),
     }
+}
+
+/// Names the limits that somebody wants higher than they are.
+fn limit_warnings(who: &str, wanted: &Limits, ceiling: &Limits) -> Vec<String> {
+    let counts = [
+        ("steps", wanted.steps, ceiling.steps),
+        ("tool_calls", wanted.tool_calls, ceiling.tool_calls),
+        ("tokens", wanted.tokens, ceiling.tokens),
+        ("answer_tokens", wanted.answer_tokens, ceiling.answer_tokens),
+        ("timeout", Some(wanted.timeout_ms / 1_000), Some(ceiling.timeout_ms / 1_000)),
+        ("depth", Some(wanted.depth.into()), Some(ceiling.depth.into())),
+        ("children", Some(wanted.children.into()), Some(ceiling.children.into())),
+    ];
+    let exceeding = counts.into_iter().filter_map(|(name, wanted, ceiling)| {
+        let (wanted, ceiling) = (wanted?, ceiling?);
+        (wanted > ceiling).then(|| {
+            let unit = if name == "timeout" { " s" } else { "" };
+            format!("{who} asks for {name} = {wanted}{unit}, and {ceiling}{unit} are allowed; [limits] {name} in your configuration raises it")
+        })
+    });
+    exceeding.collect()
 }
 
 /// Returns the parent of a run, the root of its tree, and its depth.

@@ -6,8 +6,6 @@ use serde_json::Value;
 
 use crate::access::AccessRule;
 
-pub mod placeholders;
-
 /// What a directive declares besides name, description and inputs, which it has in common with every agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Directive {

@@ -6,7 +6,6 @@
 pub mod access;
 pub mod admission;
 pub mod agent;
-pub mod agent_loop;
 pub mod budget;
 pub mod conversation;
 pub mod diagnostic;
@@ -24,6 +23,7 @@ pub mod mcp_server;
 pub mod nearest;
 pub mod overlay;
 pub mod permission;
+pub mod placeholders;
 pub mod policy;
 pub mod price;
 pub mod run;

@@ -45,19 +45,7 @@ pub(crate) fn rewrite(event: &mut Event, each: &mut dyn FnMut(&mut String)) {
                 each(reason);
             }
         }
-        Event::CallRequested { name, input, verdict, call: _, kind: _, class: _, turn: _ } => {
-            each(name);
-            rewrite_value(input, each);
-            if let Some(CallVerdict { reason, effect: _ }) = verdict {
-                each(reason);
-            }
-        }
-        Event::CallCompleted { call: _, ok: _, output, details } => {
-            each(output);
-            if let Some(CallDetails { model: Some(model), usage: _, body: _ }) = details.as_deref_mut() {
-                each(model);
-            }
-        }
+        Event::CallRequested { .. } | Event::CallCompleted { .. } => rewrite_call(event, each),
         Event::QuestionRaised { question: _, text, until: _, allow_rules } => {
             each(text);
             allow_rules.iter_mut().for_each(each);
@@ -96,6 +84,25 @@ pub(crate) fn rewrite(event: &mut Event, each: &mut dyn FnMut(&mut String)) {
         | Event::ClientDisconnected { .. }
         | Event::ChildStarted { .. }
         | Event::ChildEnded { .. } => {}
+    }
+}
+
+fn rewrite_call(event: &mut Event, each: &mut dyn FnMut(&mut String)) {
+    match event {
+        Event::CallRequested { name, input, verdict, call: _, kind: _, class: _, turn: _ } => {
+            each(name);
+            rewrite_value(input, each);
+            if let Some(CallVerdict { reason, effect: _ }) = verdict {
+                each(reason);
+            }
+        }
+        Event::CallCompleted { call: _, ok: _, output, details } => {
+            each(output);
+            if let Some(CallDetails { model: Some(model), usage: _, body: _ }) = details.as_deref_mut() {
+                each(model);
+            }
+        }
+        _ => {}
     }
 }
 

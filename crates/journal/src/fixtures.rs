@@ -89,6 +89,8 @@ pub(crate) fn spec_with_id(id: RunId) -> RunSpec {
         unattended: None,
         timeout_covers_wait: false,
         grants: Vec::new(),
+        agent_loop: None,
+        inputs: Default::default(),
         trusted_executables_digest: None,
         idempotency: None,
         iac: None,

@@ -74,7 +74,7 @@ struct Family {
     has_exited: bool,
     marks: RunMembers,
     /// Those that were seen, also if they are dead by now: their groups and sessions may have other members.
-    known: HashMap<i32, u64>,
+    start_times: HashMap<i32, u64>,
     own_pid: i32,
 }
 
@@ -85,7 +85,7 @@ impl Family {
             program,
             has_exited,
             marks: RunMembers::new(tag, &[]),
-            known: HashMap::new(),
+            start_times: HashMap::new(),
             own_pid: raw(rustix::process::getpid()),
         })
     }
@@ -109,7 +109,7 @@ impl Family {
                 let pid = raw(stat.pid);
                 if !members.contains(&pid) && self.belongs(stat, &members, is_reused) {
                     members.insert(pid);
-                    self.known.insert(pid, stat.started);
+                    self.start_times.insert(pid, stat.started);
                 }
             }
             if members.len() == before {
@@ -125,7 +125,7 @@ impl Family {
         if pid == program {
             return !self.has_exited;
         }
-        if self.known.get(&pid) == Some(&stat.started) || members.contains(&stat.parent) {
+        if self.start_times.get(&pid) == Some(&stat.started) || members.contains(&stat.parent) {
             return true;
         }
         if stat.group == program {
@@ -135,7 +135,9 @@ impl Family {
             };
         }
         // The group or the session of a descendant.
-        [stat.group, stat.session].iter().any(|leader| *leader != program && self.known.contains_key(leader))
+        [stat.group, stat.session]
+            .iter()
+            .any(|leader| *leader != program && self.start_times.contains_key(leader))
             && self.marks.is_marked(&mut self.proc, stat)
     }
 

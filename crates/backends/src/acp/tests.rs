@@ -37,7 +37,7 @@ fn launch(spec: &RunSpec) -> ProcessLaunch {
     let backend = crate::registry::by_kind(&spec.backend.kind).unwrap();
     match backend.prepare(spec, &context).unwrap() {
         LaunchPlan::Process(launch) => launch,
-        LaunchPlan::Loop(_) => panic!("an agent is a process"),
+        LaunchPlan::Loop(_) | LaunchPlan::AgentLoop(_) => panic!("an agent is a process"),
     }
 }
 

@@ -49,7 +49,7 @@ fn launch(spec: &RunSpec) -> ProcessLaunch {
     let context = test_fixtures::launch_context(None);
     match backend(&spec.backend.kind).prepare(spec, &context).unwrap() {
         LaunchPlan::Process(launch) => launch,
-        LaunchPlan::Loop(_) => panic!("a process was expected"),
+        LaunchPlan::Loop(_) | LaunchPlan::AgentLoop(_) => panic!("a process was expected"),
     }
 }
 

@@ -281,7 +281,7 @@ fn prepare(
     };
     match claude.prepare(&spec, &context)? {
         LaunchPlan::Process(launch) => Ok(launch),
-        LaunchPlan::Loop(_) => panic!("a process was expected"),
+        LaunchPlan::Loop(_) | LaunchPlan::AgentLoop(_) => panic!("a process was expected"),
     }
 }
 

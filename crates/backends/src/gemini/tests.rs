@@ -196,7 +196,7 @@ fn prepare(change: impl FnOnce(&mut RunSpec)) -> Result<ProcessLaunch, PrepareEr
     let context = test_fixtures::launch_context(Some(&found));
     match VENDOR.prepare(&spec, &context)? {
         LaunchPlan::Process(launch) => Ok(launch),
-        LaunchPlan::Loop(_) => panic!("a process was expected"),
+        LaunchPlan::Loop(_) | LaunchPlan::AgentLoop(_) => panic!("a process was expected"),
     }
 }
 

@@ -23,7 +23,7 @@ fn prepare(spec: &RunSpec) -> Result<ProcessLaunch, PrepareError> {
     let context = test_fixtures::launch_context(Some(&found));
     VENDOR.prepare(spec, &context).map(|launch| match launch {
         LaunchPlan::Process(launch) => launch,
-        LaunchPlan::Loop(_) => panic!("a program is a process"),
+        LaunchPlan::Loop(_) | LaunchPlan::AgentLoop(_) => panic!("a program is a process"),
     })
 }
 

@@ -171,7 +171,7 @@ fn prepare(change: impl FnOnce(&mut domain::run::RunSpec)) -> ProcessLaunch {
     let context = test_fixtures::launch_context(Some(&found));
     match VENDOR.prepare(&spec, &context).unwrap() {
         LaunchPlan::Process(plan) => plan,
-        LaunchPlan::Loop(_) => panic!("a process was expected"),
+        LaunchPlan::Loop(_) | LaunchPlan::AgentLoop(_) => panic!("a process was expected"),
     }
 }
 

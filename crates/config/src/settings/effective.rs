@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::agent::Layer;
-use domain::agent_loop::TierTarget;
 use domain::dialect::DialectName;
 use domain::id::{AgentName, BackendName};
 use domain::inherit::Inherited;
 use domain::overlay::Overlay;
 use domain::permission::Level;
 use domain::price::Price;
+use domain::run::agent_loop::TierTarget;
 use domain::run::{ContainmentDemand, OnDisconnect, UnattendedChoice};
 use serde_json::{Value, json};
 

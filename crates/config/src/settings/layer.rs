@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::agent_loop::TierTarget;
 use domain::budget::RequestedLimits;
 use domain::dialect::DialectName;
 use domain::id::{AgentName, BackendName};
@@ -10,6 +9,7 @@ use domain::inherit::Inherited;
 use domain::overlay::Overlay;
 use domain::permission::Level;
 use domain::price::Price;
+use domain::run::agent_loop::TierTarget;
 use domain::run::{ContainmentDemand, UnattendedChoice};
 
 use super::Backend;

@@ -105,7 +105,7 @@ struct MergedLayers {
     containment: Option<ConfigSetting<domain::run::ContainmentDemand>>,
     unattended: Option<ConfigSetting<domain::run::UnattendedChoice>>,
     prices: std::collections::BTreeMap<String, ConfigSetting<domain::price::Price>>,
-    tiers: std::collections::BTreeMap<String, ConfigSetting<Vec<domain::agent_loop::TierTarget>>>,
+    tiers: std::collections::BTreeMap<String, ConfigSetting<Vec<domain::run::agent_loop::TierTarget>>>,
 }
 
 impl MergedLayers {

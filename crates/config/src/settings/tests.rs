@@ -1,12 +1,12 @@
 //! Configuration files: their meaning, their diagnostics, and the priority of layers.
 
 use domain::agent::Layer;
-use domain::agent_loop::TierTarget;
 use domain::budget::{Limits, RequestedLimits, resolve};
 use domain::dialect::DialectName;
 use domain::inherit::Inherited;
 use domain::permission::Level;
 use domain::price::Price;
+use domain::run::agent_loop::TierTarget;
 use domain::run::{ContainmentDemand, OnDisconnect};
 use serde_json::json;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use domain::agent_loop::{TIER_NAME_RULE, TIER_TARGETS_MAX, TierTarget, TierTargetError, is_tier_name};
+use domain::run::agent_loop::{TIER_NAME_RULE, TIER_TARGETS_MAX, TierTarget, TierTargetError, is_tier_name};
 
 use crate::text::{Diagnostics, MapEntry, Node, NodeValue, quote, read_text};
 

@@ -1,10 +1,10 @@
 //! Values of settings in the syntax of a configuration file, so that output can be written back.
 
-use domain::agent_loop::TierTarget;
 use domain::budget::RequestedLimits;
 use domain::overlay::Overlay;
 use domain::permission::Permission;
 use domain::price::Price;
+use domain::run::agent_loop::TierTarget;
 use serde_json::{Map, Value, json};
 
 /// Units of time, the longest first.

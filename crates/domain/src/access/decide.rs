@@ -75,7 +75,7 @@ impl Access {
                 verdict(of, AccessEffect::Deny, basis, self.allowed(kind, Some(&self.layers[at])))
             }
             // A command that one layer determines completely is determined.
-            effect @ (AccessEffect::Allow | AccessEffect::Ask) => AccessVerdict {
+            effect @ (AccessEffect::Allow | AccessEffect::NeedsApproval) => AccessVerdict {
                 fixes_arguments: decisions
                     .iter()
                     .filter_map(|decision| decision.rule)
@@ -143,11 +143,11 @@ impl CompiledLayer {
         let covering: Vec<&CompiledRule> =
             with_effect(AccessEffect::Allow).filter(|compiled| compiled.covers(of, directory)).collect();
         // A rule that asks restricts what is allowed, and permits what is not.
-        let question = with_effect(AccessEffect::Ask).find(|compiled| {
+        let question = with_effect(AccessEffect::NeedsApproval).find(|compiled| {
             compiled.covers(of, directory) || (!covering.is_empty() && compiled.restricts(of, directory))
         });
         if let Some(question) = question {
-            return LayerDecision { effect: AccessEffect::Ask, rule: Some(question) };
+            return LayerDecision { effect: AccessEffect::NeedsApproval, rule: Some(question) };
         }
         let narrowest = covering.iter().find(|compiled| fixes_arguments(&compiled.rule));
         match narrowest.or(covering.first()) {

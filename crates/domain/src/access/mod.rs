@@ -31,7 +31,7 @@ pub struct AccessRule {
 pub enum AccessEffect {
     Allow,
     /// A person decides.
-    Ask,
+    NeedsApproval,
     Deny,
 }
 

@@ -110,7 +110,7 @@ impl fmt::Display for AccessRule {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let effect = match self.effect {
             AccessEffect::Allow => "allow",
-            AccessEffect::Ask => "ask",
+            AccessEffect::NeedsApproval => "ask",
             AccessEffect::Deny => "deny",
         };
         write!(formatter, "{effect} {}", self.subject)

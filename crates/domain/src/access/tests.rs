@@ -9,7 +9,7 @@ fn rule(text: &str, line: u32) -> AccessRule {
     let mut words = text.split_whitespace();
     let effect = match words.next() {
         Some("allow") => AccessEffect::Allow,
-        Some("ask") => AccessEffect::Ask,
+        Some("ask") => AccessEffect::NeedsApproval,
         _ => AccessEffect::Deny,
     };
     let kind = words.next().unwrap();
@@ -307,11 +307,11 @@ fn other_uses_match_by_name() {
 fn in_a_layer_the_strictest_rule_wins() {
     let rules = ["allow read **", "ask read src/**", "deny read src/x"];
     assert_eq!(effect(&rules, "read a"), AccessEffect::Allow);
-    assert_eq!(effect(&rules, "read src/a"), AccessEffect::Ask);
+    assert_eq!(effect(&rules, "read src/a"), AccessEffect::NeedsApproval);
     assert_eq!(effect(&rules, "read src/x"), AccessEffect::Deny);
-    assert_eq!(effect(&["ask exec git"], "exec git log"), AccessEffect::Ask);
+    assert_eq!(effect(&["ask exec git"], "exec git log"), AccessEffect::NeedsApproval);
     // In doubt, a rule that asks restricts, and permits nothing.
-    assert_eq!(effect(&["ask exec rm", "allow anything"], "exec /bin/rm x"), AccessEffect::Ask);
+    assert_eq!(effect(&["ask exec rm", "allow anything"], "exec /bin/rm x"), AccessEffect::NeedsApproval);
     assert_eq!(effect(&["ask exec rm"], "exec /bin/rm x"), AccessEffect::Deny);
 }
 
@@ -561,7 +561,7 @@ proptest! {
             of(AccessEffect::Deny, AccessSubject::Write(pattern.clone())),
             of(AccessEffect::Allow, AccessSubject::Exec(words.clone())),
             of(AccessEffect::Deny, AccessSubject::Exec(vec![pattern.clone()])),
-            of(AccessEffect::Ask, AccessSubject::Reach(pattern.clone())),
+            of(AccessEffect::NeedsApproval, AccessSubject::Reach(pattern.clone())),
         ];
         let rules = Access::new(&[AccessLayer { name: "l".to_owned(), rules }], Directory::default(), Vec::new());
         let path = UsePath::plain(&format!("/{name}"));

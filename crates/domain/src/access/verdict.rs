@@ -120,7 +120,7 @@ impl AccessVerdict {
         let reason = self.reason();
         match self.effect {
             AccessEffect::Allow => format!("{action} is allowed: {reason}."),
-            AccessEffect::Ask => format!("{action} needs the approval of a person: {reason}."),
+            AccessEffect::NeedsApproval => format!("{action} needs the approval of a person: {reason}."),
             AccessEffect::Deny => {
                 format!("{action} is denied: {reason}. Allowed for this kind of use: {}.", self.allowed)
             }

@@ -6,10 +6,11 @@ use serde_json::json;
 
 use super::{AdmissionContext, AdmissionRefusal, AdmissionRequest, ParentRun, admit};
 use crate::Timestamp;
-use crate::agent::{Agent, AgentFormat, AgentSource, Callers, Delegates, Layer};
+use crate::agent::{Agent, AgentFormat, AgentInput, AgentSource, Callers, Delegates, Layer};
 use crate::budget::RequestedLimits;
+use crate::directive::{DeclaredTool, DeclaredToolKind, Directive, UnsupportedFeature};
 use crate::id::RunId;
-use crate::run::{BackendSpec, Caller, CallerOrigin, LimitName, OnDisconnect, RunSpec};
+use crate::run::{BackendSpec, Caller, CallerOrigin, LimitName, OnDisconnect, OnInterrupt, RunSpec};
 
 fn agent() -> Agent {
     let source =
@@ -201,12 +202,77 @@ fn an_agent_called_main_does_not_count_as_a_root() {
     assert!(matches!(refused, AdmissionRefusal::CallerNotAllowed { .. }), "{refused}");
 }
 
+/// A directive that reads files, with this instruction.
+fn directive(instructions: &str) -> Agent {
+    let reading = DeclaredToolKind::ReadFiles { paths: vec!["src/**".to_owned()] };
+    let directive = Directive {
+        tools: Some(vec![DeclaredTool { kind: reading, is_required: true, line: 3 }]),
+        instructions: instructions.to_owned(),
+        ..Directive::default()
+    };
+    let input = AgentInput {
+        name: "branch".to_owned(),
+        kind: "string".to_owned(),
+        required: false,
+        default: None,
+        description: String::new(),
+    };
+    Agent { directive: Some(Box::new(directive)), inputs: vec![input], ..agent() }
+}
+
 #[test]
-fn a_directive_is_refused_by_name() {
-    let mut directive = agent();
-    directive.source.format = AgentFormat::Directive;
-    let refused = admit(&directive, request("x"), admission(None)).unwrap_err();
-    assert_eq!(refused, AdmissionRefusal::Directive { agent: directive.name });
+fn a_directive_gets_its_inputs_in_its_system_prompt_and_needs_no_prompt() {
+    let mut ask = request("");
+    ask.inputs.insert("branch".to_owned(), json!("main"));
+    let spec = admit(&directive("Look at {input:branch}."), ask, admission(None)).unwrap();
+    assert_eq!(spec.prompt, "Execute the directive.");
+    for part in ["# Directive: shout", "Look at main.", "- branch: main", "- filesystem_read: ", "- finish: "]
+    {
+        assert!(spec.system_prompt.contains(part), "{part} is not in {}", spec.system_prompt);
+    }
+    assert!(!spec.system_prompt.contains("src/**"), "what is allowed is not for the model");
+    assert_eq!(spec.on_interrupt, OnInterrupt::Resume);
+    let without = admit(&directive("Look."), request("Be quick."), admission(None)).unwrap();
+    assert_eq!(without.prompt, "Execute the directive.\n\nBe quick.");
+    assert!(without.system_prompt.contains("(no inputs)"));
+}
+
+#[test]
+fn a_directive_that_cannot_work_is_refused_before_anything_starts() {
+    let refusal = |agent: &Agent| admit(agent, request(""), admission(None)).unwrap_err().to_string();
+    let missing = refusal(&directive("Look at {input:branch}."));
+    assert!(missing.contains("branch"), "{missing}");
+    let mut unknown = directive("x");
+    let tools = vec![DeclaredTool {
+        kind: DeclaredToolKind::Mcp { server: "s".to_owned(), tools: vec!["t".to_owned()] },
+        is_required: true,
+        line: 7,
+    }];
+    unknown.directive.as_mut().unwrap().tools = Some(tools);
+    let missing = refusal(&unknown);
+    assert!(missing.contains("s.t") && missing.contains("line 7"), "{missing}");
+    let mut graphs = directive("x");
+    graphs.directive.as_mut().unwrap().unsupported =
+        vec![UnsupportedFeature { name: "graph".to_owned(), line: 9 }];
+    assert!(refusal(&graphs).contains("graph (shout.md:9)"), "{}", refusal(&graphs));
+}
+
+#[test]
+fn only_the_users_configuration_raises_the_limits_of_a_directive() {
+    let admitted = |own: Option<u32>, caller: Option<u64>| {
+        let mut agent = directive("x");
+        agent.directive.as_mut().unwrap().limits.steps = own;
+        let configured = RequestedLimits { steps: Some(50), ..RequestedLimits::default() };
+        let admission = AdmissionContext { configured_limits: vec![configured], ..admission(None) };
+        let limits = RequestedLimits { steps: caller, ..RequestedLimits::default() };
+        let spec = admit(&agent, AdmissionRequest { limits, ..request("") }, admission).unwrap();
+        (spec.limits.steps.unwrap(), spec.warnings.len())
+    };
+    assert_eq!(admitted(None, None), (50, 0));
+    assert_eq!(admitted(Some(10), None), (10, 0));
+    assert_eq!(admitted(Some(10), Some(20)), (10, 0));
+    assert_eq!(admitted(Some(20), Some(10)), (10, 0));
+    assert_eq!(admitted(Some(80), Some(90)), (50, 2));
 }
 
 #[test]

@@ -10,8 +10,10 @@ use crate::Timestamp;
 use crate::agent::Delegates;
 use crate::budget::Limits;
 use crate::id::{AgentName, BackendName, IdempotencyKey, RunId, SessionId};
+use crate::inputs::Inputs;
 use crate::policy::{Directory, Grant, GrantSource, Layer, Policy};
 use crate::price::Price;
+use crate::run::agent_loop::LoopSpec;
 use crate::setup::{FallbackSettings, Setup};
 
 /// The version of the stored format.
@@ -72,6 +74,12 @@ pub struct RunSpec {
     /// Settings for the backend other than prompt and model.
     #[serde(default)]
     pub setup: Setup,
+    /// The tools and rules of a directive, for the backend that runs its loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_loop: Option<Box<LoopSpec>>,
+    /// The inputs of the caller, if a directive got any.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub inputs: Inputs,
     /// The permission layers above the agent's file, in the order in which they were applied; `setup` contains the
     /// result.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -7,6 +7,7 @@ mod config_section;
 mod container;
 mod fallbacks;
 mod grants;
+pub(crate) mod loop_model;
 pub(crate) mod project_executables;
 pub(crate) mod protected_paths;
 pub(crate) mod resumption;

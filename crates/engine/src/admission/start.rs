@@ -7,11 +7,13 @@ use std::sync::Arc;
 
 use domain::admission::{AdmissionContext, AdmissionRefusal, AdmissionRequest, ParentRun, admit};
 use domain::agent::{Agent, AgentFormat, Layer, ScriptSource};
+use domain::budget::RequestedLimits;
 use domain::diagnostic::Diagnostic;
 use domain::id::{AgentName, IdError, IdempotencyKey, RunId};
 use domain::inherit::describe_all;
 use domain::mcp_server::McpServer;
 use domain::nearest::nearest;
+use domain::run::agent_loop::{ANSWER_TOKENS_DEFAULT, STEPS_DEFAULT, TIMEOUT_MS_DEFAULT, TOKENS_DEFAULT};
 use domain::run::{
     BackendSpec, Caller, ContainmentDemand, Idempotency, LimitName, LostProcess, OnInterrupt, Outcome,
     RunSpec, UnattendedChoice,
@@ -24,6 +26,7 @@ use sha2::{Digest, Sha256};
 
 use super::compatibility::{self, Requirements};
 use super::grants::{Ceiling, GrantedAgent};
+use super::loop_model::{self, LoopModelChoice};
 use super::protected_paths;
 use super::session_resolution::{ResolvedSession, SessionRequest};
 use crate::api::{EngineError, StartRequest, StartedRun};
@@ -107,10 +110,7 @@ impl Engine {
         let granted = self.agent_for(&mut ask, &catalog, &directory, parent.as_ref())?;
         let settled = &granted.settled;
         let (agent, agent_warnings) = (&settled.agent, settled.warnings.clone());
-        if agent.source.format == AgentFormat::Directive {
-            return Err(refusal_error(AdmissionRefusal::Directive { agent: agent.name.clone() }));
-        }
-        let backend = self.backend_for(&catalog, &granted)?;
+        let backend = self.backend_and_model(&catalog, &granted, &mut ask)?;
         let (alternatives, fallback_warnings) =
             self.alternatives(&catalog, agent, &directory, Some(&granted))?;
         let fingerprint = fingerprint(&ask, &directory);
@@ -131,7 +131,7 @@ impl Engine {
             backend,
             alternatives,
             prices: catalog.config.prices(),
-            configured_limits: vec![catalog.config.limits.to_requested_limits()],
+            configured_limits: vec![configured_limits(&catalog, agent)],
             on_disconnect: self.on_disconnect(&catalog.config),
             parent,
         };
@@ -157,9 +157,9 @@ impl Engine {
         }
         check_compatible(&spec, agent.source.format)?;
         check_model(&spec)?;
-        spec.warnings = compatibility::warnings(&Requirements::for_run(&spec), &spec.backend);
+        spec.warnings.extend(compatibility::warnings(&Requirements::for_run(&spec), &spec.backend));
         let agent_warnings = agent_warnings.into_iter().chain(broken_file_warning(&catalog, agent));
-        spec.warnings.extend(agent_warnings.chain(fallback_warnings));
+        spec.warnings.extend(agent_warnings.chain(fallback_warnings).chain(call_limit_warning(agent, &spec)));
         protected_paths::protect(self.home.path(), &mut spec)?;
         self.check_project_executables(&catalog, &mut spec)?;
         if let Some(resumed) = resumes {
@@ -231,6 +231,24 @@ impl Engine {
         Ok(ending.is_some_and(|ending| ending.outcome == never))
     }
 
+    /// Returns the backend of a run. For a directive, sets the model of the request to the one that was chosen.
+    fn backend_and_model(
+        &self,
+        catalog: &Catalog,
+        granted: &GrantedAgent,
+        ask: &mut StartRequest,
+    ) -> Result<BackendSpec, EngineError> {
+        let agent = &granted.settled.agent;
+        let backend = self.backend_for(catalog, granted)?;
+        if agent.directive.is_none() {
+            return Ok(backend);
+        }
+        let choice = self.loop_model(catalog, agent, ask.model.as_deref())?;
+        let backend = loop_model::backend_spec(&choice, agent.backend.clone());
+        ask.model = Some(choice.model);
+        Ok(backend)
+    }
+
     /// Returns the backend for the agent of a run, or why it cannot limit the agent to its parent's permission.
     fn backend_for(&self, catalog: &Catalog, granted: &GrantedAgent) -> Result<BackendSpec, EngineError> {
         let GrantedAgent { settled, own, ceiling } = granted;
@@ -281,6 +299,18 @@ impl Engine {
         agent: &Agent,
     ) -> Result<BackendSpec, EngineError> {
         let name = agent.backend.as_str();
+        if agent.directive.is_some() {
+            let choice = self.loop_model(catalog, agent, None)?;
+            return Ok(loop_model::backend_spec(&choice, agent.backend.clone()));
+        }
+        if name == backends::agent_loop::KIND {
+            let message = format!(
+                "agent {} is no directive, and the backend {name} runs only directives so far",
+                agent.name
+            );
+            return Err(EngineError::usage(message)
+                .hint("choose another backend, or write a directive in .ai/directives"));
+        }
         if backends::registry::built_in().contains(&name) {
             let script = match &agent.script {
                 Some(ScriptSource::Inline(script)) => script.clone(),
@@ -308,6 +338,20 @@ impl Engine {
         let options = serde_json::to_value(&configured.value)
             .map_err(|error| EngineError::internal(error.to_string()))?;
         Ok(BackendSpec { name: agent.backend.clone(), kind: configured.value.kind().to_owned(), options })
+    }
+
+    /// Chooses the model of a directive.
+    pub(crate) fn loop_model(
+        &self,
+        catalog: &Catalog,
+        agent: &Agent,
+        requested: Option<&str>,
+    ) -> Result<LoopModelChoice, EngineError> {
+        let is_trusted = self.trust().is_trusted(catalog);
+        loop_model::choose((&catalog.config, is_trusted), agent, requested).map_err(|error| EngineError {
+            message: format!("agent {}: {}", agent.name, error.message),
+            ..error
+        })
     }
 
     /// Returns agent and prompt of a run, its parent, and so on to the root.
@@ -377,6 +421,39 @@ fn check_model(spec: &RunSpec) -> Result<(), EngineError> {
     let key = service.keys.first().map(|key| format!("; {key} holds the service's key")).unwrap_or_default();
     Err(EngineError::usage(message)
         .hint(format!("add `model: NAME` to the agent's file, or use --model NAME{key}")))
+}
+
+/// Warns about limits in an agent's file that only the loop of a directive keeps.
+fn call_limit_warning(agent: &Agent, spec: &RunSpec) -> Option<String> {
+    let RequestedLimits { steps, tool_calls, tokens, answer_tokens, cost_microusd, .. } = agent.limits;
+    let limits = [
+        ("steps", steps),
+        ("tool_calls", tool_calls),
+        ("tokens", tokens),
+        ("answer_tokens", answer_tokens),
+        ("cost", cost_microusd),
+    ];
+    let set: Vec<&str> = limits.into_iter().filter_map(|(name, limit)| limit.map(|_| name)).collect();
+    let is_kept = super::attempt_backend::capabilities(&spec.backend).enforces_call_limits;
+    (!is_kept && !set.is_empty())
+        .then(|| format!("{} does not keep these limits: {}", spec.backend.name, set.join(", ")))
+}
+
+/// Returns the configured limits for an agent. A directive has defaults of its own, which any file of the user replaces.
+pub(crate) fn configured_limits(catalog: &Catalog, agent: &Agent) -> RequestedLimits {
+    let limits = catalog.config.limits.to_requested_limits();
+    if agent.directive.is_none() {
+        return limits;
+    }
+    let has_own_timeout =
+        catalog.config.limits.timeout_ms.as_ref().is_some_and(|setting| setting.layer != Layer::Default);
+    RequestedLimits {
+        timeout_ms: if has_own_timeout { limits.timeout_ms } else { Some(TIMEOUT_MS_DEFAULT) },
+        steps: limits.steps.or(Some(STEPS_DEFAULT)),
+        tokens: limits.tokens.or(Some(TOKENS_DEFAULT)),
+        answer_tokens: limits.answer_tokens.or(Some(ANSWER_TOKENS_DEFAULT)),
+        ..limits
+    }
 }
 
 fn build_order(

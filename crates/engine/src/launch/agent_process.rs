@@ -26,6 +26,36 @@ pub(crate) fn start(
     plan: &ProcessLaunch,
     directory: PathBuf,
 ) -> Result<StartedAgent, SpawnError> {
+    start_in(dir, spec, plan, (directory, cgroup_use()))
+}
+
+/// Starts one of several processes of a run, without a control group: ending it must not end the others.
+pub(crate) fn start_without_group(
+    dir: &RunDir,
+    spec: &RunSpec,
+    plan: &ProcessLaunch,
+    directory: PathBuf,
+) -> Result<StartedAgent, SpawnError> {
+    start_in(dir, spec, plan, (directory, CgroupUse::Never))
+}
+
+/// Returns the limits on the resources of each process of a run.
+pub(crate) fn resource_limits(spec: &RunSpec) -> ResourceLimits {
+    ResourceLimits {
+        memory_bytes: spec.limits.memory_bytes,
+        cpu_ms: spec.limits.cpu_ms,
+        processes: spec.limits.processes,
+        open_files: spec.limits.open_files,
+        file_bytes: spec.limits.file_bytes,
+    }
+}
+
+fn start_in(
+    dir: &RunDir,
+    spec: &RunSpec,
+    plan: &ProcessLaunch,
+    (directory, cgroup): (PathBuf, CgroupUse),
+) -> Result<StartedAgent, SpawnError> {
     write_files(dir, plan)?;
     if directory != Path::new(&spec.directory) {
         create_private_dir(&directory)?;
@@ -37,13 +67,6 @@ pub(crate) fn start(
         variables.push((name, folder));
     }
     super::git_environment::protect(spec, &mut variables);
-    let limits = ResourceLimits {
-        memory_bytes: spec.limits.memory_bytes,
-        cpu_ms: spec.limits.cpu_ms,
-        processes: spec.limits.processes,
-        open_files: spec.limits.open_files,
-        file_bytes: spec.limits.file_bytes,
-    };
     let request = AgentRequest {
         argv: plan.argv.iter().map(Into::into).collect(),
         env: variables,
@@ -51,9 +74,9 @@ pub(crate) fn start(
         stdin: if plan.feed == StdinFeed::Nothing { Stdin::Null } else { Stdin::Pipe },
         unread_bytes: unread_bytes(&plan.feed),
         tag: spec.tag,
-        limits,
+        limits: resource_limits(spec),
         demand: spec.containment,
-        cgroup: cgroup_use(),
+        cgroup,
         confinement: None,
     };
     process::spawn_agent(&request)

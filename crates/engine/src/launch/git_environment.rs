@@ -14,7 +14,7 @@ const COUNT: &str = "GIT_CONFIG_COUNT";
 const SETTING: (&str, &str) = ("safe.bareRepository", "explicit");
 
 /// Adds a git setting to the environment of an agent, unless the agent may execute everything anyway.
-pub(super) fn protect(spec: &RunSpec, env: &mut Vec<(OsString, OsString)>) {
+pub(crate) fn protect(spec: &RunSpec, env: &mut Vec<(OsString, OsString)>) {
     if spec.setup.permission.level != Some(Level::Yolo) {
         add_setting(env);
     }

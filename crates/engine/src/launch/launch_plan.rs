@@ -48,7 +48,7 @@ pub(crate) fn scan_workspace(attempt: &RunSpec, plan: &mut ProcessLaunch) -> Res
 pub(crate) fn mask_secrets(dir: &RunDir, spec: &RunSpec, text: &str) -> String {
     let plan = match prepare_launch(dir, spec, None) {
         Ok(LaunchPlan::Process(plan)) => Some(plan),
-        Ok(LaunchPlan::Loop(_)) | Err(_) => None,
+        Ok(LaunchPlan::Loop(_) | LaunchPlan::AgentLoop(_)) | Err(_) => None,
     };
     Redactor::new(agent_process::secrets(spec, plan.as_ref())).redact(text)
 }

@@ -1,7 +1,7 @@
 //! Launches: the keeper of an admitted run, and the agent's process of an attempt.
 
 pub(crate) mod agent_process;
-mod git_environment;
+pub(crate) mod git_environment;
 pub(crate) mod launch_plan;
 mod start_keeper;
 pub(crate) mod temp_dir;

@@ -19,9 +19,14 @@ const LINK: &str = "temporary";
 /// the same run uses the first one's folder.
 pub(crate) fn create(dir: &RunDir, spec: &RunSpec) -> io::Result<Option<(OsString, OsString)>> {
     let program = backends::registry::by_kind(&spec.backend.kind).and_then(|backend| backend.program());
-    if program.is_none() {
-        return Ok(None);
+    match program {
+        None => Ok(None),
+        Some(_) => Ok(Some(("TMPDIR".into(), create_private(dir, spec)?.into_os_string()))),
     }
+}
+
+/// Creates a folder that only this user can read. It is removed with the run.
+pub(crate) fn create_private(dir: &RunDir, spec: &RunSpec) -> io::Result<PathBuf> {
     let work = dir.work_dir();
     let link = work.join(LINK);
     let folder = match fs::read_link(&link) {
@@ -38,7 +43,7 @@ pub(crate) fn create(dir: &RunDir, spec: &RunSpec) -> io::Result<Option<(OsStrin
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && is_private(&folder) => {}
         created => created?,
     }
-    Ok(Some(("TMPDIR".into(), folder.into_os_string())))
+    Ok(folder)
 }
 
 /// Removes the folder, of this or of an earlier worker.

@@ -10,7 +10,7 @@ use backends::contract::{self, Backend, EnvValue, LaunchPlan, StdinFeed};
 use backends::program::LocatedProgram;
 use backends::user_environment::UserEnvironment;
 use domain::admission::{AdmissionContext, AdmissionRequest, admit};
-use domain::agent::{Agent, AgentFormat, Callers};
+use domain::agent::{Agent, Callers};
 use domain::overlay::ResolvedAgent;
 use domain::policy::Effect;
 use domain::run::{BackendSpec, RunSpec};
@@ -20,7 +20,7 @@ use domain::secret::{
 use serde_json::Value;
 
 use super::list_agents::agent_view;
-use crate::admission::start::find_agent;
+use crate::admission::start::{configured_limits, find_agent};
 use crate::api::{AgentDetail, EngineError, InvocationView, ShowAgent};
 use crate::ask::{Ask, OnProgress};
 use crate::clock;
@@ -87,7 +87,7 @@ impl Engine {
         let status = self.agent_status(&catalog, &agent, &directory, &executables);
         let mut warnings = [settle_warnings, status.warnings.clone()].concat();
         let invocation = match self.configured_backend(&catalog, &agent) {
-            Ok(backend) if agent.source.format != AgentFormat::Directive => {
+            Ok(backend) if agent.directive.is_none() => {
                 // The reason for a refusal is already the agent's problem.
                 warnings.extend(executables.check(&backend, &[]).unwrap_or_default());
                 let invocation = self.invocation(&catalog, &agent, &backend, &directory);
@@ -189,7 +189,7 @@ impl Engine {
                     prompt_on_stdin,
                 }
             }
-            LaunchPlan::Loop(_) => InvocationView::Loop,
+            LaunchPlan::Loop(_) | LaunchPlan::AgentLoop(_) => InvocationView::Loop,
         };
         Ok(Some((view, scan_warnings)))
     }
@@ -203,13 +203,24 @@ impl Engine {
         directory: String,
     ) -> Result<RunSpec, EngineError> {
         // Showing an agent needs no permission to call it.
-        let mut agent = Agent { callers: Callers::Anyone, inputs: Vec::new(), ..agent.clone() };
+        let mut agent = Agent { callers: Callers::Anyone, ..agent.clone() };
+        let mut sample_inputs = domain::inputs::Inputs::new();
+        match agent.directive {
+            None => agent.inputs = Vec::new(),
+            Some(_) => {
+                // The page shows where each value goes.
+                agent.inputs.iter_mut().for_each(|input| input.kind = "string".to_owned());
+                let sample =
+                    |name: &String| (name.clone(), serde_json::Value::String(format!("{{input:{name}}}")));
+                sample_inputs.extend(agent.inputs.iter().map(|input| sample(&input.name)));
+            }
+        }
         // An error of the backend may quote the agent.
         hide_secrets(&mut agent);
         let order = AdmissionRequest {
             prompt: PROMPT_PLACEHOLDER.to_owned(),
             context: None,
-            inputs: domain::inputs::Inputs::new(),
+            inputs: sample_inputs,
             session: None,
             fork: false,
             prior_exchanges: Vec::new(),
@@ -233,7 +244,7 @@ impl Engine {
             backend,
             alternatives: Vec::new(),
             prices: catalog.config.prices(),
-            configured_limits: vec![catalog.config.limits.to_requested_limits()],
+            configured_limits: vec![configured_limits(catalog, &agent)],
             on_disconnect: catalog.config.on_disconnect(),
             parent: None,
         };

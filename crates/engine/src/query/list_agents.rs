@@ -8,12 +8,13 @@ use std::path::Path;
 
 use domain::Timestamp;
 use domain::admission::AdmissionRefusal;
-use domain::agent::{Agent, AgentFormat, Delegates, ScriptSource};
+use domain::agent::{Agent, Delegates, ScriptSource};
 use domain::diagnostic::Diagnostic;
 use domain::id::AgentName;
 use domain::nearest::nearest;
 use domain::overlay::ResolvedAgent;
 use domain::run::BackendSpec;
+use domain::run::agent_loop::check_directive;
 use domain::setup::{AnswerChannel, Isolation};
 use process::work_tree::{IsolationError, work_tree_root};
 
@@ -203,8 +204,9 @@ impl Engine {
         directory: &str,
         executables: &ProjectExecutables<'_>,
     ) -> Assessment {
-        if agent.source.format == AgentFormat::Directive {
-            let problem = AdmissionRefusal::Directive { agent: agent.name.clone() }.to_string();
+        let refused = agent.directive.as_ref().and_then(|directive| check_directive(agent, directive).err());
+        if let Some(refusal) = refused {
+            let problem = AdmissionRefusal::Directive { agent: agent.name.clone(), refusal }.to_string();
             return Assessment { problem: Some(problem), findings: Vec::new(), backend: None };
         }
         let file = &agent.source.file;

@@ -33,7 +33,7 @@ impl Catalog {
             None => self.configured_agents().find(|agent| agent.name == *name),
         };
         let directive = || match self.directives_by_stem(name).as_slice() {
-            [only] => self.agents.get(only).map(Cow::Borrowed),
+            [only] => self.agents.get(only).map(|agent| Cow::Borrowed(agent.as_ref())),
             _ => None,
         };
         built_in_agent.map(Cow::Owned).or_else(directive)

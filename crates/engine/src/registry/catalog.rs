@@ -86,7 +86,8 @@ impl Definitions {
 
     /// Returns the directives whose file has this name without its extension, in any folder. One of them may be broken.
     pub(crate) fn directives_by_stem(&self, name: &AgentName) -> Vec<&AgentName> {
-        let is_directive = |(_, agent): &(&AgentName, &Agent)| agent.source.format == AgentFormat::Directive;
+        let is_directive =
+            |(_, agent): &(&AgentName, &Arc<Agent>)| agent.source.format == AgentFormat::Directive;
         let usable = self.agents.iter().filter(is_directive).map(|(name, _)| name);
         let has_stem =
             |path: &&AgentName| path.as_str().rsplit_once('/').is_some_and(|(_, stem)| stem == name.as_str());

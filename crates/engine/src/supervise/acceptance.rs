@@ -8,6 +8,7 @@ use backends::contract::{
 use domain::run::{AgentEnd, CommandExit, Event, Failure, StdStream, SupervisionInput};
 use domain::secret::Redactor;
 use journal::StoreError;
+use process::StartedAgent;
 
 use super::output::AgentOutput;
 use super::supervisor::{AgentHandle, RunSupervisor};
@@ -54,7 +55,9 @@ impl RunSupervisor {
             (None, AgentHandle::Process { output, exit, .. }) => {
                 (exit.and_then(|exit| exit.code()), output.has_output)
             }
-            (None, AgentHandle::Loop { .. } | AgentHandle::NotRunning) => (None, false),
+            (None, AgentHandle::Loop { .. } | AgentHandle::AgentLoop(_) | AgentHandle::NotRunning) => {
+                (None, false)
+            }
         }
     }
 
@@ -82,16 +85,13 @@ impl RunSupervisor {
             reader: Box::new(TailReader::default()),
         };
         let number = u32::try_from(number).unwrap_or(u32::MAX);
-        let started =
-            match agent_process::start(&self.dir, &self.spec, &plan, self.spec.directory.clone().into()) {
-                Ok(started) => started,
-                Err(error) => {
-                    self.append(Event::AcceptanceStarted { number, pid: 0, argv })?;
-                    return self
-                        .record_command_result(CommandExit::NotStarted(explain(&error)), String::new())
-                        .await;
-                }
-            };
+        let started = match self.start_acceptance_process(&plan) {
+            Ok(started) => started,
+            Err(reason) => {
+                self.append(Event::AcceptanceStarted { number, pid: 0, argv })?;
+                return self.record_command_result(CommandExit::NotStarted(reason), String::new()).await;
+            }
+        };
         let pid = started.agent.pid().as_raw_nonzero().get().cast_unsigned();
         self.append(Event::AcceptanceStarted { number, pid, argv })?;
         self.subscribers.set_activity(format!("checks with {}", plan.argv[0]));
@@ -102,14 +102,24 @@ impl RunSupervisor {
         self.attach_process(started, plan.feed, output).await
     }
 
+    /// Starts a command. Those of a directive may do no more than its own commands.
+    fn start_acceptance_process(&self, plan: &ProcessLaunch) -> Result<StartedAgent, String> {
+        if let Some(loop_spec) = &self.spec.agent_loop {
+            return self.start_criterion(&plan.argv, loop_spec);
+        }
+        let directory = self.spec.directory.clone().into();
+        agent_process::start(&self.dir, &self.spec, plan, directory).map_err(|error| explain(&error))
+    }
+
     /// Handles the end of a command.
     pub(super) async fn finish_command(&mut self, conclusion: Conclusion) -> Result<(), StoreError> {
         let exit = match &self.handle {
             AgentHandle::Process { exit: Some(Exit::Code(code)), .. } => CommandExit::Code(*code),
             AgentHandle::Process { exit: Some(Exit::Signal(signal)), .. } => CommandExit::Signal(*signal),
-            AgentHandle::Process { exit: None, .. } | AgentHandle::Loop { .. } | AgentHandle::NotRunning => {
-                CommandExit::NotStarted("nothing is known of its end".to_owned())
-            }
+            AgentHandle::Process { exit: None, .. }
+            | AgentHandle::Loop { .. }
+            | AgentHandle::AgentLoop(_)
+            | AgentHandle::NotRunning => CommandExit::NotStarted("nothing is known of its end".to_owned()),
         };
         let output = match conclusion.answer {
             AgentAnswer::Text(text) => text,

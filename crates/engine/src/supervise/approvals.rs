@@ -100,7 +100,7 @@ impl RunSupervisor {
             AgentHandle::Loop { question, .. } | AgentHandle::Process { question, .. } => {
                 *question = Some(opened)
             }
-            AgentHandle::NotRunning => {}
+            AgentHandle::AgentLoop(_) | AgentHandle::NotRunning => {}
         }
         self.append(event)?;
         // The question must be there after a crash too.

@@ -188,7 +188,7 @@ impl RunSupervisor {
     fn is_final(&self) -> bool {
         let question_open = match &self.handle {
             AgentHandle::Loop { question, .. } | AgentHandle::Process { question, .. } => question.is_some(),
-            AgentHandle::NotRunning => false,
+            AgentHandle::AgentLoop(_) | AgentHandle::NotRunning => false,
         };
         let submitted = self.log.state().submitted.is_some();
         question_open || submitted

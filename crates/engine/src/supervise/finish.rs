@@ -91,7 +91,10 @@ impl RunSupervisor {
             {
                 Some(SIGNAL_EXIT_BASE + signal)
             }
-            AgentHandle::Process { .. } | AgentHandle::Loop { .. } | AgentHandle::NotRunning => None,
+            AgentHandle::Process { .. }
+            | AgentHandle::Loop { .. }
+            | AgentHandle::AgentLoop(_)
+            | AgentHandle::NotRunning => None,
         }
     }
 

@@ -40,6 +40,7 @@ impl RunSupervisor {
                 self.fail_uncertain_calls()?;
                 self.next_turn().await
             }
+            Ok(LaunchPlan::AgentLoop(launch)) => self.launch_agent_loop(*launch).await,
             Ok(LaunchPlan::Process(plan)) => self.launch_process(plan).await,
         }
     }
@@ -84,14 +85,14 @@ impl RunSupervisor {
         }
     }
 
-    async fn fail_to_start(&mut self, reason: String) -> Result<(), StoreError> {
+    pub(super) async fn fail_to_start(&mut self, reason: String) -> Result<(), StoreError> {
         let end = AgentEnd::Failed(Failure::Spawn { reason });
         let conclusion = Conclusion::new(end, backends::contract::AgentAnswer::Nothing);
         Box::pin(self.conclude_attempt(conclusion)).await
     }
 
     /// The time of the run begins with its first attempt, and begins again only with a retry.
-    async fn report_started(&mut self) -> Result<(), StoreError> {
+    pub(super) async fn report_started(&mut self) -> Result<(), StoreError> {
         match self.attempt_number.get() {
             1 => {
                 self.started_ms = clock::monotonic_ms();

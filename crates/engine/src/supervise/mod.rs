@@ -3,6 +3,7 @@
 
 mod acceptance;
 mod agent_io;
+mod agent_loop;
 mod approvals;
 mod attempts;
 mod children;

@@ -24,8 +24,11 @@ impl RunSupervisor {
 
     /// Kills the remaining processes of the agent.
     pub(super) fn sweep(&mut self) -> Result<(), StoreError> {
-        let AgentHandle::Process { agent, .. } = &mut self.handle else { return Ok(()) };
-        let swept = agent.sweep();
+        let swept = match &mut self.handle {
+            AgentHandle::Process { agent, .. } => agent.sweep(),
+            AgentHandle::AgentLoop(driver) => driver.sweep(),
+            AgentHandle::Loop { .. } | AgentHandle::NotRunning => return Ok(()),
+        };
         let left = match &swept {
             Ok(killed) => {
                 self.killed += killed.count;
@@ -68,6 +71,16 @@ impl RunSupervisor {
                     task.abort();
                 }
                 self.loop_stopped = true;
+            }
+            (AgentHandle::AgentLoop(driver), how) => {
+                driver.stop(how);
+                if how == StopMode::Kill {
+                    self.sweep()?;
+                }
+                // Without a command that must end first, nothing else would report the end.
+                if let AgentHandle::AgentLoop(driver) = &self.handle {
+                    self.loop_stopped = driver.is_stopped();
+                }
             }
             (AgentHandle::NotRunning, StopMode::Ask | StopMode::Kill) => {}
         }

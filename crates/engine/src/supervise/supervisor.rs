@@ -31,6 +31,7 @@ use super::output_validation::InvalidOutput;
 use super::questions::OpenQuestion;
 use super::socket_connections;
 use super::subscribers::Subscribers;
+use crate::agent_loop::{LoopDriver, LoopSignal};
 use crate::api::{EngineError, Progress, QuestionView};
 use crate::clock;
 use crate::engine::Engine;
@@ -84,6 +85,8 @@ pub(super) enum WorkerEvent {
         ok: bool,
         output: String,
     },
+    /// From a task of the loop of this attempt.
+    Loop(usize, LoopSignal),
 }
 
 /// How long the supervisor waits for the rest of the output after the agent's exit.
@@ -142,6 +145,8 @@ pub(super) enum AgentHandle {
         question: Option<OpenQuestion>,
         task: Option<tokio::task::AbortHandle>,
     },
+    /// A model that calls tools, which this worker carries out.
+    AgentLoop(Box<LoopDriver>),
     /// Before the first start, between attempts, or after a failed start.
     NotRunning,
 }
@@ -310,13 +315,16 @@ impl RunSupervisor {
     fn next_wake(&self) -> u64 {
         let drained_by = match &self.handle {
             AgentHandle::Process { exit: Some(_), drained_by, .. } => Some(*drained_by),
-            AgentHandle::Process { .. } | AgentHandle::Loop { .. } | AgentHandle::NotRunning => None,
+            AgentHandle::Process { .. }
+            | AgentHandle::Loop { .. }
+            | AgentHandle::AgentLoop(_)
+            | AgentHandle::NotRunning => None,
         };
         let question = match &self.handle {
             AgentHandle::Loop { question, .. } | AgentHandle::Process { question, .. } => {
                 question.as_ref().map(|question| question.until_ms)
             }
-            AgentHandle::NotRunning => None,
+            AgentHandle::AgentLoop(_) | AgentHandle::NotRunning => None,
         };
         let times = [
             self.machine.next_deadline(),
@@ -363,6 +371,7 @@ impl RunSupervisor {
             WorkerEvent::Output(attempt, ..)
             | WorkerEvent::OutputClosed(attempt, _)
             | WorkerEvent::AgentExited(attempt)
+            | WorkerEvent::Loop(attempt, _)
                 if attempt != self.attempt_number.get() =>
             {
                 Ok(())
@@ -370,6 +379,7 @@ impl RunSupervisor {
             WorkerEvent::Output(_, stream, bytes) => self.handle_output(stream, &bytes).await,
             WorkerEvent::OutputClosed(_, stream) => self.handle_output_closed(stream).await,
             WorkerEvent::AgentExited(_) => self.handle_agent_exit().await,
+            WorkerEvent::Loop(_, signal) => self.handle_loop_signal(signal).await,
             WorkerEvent::DoorMessage(message) => match message {
                 DoorMessage::Disconnecting { policy } => {
                     self.step(SupervisionInput::ClientDisconnected(policy)).await
@@ -497,7 +507,9 @@ impl RunSupervisor {
                 self.acceptance.as_ref().map_or(AgentAnswer::Nothing, |acceptance| acceptance.answer.clone())
             }
             AgentHandle::Process { .. } if self.log.state().submitted.is_some() => self.submission(),
-            AgentHandle::Loop { .. } => AgentAnswer::Text(self.log.state().answer()),
+            AgentHandle::Loop { .. } | AgentHandle::AgentLoop(_) => {
+                AgentAnswer::Text(self.log.state().answer())
+            }
             // The text that the agent's reader has parsed, if there is any; else its standard output.
             AgentHandle::Process { .. } if !self.log.state().answer_text.is_empty() => {
                 AgentAnswer::Text(self.log.state().answer())

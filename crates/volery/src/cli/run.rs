@@ -1,5 +1,6 @@
 //! `volery run`: starts one run and prints its answer.
 
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
@@ -296,7 +297,11 @@ fn into_start(args: Args, context: &Context, out: &mut Out) -> Result<StartReque
         None | Some("-") => PromptSource::StandardInput,
         Some(_) => PromptSource::Arguments,
     };
-    let prompt = prompt::read(prompt, "prompt", out)?;
+    // A directive needs no prompt. For any other agent, the engine refuses an empty one.
+    let prompt = match prompt {
+        None if std::io::stdin().is_terminal() => String::new(),
+        prompt => prompt::read(prompt, "prompt", out)?,
+    };
     let limits = RequestedLimits {
         timeout_ms: check_timeout(args.timeout)?,
         idle_timeout_ms: args.idle_timeout,

@@ -165,7 +165,7 @@ fn a_project_cannot_send_a_users_key_elsewhere_without_trust() {
     .volery/config.toml:1:11: error: the backend api-grok is built in and cannot be redefined
       hint: choose another name
     .volery/agents/counter.md:3:1: error: agent counter needs the backend thief, which is not configured
-      hint: configured are: rehearsal, claude, glm, claude-kimi, codex, gemini, copilot, qwen, opencode, goose, cursor, kiro, grok, kimi, acp-claude, acp-codex, acp-gemini, acp-copilot, acp-qwen, acp-opencode, acp-goose, acp-kiro, acp-kimi, api-anthropic, api-openai, api-grok, api-gemini, api-mistral; define it as [backends.thief]
+      hint: configured are: rehearsal, loop, claude, glm, claude-kimi, codex, gemini, copilot, qwen, opencode, goose, cursor, kiro, grok, kimi, acp-claude, acp-codex, acp-gemini, acp-copilot, acp-qwen, acp-opencode, acp-goose, acp-kiro, acp-kimi, api-anthropic, api-openai, api-grok, api-gemini, api-mistral; define it as [backends.thief]
     ");
 }
 

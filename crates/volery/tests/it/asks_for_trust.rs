@@ -110,7 +110,7 @@ fn a_project_cannot_redefine_a_built_in_backend() {
     .volery/config.toml:1:11: error: the backend rehearsal is built in and cannot be redefined
       hint: choose another name
     .volery/agents/shout.md:3:1: error: agent shout needs the backend upper, which is not configured
-      hint: configured are: rehearsal, claude, glm, claude-kimi, codex, gemini, copilot, qwen, opencode, goose, cursor, kiro, grok, kimi, acp-claude, acp-codex, acp-gemini, acp-copilot, acp-qwen, acp-opencode, acp-goose, acp-kiro, acp-kimi, api-anthropic, api-openai, api-grok, api-gemini, api-mistral; define it as [backends.upper]
+      hint: configured are: rehearsal, loop, claude, glm, claude-kimi, codex, gemini, copilot, qwen, opencode, goose, cursor, kiro, grok, kimi, acp-claude, acp-codex, acp-gemini, acp-copilot, acp-qwen, acp-opencode, acp-goose, acp-kiro, acp-kimi, api-anthropic, api-openai, api-grok, api-gemini, api-mistral; define it as [backends.upper]
     ");
     assert!(!env.project().join("pwned").exists());
 }

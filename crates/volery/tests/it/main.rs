@@ -59,6 +59,7 @@ mod reports_denials;
 mod reports_what_a_program_says;
 mod resumes_after_kill;
 mod runs_an_agent;
+mod runs_directives;
 mod runs_without_a_file;
 
 mod serves_over_http;

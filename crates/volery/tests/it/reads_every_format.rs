@@ -343,7 +343,7 @@ fn files_next_to_an_agent_are_read_each_time() {
 }
 
 #[test]
-fn a_directive_is_listed_with_its_inputs_and_refused_by_name() {
+fn a_directive_is_listed_with_its_inputs_and_needs_a_model() {
     let env = TestEnv::new();
     in_project(&env, ".ai/directives/directive.md", DIRECTIVE);
     in_project(&env, ".ai/directives/notes.md", "# Notes about directives\n");
@@ -353,7 +353,7 @@ fn a_directive_is_listed_with_its_inputs_and_refused_by_name() {
     let list = client.call("list_agents", json!({"directory": env.project()}));
     assert_eq!(list["agents"][0]["inputs"], inputs, "{list}");
     let refused = env.volery(["run", "directive", "go"]).exits(2).stderr;
-    let message = "error: directive is a directive, and directives cannot be executed yet";
+    let message = "error: agent directive: no service is available for the model \"general\"\nhint: set ANTHROPIC_API_KEY; or";
     assert!(refused.starts_with(message), "{refused}");
     assert_eq!(env.runs(), Vec::<String>::new());
 }
@@ -384,7 +384,7 @@ fn a_directive_is_found_by_its_path_and_by_its_stem() {
                    hint: ask for one by its path";
     assert!(refused.starts_with(message), "{refused}");
     let refused = env.volery(["run", "send", "go"]).exits(2).stderr;
-    assert!(refused.starts_with("error: mail/send is a directive"), "{refused}");
+    assert!(refused.starts_with("error: agent mail/send: no service"), "{refused}");
     in_project(&env, ".ai/directives/mail/sort.md", "---\ndescription: [\n---\nSort it.\n");
     let refused = env.volery(["run", "sort", "go"]).exits(5).stderr;
     assert!(refused.contains("mail/sort.md:2") || refused.contains("not valid YAML"), "{refused}");

@@ -302,7 +302,7 @@ fn what_only_the_backend_knows_to_be_wrong_has_its_line() {
     .volery/agents/stuck.md:4:1: error: output_schema: the schema is wrong at /type: it is not valid under any of the schemas listed in the 'anyOf' keyword
       hint: output_schema is JSON Schema, draft 2020-12, and refers to nothing outside of itself
     .volery/agents/stuck.md:4:1: error: the fallback to nosuch cannot be used: agent stuck needs the backend nosuch, which is not configured
-      hint: configured are: rehearsal, claude, glm, claude-kimi, codex, gemini, copilot, qwen, opencode, goose, cursor, kiro, grok, kimi, acp-claude, acp-codex, acp-gemini, acp-copilot, acp-qwen, acp-opencode, acp-goose, acp-kiro, acp-kimi, api-anthropic, api-openai, api-grok, api-gemini, api-mistral; define it as [backends.nosuch]
+      hint: configured are: rehearsal, loop, claude, glm, claude-kimi, codex, gemini, copilot, qwen, opencode, goose, cursor, kiro, grok, kimi, acp-claude, acp-codex, acp-gemini, acp-copilot, acp-qwen, acp-opencode, acp-goose, acp-kiro, acp-kimi, api-anthropic, api-openai, api-grok, api-gemini, api-mistral; define it as [backends.nosuch]
     .volery/agents/stuck.md:4:1: error: the backend cursor cannot enforce the rule deny Bash(curl:*)
       hint: choose another backend, or write unenforceable: warn into the agent's file
     .volery/agents/stuck.md:4:1: error: the script nowhere.yaml cannot be read
@@ -368,9 +368,9 @@ fn all_errors_of_a_file_are_reported_at_once() {
     .volery/agents/stuck.md:4:10: error: timeout: expected a duration, found the text "banana"
       hint: write for example [span], [span], 5m or [span]; a number counts seconds
     .volery/agents/stuck.md:3:1: error: agent stuck needs the backend nosuch, which is not configured
-      hint: configured are: rehearsal, claude, glm, claude-kimi, codex, gemini, copilot, qwen, opencode, goose, cursor, kiro, grok, kimi, acp-claude, acp-codex, acp-gemini, acp-copilot, acp-qwen, acp-opencode, acp-goose, acp-kiro, acp-kimi, api-anthropic, api-openai, api-grok, api-gemini, api-mistral; define it as [backends.nosuch]
+      hint: configured are: rehearsal, loop, claude, glm, claude-kimi, codex, gemini, copilot, qwen, opencode, goose, cursor, kiro, grok, kimi, acp-claude, acp-codex, acp-gemini, acp-copilot, acp-qwen, acp-opencode, acp-goose, acp-kiro, acp-kimi, api-anthropic, api-openai, api-grok, api-gemini, api-mistral; define it as [backends.nosuch]
     .volery/agents/stuck.md:5:1: error: the fallback to other cannot be used: agent stuck needs the backend other, which is not configured
-      hint: configured are: rehearsal, claude, glm, claude-kimi, codex, gemini, copilot, qwen, opencode, goose, cursor, kiro, grok, kimi, acp-claude, acp-codex, acp-gemini, acp-copilot, acp-qwen, acp-opencode, acp-goose, acp-kiro, acp-kimi, api-anthropic, api-openai, api-grok, api-gemini, api-mistral; define it as [backends.other]
+      hint: configured are: rehearsal, loop, claude, glm, claude-kimi, codex, gemini, copilot, qwen, opencode, goose, cursor, kiro, grok, kimi, acp-claude, acp-codex, acp-gemini, acp-copilot, acp-qwen, acp-opencode, acp-goose, acp-kiro, acp-kimi, api-anthropic, api-openai, api-grok, api-gemini, api-mistral; define it as [backends.other]
     .volery/agents/stuck.md:6:1: warning: delegates: there is no agent nobody here
     "#);
     let refused = volery(&env, &["run", "stuck", "x"]).exits(5).stderr;
@@ -396,7 +396,7 @@ fn a_wrong_backend_name_is_reported_with_the_other_errors_of_the_file() {
     .agents/dotted.md:3:13: error: permission: expected read-only or safe-edit or yolo, found the text "banana"
     agents/butler/agent.md:4:13: error: timeout_ms: expected a whole number from 1 to [run-id], found the text "banana"
     .agents/dotted.md:2:1: error: agent dotted needs the backend nosuch, which is not configured
-      hint: configured are: rehearsal, claude, glm, claude-kimi, codex, gemini, copilot, qwen, opencode, goose, cursor, kiro, grok, kimi, acp-claude, acp-codex, acp-gemini, acp-copilot, acp-qwen, acp-opencode, acp-goose, acp-kiro, acp-kimi, api-anthropic, api-openai, api-grok, api-gemini, api-mistral; define it as [backends.nosuch]
+      hint: configured are: rehearsal, loop, claude, glm, claude-kimi, codex, gemini, copilot, qwen, opencode, goose, cursor, kiro, grok, kimi, acp-claude, acp-codex, acp-gemini, acp-copilot, acp-qwen, acp-opencode, acp-goose, acp-kiro, acp-kimi, api-anthropic, api-openai, api-grok, api-gemini, api-mistral; define it as [backends.nosuch]
     agents/butler/agent.md:5:1: error: output_schema: the schema is wrong at /type: it is not valid under any of the schemas listed in the 'anyOf' keyword
       hint: output_schema is JSON Schema, draft 2020-12, and refers to nothing outside of itself
     "#);

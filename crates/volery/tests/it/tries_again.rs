@@ -146,7 +146,7 @@ fn a_fallback_is_weighed_before_anything_starts() {
     let unknown = env.volery(["run", "worker", "x"]).exits(2);
     insta::assert_snapshot!(env.masked(&unknown.stderr), @"
     error: agent worker needs the backend nowhere, which is not configured
-    hint: configured are: busy, rehearsal, claude, glm, claude-kimi, codex, gemini, copilot, qwen, opencode, goose, cursor, kiro, grok, kimi, acp-claude, acp-codex, acp-gemini, acp-copilot, acp-qwen, acp-opencode, acp-goose, acp-kiro, acp-kimi, api-anthropic, api-openai, api-grok, api-gemini, api-mistral; define it as [backends.nowhere]
+    hint: configured are: busy, rehearsal, loop, claude, glm, claude-kimi, codex, gemini, copilot, qwen, opencode, goose, cursor, kiro, grok, kimi, acp-claude, acp-codex, acp-gemini, acp-copilot, acp-qwen, acp-opencode, acp-goose, acp-kiro, acp-kimi, api-anthropic, api-openai, api-grok, api-gemini, api-mistral; define it as [backends.nowhere]
     ");
     let allowed =
         "backend: rehearsal\npermission: read-only\nunenforceable: warn\nfallback: [{backend: busy}]";

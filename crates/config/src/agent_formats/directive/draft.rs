@@ -59,7 +59,7 @@ impl<'d, 'a> DirectiveDraft<'d, 'a> {
     /// Reports a rule that is not understood. One that allows something may be ignored; one that denies may not.
     pub(super) fn reject_rule(&mut self, effect: AccessEffect, location: SourceLocation, problem: &str) {
         match effect {
-            AccessEffect::Allow | AccessEffect::Ask => {
+            AccessEffect::Allow | AccessEffect::NeedsApproval => {
                 self.warn(location, format!("{problem}; the permission allows nothing"));
             }
             AccessEffect::Deny => {
@@ -90,17 +90,17 @@ impl<'d, 'a> DirectiveDraft<'d, 'a> {
 /// The attributes of an element, taken one by one.
 pub(super) struct ElementFields<'a> {
     pub(super) element: &'a Element,
-    known: Vec<&'static str>,
+    read_attributes: Vec<&'static str>,
 }
 
 impl<'a> ElementFields<'a> {
     pub(super) fn open(element: &'a Element) -> Self {
-        Self { element, known: Vec::new() }
+        Self { element, read_attributes: Vec::new() }
     }
 
     /// Takes the value of an attribute. One without a value counts as missing.
     pub(super) fn take(&mut self, name: &'static str) -> Option<&'a str> {
-        self.known.push(name);
+        self.read_attributes.push(name);
         self.element.attribute(name)
     }
 
@@ -115,7 +115,7 @@ impl<'a> ElementFields<'a> {
         let mut names: Vec<&str> = Vec::new();
         let mut remaining = Vec::new();
         for (name, _) in &self.element.attributes {
-            if names.contains(&name.as_str()) || !self.known.contains(&name.as_str()) {
+            if names.contains(&name.as_str()) || !self.read_attributes.contains(&name.as_str()) {
                 remaining.push(name.as_str());
             }
             names.push(name);
@@ -129,7 +129,7 @@ impl<'a> ElementFields<'a> {
         for attribute in self.remaining() {
             let value = self.element.attribute(attribute).unwrap_or_default();
             let message = format!("the attribute {}={} of <{name}> is ignored", attribute, quote(value));
-            match nearest(attribute, self.known.iter().copied()).filter(|near| *near != attribute) {
+            match nearest(attribute, self.read_attributes.iter().copied()).filter(|near| *near != attribute) {
                 Some(near) => {
                     draft.diagnostics.warning_with_hint(location, message, format!("did you mean {near}?"));
                 }

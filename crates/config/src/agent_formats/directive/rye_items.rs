@@ -136,7 +136,7 @@ pub(super) fn add_need(
     draft: &mut DirectiveDraft<'_, '_>,
 ) {
     match effect {
-        AccessEffect::Allow | AccessEffect::Ask => draft.unsupported(location, service),
+        AccessEffect::Allow | AccessEffect::NeedsApproval => draft.unsupported(location, service),
         AccessEffect::Deny => {
             draft.warn(location, format!("there is no {} that could be denied", quote(service)));
         }

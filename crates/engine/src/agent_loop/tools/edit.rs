@@ -34,7 +34,6 @@ pub(crate) struct EditDigests {
 }
 
 /// Computes what an edit would change, and changes nothing.
-#[cfg_attr(not(test), expect(dead_code, reason = "the driver of the loop will use it"))]
 pub(crate) fn plan_edit(
     roots: &FileRoots,
     path: &ResolvedPath,
@@ -47,7 +46,6 @@ pub(crate) fn plan_edit(
 }
 
 /// Makes an edit. An expected edit that was made before is a success and is not made again.
-#[cfg_attr(not(test), expect(dead_code, reason = "the driver of the loop will use it"))]
 pub(crate) fn edit(
     roots: &FileRoots,
     path: &ResolvedPath,

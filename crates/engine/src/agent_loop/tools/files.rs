@@ -29,7 +29,6 @@ pub(crate) struct ReadRequest {
 }
 
 /// Reads lines of a text file. The last line of the answer says what the answer leaves out.
-#[cfg_attr(not(test), expect(dead_code, reason = "the driver of the loop will use it"))]
 pub(crate) fn read(
     roots: &FileRoots,
     path: &ResolvedPath,

@@ -10,7 +10,7 @@ use rustix::fs::{AtFlags, Dir, FileType, statat};
 
 use super::error::{ToolError, ToolOutput, shown};
 use super::open::{io_error, kind_name, kind_of, open_directory};
-use super::paths::{FileRoots, ResolvedPath};
+use super::paths::{EntryKind, FileRoots, ResolvedPath};
 
 const ENTRIES_SHOWN: usize = 1000;
 const ANSWER_BYTES_MAX: usize = 64 << 10;
@@ -18,7 +18,6 @@ const ANSWER_BYTES_MAX: usize = 64 << 10;
 pub(super) const ENTRIES_READ: usize = 100_000;
 
 /// Lists the entries of a directory in the order of their names, hidden ones included.
-#[cfg_attr(not(test), expect(dead_code, reason = "the driver of the loop will use it"))]
 pub(crate) fn list(roots: &FileRoots, path: &ResolvedPath) -> Result<ToolOutput, ToolError> {
     let kind = kind_of(roots, path)?;
     if kind != FileType::Directory {
@@ -29,7 +28,9 @@ pub(crate) fn list(roots: &FileRoots, path: &ResolvedPath) -> Result<ToolOutput,
     let is_all = names.len() < ENTRIES_READ;
     let mut text = String::new();
     let mut shown_count = 0;
-    let names = names.into_iter().filter(|name| !roots.is_protected(&path.absolute().join(name)));
+    let names = names
+        .into_iter()
+        .filter(|name| roots.is_visible(&path.absolute().join(name), entry_kind(&directory, name)));
     let names = names.collect::<Vec<_>>();
     for name in names.iter().take(ENTRIES_SHOWN) {
         if text.len() >= ANSWER_BYTES_MAX {
@@ -65,6 +66,14 @@ pub(super) fn entry_names(directory: &OwnedFd, path: &ResolvedPath) -> Result<Ve
     }
     names.sort_unstable();
     Ok(names)
+}
+
+fn entry_kind(directory: &OwnedFd, name: &OsString) -> EntryKind {
+    let found = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW);
+    match found.map(|found| FileType::from_raw_mode(found.st_mode)) {
+        Ok(FileType::Directory) => EntryKind::Directory,
+        Ok(_) | Err(_) => EntryKind::File,
+    }
 }
 
 /// Appends one line. An entry that is gone meanwhile has none.

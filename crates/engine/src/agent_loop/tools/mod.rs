@@ -15,15 +15,9 @@ mod search;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use edit::{EditDigests, EditRequest, edit, plan_edit};
 pub(crate) use error::{ToolError, ToolOutput};
-pub(crate) use files::{WriteRequest, append, write};
-pub(crate) use paths::FileRoots;
-
-#[cfg_attr(not(test), expect(unused_imports, reason = "the driver of the loop will use them"))]
-pub(crate) use {
-    edit::{EditDigests, EditRequest, edit, plan_edit},
-    files::{ReadRequest, read},
-    list::list,
-    paths::ResolvedPath,
-    search::{SearchRequest, search},
-};
+pub(crate) use files::{ReadRequest, WriteRequest, append, read, write};
+pub(crate) use list::list;
+pub(crate) use paths::{EntryKind, FileRoots, ResolvedPath, Visibility};
+pub(crate) use search::{SearchRequest, search};

@@ -13,18 +13,30 @@ use super::error::{ToolError, shown};
 /// The longest path that the kernel takes.
 const PATH_BYTES_MAX: usize = 4095;
 
+/// Decides whether a list or a search may show a file or a directory.
+pub(crate) type Visibility = Box<dyn Fn(&Path, EntryKind) -> bool + Send + Sync>;
+
+/// What an entry of a directory is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EntryKind {
+    Directory,
+    /// Or anything else that is not a directory.
+    File,
+}
+
 /// The allowed directories of a run, opened once: a directory that is renamed or replaced later makes no difference.
-#[derive(Debug)]
 pub(crate) struct FileRoots {
     /// The run's own directory is the first.
     roots: Vec<Root>,
     protected: Vec<PathBuf>,
+    /// `None`: everything that is not protected.
+    visibility: Option<Visibility>,
 }
 
 #[derive(Debug)]
 struct Root {
     /// As the caller names it, which may be through a link.
-    named: PathBuf,
+    given_path: PathBuf,
     path: PathBuf,
     directory: OwnedFd,
 }
@@ -61,7 +73,20 @@ impl FileRoots {
     pub(crate) fn open(directory: &Path, extra: &[PathBuf], protected: &[PathBuf]) -> io::Result<Self> {
         let all = std::iter::once(directory).chain(extra.iter().map(PathBuf::as_path));
         let roots = all.map(Root::open).collect::<io::Result<_>>()?;
-        Ok(Self { roots, protected: protected.iter().map(|path| resolve_existing(path)).collect() })
+        let protected = protected.iter().map(|path| resolve_existing(path)).collect();
+        Ok(Self { roots, protected, visibility: None })
+    }
+
+    /// Hides entries of directories from lists and searches.
+    #[must_use]
+    pub(crate) fn with_visibility(self, visibility: Visibility) -> Self {
+        Self { visibility: Some(visibility), ..self }
+    }
+
+    /// Returns whether a list or a search may show an entry.
+    pub(super) fn is_visible(&self, absolute: &Path, kind: EntryKind) -> bool {
+        !self.is_protected(absolute)
+            && self.visibility.as_ref().is_none_or(|is_visible| is_visible(absolute, kind))
     }
 
     /// Returns where a path leads by its name: a relative one starts in the run's directory. `..` is taken from the
@@ -83,7 +108,8 @@ impl FileRoots {
         let own = self.roots.first().ok_or_else(outside)?;
         let absolute = without_dots(&own.path.join(path));
         let found = self.roots.iter().enumerate().find_map(|(index, root)| {
-            let below = absolute.strip_prefix(&root.path).or_else(|_| absolute.strip_prefix(&root.named));
+            let below =
+                absolute.strip_prefix(&root.path).or_else(|_| absolute.strip_prefix(&root.given_path));
             below.ok().map(|relative| (index, root.path.join(relative), relative.to_owned()))
         });
         let (root, absolute, relative) = found.ok_or_else(outside)?;
@@ -115,7 +141,7 @@ impl Root {
         let path = named.canonicalize()?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let directory = rustix::fs::open(&path, flags, Mode::empty())?;
-        Ok(Self { named: without_dots(named), path, directory })
+        Ok(Self { given_path: without_dots(named), path, directory })
     }
 }
 

@@ -18,7 +18,7 @@ use super::error::{ToolError, ToolOutput, shown};
 use super::files::BINARY_PROBE_BYTES;
 use super::list::entry_names;
 use super::open::{check_file_system, kind_of, open_directory, open_file};
-use super::paths::{FileRoots, ResolvedPath};
+use super::paths::{EntryKind, FileRoots, ResolvedPath};
 
 const PATTERN_BYTES_MAX: usize = 1000;
 /// The memory of a compiled pattern: one such as `\w{500}` needs a megabyte.
@@ -46,7 +46,6 @@ pub(crate) struct SearchRequest<'a> {
 }
 
 /// Searches a file, or all files beneath a directory. Ends early when `cancelled` is set.
-#[cfg_attr(not(test), expect(dead_code, reason = "the driver of the loop will use it"))]
 pub(crate) fn search(
     roots: &FileRoots,
     path: &ResolvedPath,
@@ -150,7 +149,11 @@ impl Search<'_> {
             }
             let Ok(stat) = statat(directory, &name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
             below.push(&name);
-            let is_open = !self.roots.is_protected(&self.path.absolute().join(&below));
+            let kind = match FileType::from_raw_mode(stat.st_mode) {
+                FileType::Directory => EntryKind::Directory,
+                _ => EntryKind::File,
+            };
+            let is_open = self.roots.is_visible(&self.path.absolute().join(&below), kind);
             match FileType::from_raw_mode(stat.st_mode) {
                 FileType::Directory if is_open && name != ".git" => {
                     self.enter(directory, &name, below, depth)?;

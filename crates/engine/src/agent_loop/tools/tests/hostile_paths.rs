@@ -113,7 +113,7 @@ fn git_settings_are_read_and_not_written_by_any_name() {
 }
 
 #[test]
-fn listing_and_searching_leave_the_directory_by_no_way() {
+fn lists_and_searches_never_leave_the_directory() {
     let project = hostile();
     let searched = project.search("SECRET", None).unwrap().text;
     assert_eq!(searched, "[no match in 1 files; 1 files with several hard links were skipped]");

@@ -1,9 +1,9 @@
 //! Which tools a directive gets from its declarations and its permissions.
 
 use crate::access::{Access, AccessEffect, AccessRule, AccessSubject, RuleSource};
-use crate::agent_loop::{EffectiveTools, LoopTool, effective_tools, tool_specs};
 use crate::directive::{DeclaredTool, DeclaredToolKind, Directive};
 use crate::policy::{Directory, ExecCommand, Use, UsePath};
+use crate::run::agent_loop::{EffectiveTools, LoopTool, effective_tools, tool_specs};
 
 const ALWAYS: [&str; 3] = ["read_output", "report_step", "finish"];
 

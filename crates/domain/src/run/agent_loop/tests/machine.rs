@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::{AgentLoop, CallLimits, LoopEnd, LoopEvent, LoopPlan, LoopPrompts, NextStep, ToolOutcome};
+use super::super::{AgentLoop, CallLimits, LoopEnd, LoopEvent, LoopPlan, LoopPrompts, NextStep, ToolOutcome};
 use crate::conversation::{
     AssistantTurn, Message, ModelAnswer, ModelRequest, StopReason, ToolArguments, ToolCall, ToolChoice,
     ToolSpec,

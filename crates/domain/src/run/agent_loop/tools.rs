@@ -3,6 +3,7 @@
 
 use std::sync::LazyLock;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::access::AccessKind;
@@ -19,7 +20,8 @@ static TEXTS: LazyLock<Value> = LazyLock::new(|| {
 const OUTPUT_TYPES: [&str; 6] = ["string", "integer", "number", "boolean", "array", "object"];
 
 /// A built-in tool, in the order in which models see them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum LoopTool {
     ReadFile,
     WriteFile,
@@ -123,7 +125,7 @@ pub fn tool_specs(tools: &[LoopTool], outputs: &[DirectiveOutput]) -> Vec<ToolSp
 }
 
 /// Returns the JSON schema of an object with these outputs.
-fn outputs_schema(outputs: &[DirectiveOutput]) -> Value {
+pub fn outputs_schema(outputs: &[DirectiveOutput]) -> Value {
     let mut properties = Map::new();
     for output in outputs {
         let mut schema = Map::new();

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use crate::agent_loop::{TierTarget, TierTargetError, is_tier_name};
+use crate::run::agent_loop::{TierTarget, TierTargetError, is_tier_name};
 
 fn target(backend: &str, model: Option<&str>) -> TierTarget {
     TierTarget { backend: backend.to_owned(), model: model.map(ToOwned::to_owned) }

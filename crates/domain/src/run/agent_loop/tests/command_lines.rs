@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use crate::agent_loop::{CommandLineError, split_command_line};
+use crate::run::agent_loop::{CommandLineError, split_command_line};
 
 fn split(line: &str) -> Vec<String> {
     split_command_line(line).unwrap_or_else(|error| panic!("{line:?}: {error}"))

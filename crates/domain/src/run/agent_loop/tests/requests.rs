@@ -3,12 +3,12 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::agent_loop::{
+use crate::conversation::ToolArguments;
+use crate::policy::{ExecCommand, Use, UsePath};
+use crate::run::agent_loop::{
     CommandLineError, FinishStatus, LoopTool, SearchRequest, ToolRequest, ToolRequestError,
     parse_tool_request,
 };
-use crate::conversation::ToolArguments;
-use crate::policy::{ExecCommand, Use, UsePath};
 
 fn parse(name: &str, arguments: Value) -> Result<ToolRequest, ToolRequestError> {
     parse_tool_request(name, &ToolArguments::Parsed(arguments), &LoopTool::ALL)

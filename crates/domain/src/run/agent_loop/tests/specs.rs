@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::agent_loop::{LoopTool, tool_specs};
 use crate::conversation::ToolSpec;
 use crate::directive::DirectiveOutput;
 use crate::run::CallClass;
+use crate::run::agent_loop::{LoopTool, tool_specs};
 
 fn spec(specs: &[ToolSpec], name: &str) -> Value {
     specs.iter().find(|spec| spec.name == name).unwrap().input_schema.clone()

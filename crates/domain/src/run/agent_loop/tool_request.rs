@@ -86,8 +86,8 @@ pub enum FinishStatus {
 /// Why a call cannot be understood. The texts are for the model that made it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ToolRequestError {
-    #[error("there is no tool {name:?}{}; the tools are: {}", did_you_mean(.name, .offered), .offered.join(", "))]
-    UnknownTool { name: String, offered: Vec<String> },
+    #[error("there is no tool {name:?}{}; the tools are: {}", did_you_mean(.name, .available), .available.join(", "))]
+    UnknownTool { name: String, available: Vec<String> },
     #[error("the arguments of {tool} are unreadable: {reason}; write them as one JSON object")]
     Unreadable { tool: String, reason: String },
     #[error("{tool} needs the argument `{argument}`")]
@@ -112,8 +112,8 @@ pub fn parse_tool_request(
 ) -> Result<ToolRequest, ToolRequestError> {
     let Some(tool) = LoopTool::from_name(name).filter(|tool| offered.contains(tool)) else {
         let name = name.chars().take(REPEATED_CHARS_MAX).collect();
-        let offered = offered.iter().map(|tool| tool.model_name()).collect();
-        return Err(ToolRequestError::UnknownTool { name, offered });
+        let available = offered.iter().map(|tool| tool.model_name()).collect();
+        return Err(ToolRequestError::UnknownTool { name, available });
     };
     let members = members(tool, arguments)?;
     let reader = ArgumentReader { tool, members: &members };

@@ -72,7 +72,7 @@ impl fmt::Display for UnusableRule {
         let Self { rule, problem } = self;
         let effect = match rule.effect {
             AccessEffect::Allow => "allows nothing",
-            AccessEffect::Ask | AccessEffect::Deny => "restricts every use of its kind",
+            AccessEffect::NeedsApproval | AccessEffect::Deny => "restricts every use of its kind",
         };
         write!(formatter, "the rule `{rule}` (line {}) {effect}: {problem}", rule.source.line)
     }

@@ -2,6 +2,7 @@
 
 mod command_lines;
 mod effective;
+mod machine;
 mod requests;
 mod specs;
 mod tiers;
