@@ -251,6 +251,8 @@ a.connect('$SOCK')\"",
 /// A home directory, a directory outside, services and a process of the user whom the commands run as.
 struct Surroundings {
     _base: tempfile::TempDir,
+    /// Holds a copy of the program that confines: an ordinary user may not reach the folder that it was built in.
+    program_dir: tempfile::TempDir,
     base: PathBuf,
     user: User,
     bystander: Child,
@@ -285,6 +287,10 @@ impl User {
 impl Surroundings {
     fn new(user: User) -> Self {
         let temp_dir = tempfile::tempdir().expect("a folder");
+        let program_dir = tempfile::tempdir().expect("a folder");
+        std::fs::copy(built("examples/confined"), program_dir.path().join("confined")).expect("it was built");
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(program_dir.path(), open).expect("it is this user's");
         let base = temp_dir.path().canonicalize().expect("it exists");
         let at = |name: &str| base.join(name);
         for folder in ["project", "tmp", "outside", "home", "home/.ssh", "sockets"] {
@@ -311,7 +317,7 @@ impl Surroundings {
         udp.set_nonblocking(true).expect("it is a socket");
         stream.set_nonblocking(true).expect("it is a socket");
         datagrams.set_nonblocking(true).expect("it is a socket");
-        Self { _base: temp_dir, base, user, bystander, tcp, udp, stream, datagrams }
+        Self { _base: temp_dir, program_dir, base, user, bystander, tcp, udp, stream, datagrams }
     }
 
     fn at(&self, name: &str) -> PathBuf {
@@ -343,7 +349,7 @@ impl Surroundings {
         });
         // A command that could stop the program above it would stop this test as well.
         let mut command = self.user.command("timeout");
-        command.args(["-s", "KILL", "60", &built("examples/confined")]);
+        command.args(["-s", "KILL", "60", &text(&self.program_dir.path().join("confined"))]);
         let output = command.arg(scenario.to_string()).output().expect("the program starts");
         let errors = String::from_utf8_lossy(&output.stderr);
         serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{script}: {errors}"))
