@@ -21,11 +21,13 @@ pub struct AgentLoopBackend;
 struct Options {
     /// The backend of the service.
     service: BackendSpec,
+    /// The model, unless the run names one.
+    model: String,
 }
 
-/// Returns the options of a run of this backend with this service.
-pub fn options(service: &BackendSpec) -> Value {
-    json!(Options { service: service.clone() })
+/// Returns the options of a run of this backend with this service and model.
+pub fn options(service: &BackendSpec, model: &str) -> Value {
+    json!(Options { service: service.clone(), model: model.to_owned() })
 }
 
 fn options_of_run(options: &Value) -> Result<Options, String> {
@@ -66,9 +68,7 @@ impl Backend for AgentLoopBackend {
     fn prepare(&self, spec: &RunSpec, _context: &LaunchContext<'_>) -> Result<LaunchPlan, PrepareError> {
         let wrong = |reason: String| PrepareError { kind: KIND, reason };
         let options = options_of_run(&spec.backend.options).map_err(wrong)?;
-        let endpoint = api::service_of_backend(&options.service).map_err(wrong)?;
-        let model = spec.model.clone().or(endpoint.model);
-        let model = model.ok_or_else(|| wrong("the run's record has no model".to_owned()))?;
+        let model = spec.model.clone().unwrap_or(options.model);
         Ok(LaunchPlan::AgentLoop(Box::new(AgentLoopLaunch { service: options.service, model })))
     }
 }

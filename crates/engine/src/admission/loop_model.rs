@@ -147,6 +147,6 @@ fn no_model(problem: &str) -> EngineError {
 
 /// Returns the backend of a run with this choice.
 pub(crate) fn backend_spec(choice: &LoopModelChoice, name: BackendName) -> BackendSpec {
-    let options = agent_loop::options(&choice.service);
+    let options = agent_loop::options(&choice.service, &choice.model);
     BackendSpec { name, kind: agent_loop::KIND.to_owned(), options }
 }

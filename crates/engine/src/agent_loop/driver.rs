@@ -7,7 +7,9 @@ use domain::invisible_text::one_line;
 use domain::run::agent_loop::{
     AgentLoop, LoopEnd, LoopEvent, LoopPlan, NextStep, PlannedToolCall, ToolOutcome,
 };
-use domain::run::{CallClass, CallDetails, CallKind, Event, LimitName, LoopCall, ModelError, StopMode};
+use domain::run::{
+    CallClass, CallDetails, CallKind, Event, LimitName, LoopCall, ModelError, StopMode, Usage,
+};
 use domain::size::head;
 use journal::call_files::{CallFiles, read_call_body};
 use journal::{RunDir, StoreError};
@@ -214,7 +216,7 @@ impl LoopDriver {
         self.machine.apply(LoopEvent::ModelCalled);
         self.model_call = Some(call);
         if let Err(reason) = self.start_model(host) {
-            return self.fail_model_call(call, ModelError::Other, reason, host);
+            return self.fail_model_call(call, (ModelError::Other, reason), None, host);
         }
         let timeout_ms = self.end_by_ms.saturating_sub(clock::monotonic_ms()).max(1);
         let request = ClientRequest { id: u64::from(call), request, timeout_ms, idle_ms: MODEL_IDLE_MS };
@@ -222,7 +224,7 @@ impl LoopDriver {
             return Ok(());
         }
         let reason = "the process that calls the model does not take requests".to_owned();
-        self.fail_model_call(call, ModelError::Other, reason, host)
+        self.fail_model_call(call, (ModelError::Other, reason), None, host)
     }
 
     /// Starts the process that calls the model, unless it runs.
@@ -282,7 +284,7 @@ impl LoopDriver {
                     None => Ok(()),
                 }
             }
-            ModelClientEvent::Failed(RequestFailure { id, cause, error, message, .. }) => {
+            ModelClientEvent::Failed(RequestFailure { id, cause, error, message, usage, .. }) => {
                 match self.model_call.filter(|call| u64::from(*call) == id) {
                     Some(call) => {
                         let error = match cause {
@@ -291,7 +293,7 @@ impl LoopDriver {
                                 error
                             }
                         };
-                        self.fail_model_call(call, error, message, host)
+                        self.fail_model_call(call, (error, message), usage, host)
                     }
                     None => Ok(()),
                 }
@@ -333,8 +335,8 @@ impl LoopDriver {
     fn fail_model_call(
         &mut self,
         call: u32,
-        error: ModelError,
-        message: String,
+        (error, message): (ModelError, String),
+        usage: Option<Usage>,
         host: &mut dyn LoopHost,
     ) -> Result<(), StoreError> {
         self.model_call = None;
@@ -342,7 +344,8 @@ impl LoopDriver {
             call,
             ok: false,
             output: head(&message, HEAD_BYTES).to_owned(),
-            details: None,
+            // A service may charge for an answer that it did not finish.
+            details: Some(Box::new(CallDetails { usage, ..CallDetails::default() })),
         })?;
         self.machine.apply(LoopEvent::ModelFailed { error, message });
         Ok(())
@@ -360,7 +363,7 @@ impl LoopDriver {
         if !errors.is_empty() {
             message = format!("{message}: {errors}");
         }
-        self.fail_model_call(call, ModelError::Other, message, host)
+        self.fail_model_call(call, (ModelError::Other, message), None, host)
     }
 
     fn call_tool(&mut self, planned: PlannedToolCall, host: &mut dyn LoopHost) -> Result<(), StoreError> {

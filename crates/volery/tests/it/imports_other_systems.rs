@@ -152,7 +152,7 @@ fn a_system_without_a_dialect_is_reported() {
     insta::assert_snapshot!(env.masked(&text), @"
     kiwi: by its files; no client's configuration starts it
     not yet     this version has no dialect kiwi
-    note        directives are read, listed and checked, but volery does not run them yet: leave the entry as it is
+    note        volery runs directives (volery run NAME), but has no dialect kiwi yet: leave the entry as it is
     ");
 }
 

@@ -152,6 +152,8 @@ pub struct AgentLoop {
     was_reminded: bool,
     was_cut: bool,
     limit: Option<LimitName>,
+    /// The call in flight is the last one, without tools.
+    is_last_call: bool,
     stage: Stage,
 }
 
@@ -198,6 +200,7 @@ impl AgentLoop {
             was_reminded: false,
             was_cut: false,
             limit: None,
+            is_last_call: false,
             stage: Stage::Model,
         }
     }
@@ -352,7 +355,8 @@ impl AgentLoop {
             (LoopEvent::ModelCalled, Stage::Model) => {
                 self.next_call = self.next_call.saturating_add(1);
                 self.steps += 1;
-                if self.limit.is_some() {
+                self.is_last_call = self.limit.is_some();
+                if self.is_last_call {
                     let text = self.plan.prompts.last_answer.clone();
                     self.add_message(Message::User { text });
                 }
@@ -404,6 +408,11 @@ impl AgentLoop {
             self.messages.push(Message::Assistant(turn));
         }
         if let Some(limit) = self.limit {
+            if !self.is_last_call && !calls.is_empty() {
+                // The limit was reached during this call, so the model has not been told to hand back what it has.
+                self.start_turn(calls, Some("not executed: a limit of the run is reached"));
+                return;
+            }
             let text = if text.trim().is_empty() { self.last_text().to_owned() } else { text };
             self.stage = Stage::Ended(LoopEnd::OverLimit { limit, text });
             return;

@@ -179,6 +179,19 @@ fn at_the_limit_of_steps_one_turn_without_tools_follows() {
 }
 
 #[test]
+fn a_limit_that_is_reached_during_a_call_still_leaves_a_last_answer() {
+    let mut machine = AgentLoop::new(plan());
+    call_model(&mut machine);
+    machine.apply(LoopEvent::LimitReached(LimitName::Time));
+    machine.apply(LoopEvent::ModelAnswered(Box::new(answer("", &["read"], StopReason::ToolUse))));
+    let request = call_model(&mut machine);
+    assert_eq!((request.tool_choice, last_user_text(&request)), (ToolChoice::Forbidden, "LAST"));
+    machine.apply(LoopEvent::ModelAnswered(Box::new(answer("so far", &[], StopReason::EndTurn))));
+    let text = "so far".to_owned();
+    assert_eq!(end(&machine), LoopEnd::OverLimit { limit: LimitName::Time, text });
+}
+
+#[test]
 fn a_call_beyond_the_token_budget_is_never_made() {
     let mut machine = AgentLoop::new(with_limits(|limits| limits.tokens = Some(100_000)));
     call_model(&mut machine);

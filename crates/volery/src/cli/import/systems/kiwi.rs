@@ -21,6 +21,6 @@ pub(crate) const SYSTEM: System = System {
     set_env: nothing,
     startup_problems: nothing,
     note: Some(
-        "directives are read, listed and checked, but volery does not run them yet: leave the entry as it is",
+        "volery runs directives (volery run NAME), but has no dialect kiwi yet: leave the entry as it is",
     ),
 };
