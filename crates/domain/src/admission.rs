@@ -237,6 +237,7 @@ fn resolve_task(
     let resolved = agent_loop::resolve_directive(agent, directive, &inputs);
     let refused = |refusal| AdmissionRefusal::Directive { agent: agent.name.clone(), refusal };
     let ResolvedDirective { spec, system_prompt, accept, warnings } = resolved.map_err(refused)?;
+    check_prompt(&system_prompt)?;
     Ok(Task {
         // A directive has its inputs in its system prompt, and needs no prompt of its caller.
         prompt: full_prompt(agent_loop::first_message(&prompt), context, &Inputs::new())?,
@@ -348,13 +349,18 @@ fn full_prompt(prompt: String, context: Option<String>, inputs: &Inputs) -> Resu
         Some(context) => format!("<context>\n{}\n</context>\n\n{prompt}", context.trim_end()),
         None => prompt,
     };
+    check_prompt(&prompt)?;
+    Ok(prompt)
+}
+
+fn check_prompt(prompt: &str) -> Result<(), AdmissionRefusal> {
     if prompt.contains('\0') {
         return Err(AdmissionRefusal::NulInPrompt);
     }
-    if prompt.len() > PROMPT_BYTES_MAX {
-        return Err(AdmissionRefusal::PromptTooLong { bytes: prompt.len() });
+    match prompt.len() {
+        bytes if bytes > PROMPT_BYTES_MAX => Err(AdmissionRefusal::PromptTooLong { bytes }),
+        _ => Ok(()),
     }
-    Ok(prompt)
 }
 
 /// The caller of a root run is `main`, and also its client's name; that of a child is its parent's agent.

@@ -32,6 +32,10 @@ fn lines(agent: &Agent, servers: &[McpServer]) -> String {
     for command in &agent.setup.accept {
         lines.push_str(&format!("agent {}, acceptance: {}\n", agent.name, argv(command)));
     }
+    let criteria = agent.directive.iter().flat_map(|directive| &directive.criteria);
+    for command in criteria.filter_map(|criterion| criterion.command.as_ref()) {
+        lines.push_str(&format!("agent {}, acceptance: {}\n", agent.name, argv(command)));
+    }
     for hook in &agent.hooks {
         lines.push_str(&format!("agent {}, hook: {}\n", agent.name, argv(std::slice::from_ref(hook))));
     }

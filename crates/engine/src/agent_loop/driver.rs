@@ -132,8 +132,9 @@ impl LoopDriver {
             LoopSignal::OutOfTime if self.machine.limit().is_none() => {
                 let detail = "the time for further steps is over".to_owned();
                 self.reach_limit(LimitName::Time, detail, host)?;
-                self.tools.stop_commands("the time of the run is almost over");
-                Ok(())
+                let dropped = self.tools.stop_calls("the time of the run is almost over");
+                let text = "not executed: the time of the run is almost over";
+                dropped.into_iter().try_for_each(|call| self.complete_tool(call, text.to_owned(), true, host))
             }
             LoopSignal::OutOfTime => Ok(()),
         }
@@ -155,7 +156,7 @@ impl LoopDriver {
         }
         match how {
             StopMode::Ask => self.tools.request_stop(),
-            StopMode::Kill => self.tools.stop_commands("the run is stopping"),
+            StopMode::Kill => _ = self.tools.stop_calls("the run is stopping"),
         }
     }
 
@@ -384,7 +385,10 @@ impl LoopDriver {
         if let Some(recorded) = &recorded {
             prepared.restore_edit(&recorded.input);
         }
-        if recorded.is_some_and(|recorded| recorded.class == CallClass::Effect) {
+        let is_in_doubt = |recorded: &LoopCall| {
+            recorded.class == CallClass::Effect || prepared.is_edit_in_doubt(&recorded.input)
+        };
+        if recorded.as_ref().is_some_and(is_in_doubt) {
             // The command may have run before the worker was lost, so it is not started again.
             host.append(Event::CallInDoubt { call })?;
             self.machine.apply(LoopEvent::ToolCalled { call });

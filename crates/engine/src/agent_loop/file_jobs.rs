@@ -81,10 +81,15 @@ impl FileJobs {
         });
     }
 
-    /// Ends a search, and drops what has not begun.
-    pub(crate) fn cancel(&mut self) {
+    /// Ends a search, and drops what has not begun. Returns the dropped calls.
+    pub(crate) fn cancel(&mut self) -> Vec<u32> {
         self.context.cancelled.store(true, Ordering::Relaxed);
-        self.waiting.clear();
+        self.waiting.drain(..).map(|job| job.call).collect()
+    }
+
+    /// Returns whether no operation runs or waits.
+    pub(crate) fn is_idle(&self) -> bool {
+        !self.is_busy && self.waiting.is_empty()
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod bounded_output;
 mod command;
+mod command_grant;
 mod driver;
 mod file_jobs;
 mod host;
@@ -12,6 +13,7 @@ mod signal;
 mod tool_runner;
 pub(crate) mod tools;
 
+pub(crate) use command_grant::{CommandGrant, GrantContext, command_grant};
 pub(crate) use driver::{DriverSetup, LoopDriver};
 pub(crate) use file_jobs::{FileJobs, visibility};
 pub(crate) use host::LoopHost;

@@ -92,8 +92,11 @@ pub(crate) fn start_command(
     let temporary = temp_dir::create_private(dir, spec)?;
     let mut variables = env::for_agent(&[]);
     // Programs that find their home unreadable fail; this one is empty, and goes with the run.
+    // The address of a proxy may contain a password, and without a network it has no use.
+    let is_proxy = |name: &str| name.to_ascii_lowercase().ends_with("_proxy");
     variables.retain(|(name, _)| {
-        name.to_str().is_none_or(|name| !HOME_VARIABLES.contains(&name) && name != "TMPDIR")
+        name.to_str()
+            .is_none_or(|name| !HOME_VARIABLES.contains(&name) && name != "TMPDIR" && !is_proxy(name))
     });
     variables.push(("HOME".into(), temporary.clone().into_os_string()));
     variables.push(("TMPDIR".into(), temporary.clone().into_os_string()));
@@ -105,6 +108,7 @@ pub(crate) fn start_command(
     read_write.push(temporary);
     let mut hidden = vec![dir.home().path().to_owned()];
     hidden.extend(env::home());
+    hidden.extend(env::config_home());
     let confinement = Confinement {
         read_only,
         read_write,

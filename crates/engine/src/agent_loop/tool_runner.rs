@@ -157,7 +157,9 @@ impl ToolRunner {
                 return CallState::Denied { verdict, explanation };
             }
         }
-        let edit = path.as_ref().and_then(|path| self.files.plan_edit(&request, path));
+        // While other operations are under way, what an edit finds is not known.
+        let is_idle = self.files.is_idle();
+        let edit = path.as_ref().filter(|_| is_idle).and_then(|path| self.files.plan_edit(&request, path));
         CallState::Ready { request, path, verdict: allowed, edit }
     }
 
@@ -306,7 +308,8 @@ impl ToolRunner {
 
     /// Asks the running commands to end.
     pub(crate) fn request_stop(&mut self) {
-        self.files.cancel();
+        // The run ends without them; their record says that they were requested.
+        let _ = self.files.cancel();
         for command in self.commands.values_mut() {
             command.set_stop_reason("the run is stopping");
             // A command that cannot be asked is killed after the grace.
@@ -314,9 +317,9 @@ impl ToolRunner {
         }
     }
 
-    /// Ends the running commands.
-    pub(crate) fn stop_commands(&mut self, reason: &str) {
-        self.files.cancel();
+    /// Ends the running commands, and drops file operations that have not begun. Returns the calls of those.
+    pub(crate) fn stop_calls(&mut self, reason: &str) -> Vec<u32> {
+        let dropped = self.files.cancel();
         let calls: Vec<u32> = self.commands.keys().copied().collect();
         for call in calls {
             if let Some(command) = self.commands.get_mut(&call) {
@@ -324,6 +327,7 @@ impl ToolRunner {
             }
             self.handle_command_exit(call);
         }
+        dropped
     }
 
     pub(crate) fn has_ended(&self) -> bool {
@@ -352,6 +356,12 @@ impl PreparedCall {
         }
     }
 
+    /// Returns whether a recorded call is an edit of which nobody knows whether it was made.
+    pub(crate) fn is_edit_in_doubt(&self, recorded: &Value) -> bool {
+        matches!(&self.state, CallState::Ready { request: ToolRequest::EditFile { .. }, .. })
+            && recorded[DIGEST_AFTER].as_str().is_none()
+    }
+
     /// Returns the event that records the call before it starts.
     pub(crate) fn requested_event(&self, call: u32, turn: u32) -> Event {
         let mut input = self.input.clone();
@@ -368,7 +378,8 @@ impl PreparedCall {
         Event::CallRequested {
             call,
             kind: CallKind::Tool,
-            class: self.class,
+            // A refused call changes nothing.
+            class: if self.is_refused() { CallClass::Pure } else { self.class },
             name: self.name.clone(),
             input,
             turn: Some(turn),

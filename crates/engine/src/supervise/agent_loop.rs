@@ -5,22 +5,22 @@ use std::path::{Path, PathBuf};
 
 use backends::contract::{AgentAnswer, AgentLoopLaunch, Conclusion};
 use config::answer::Schema;
-use domain::access::{Access, AccessEffect, AccessLayer, AccessSubject};
-use domain::policy::{Directory, ExecCommand, Use};
+use domain::access::{Access, AccessEffect};
+use domain::policy::{Directory, Effect, ExecCommand, Policy, Use};
 use domain::run::agent_loop::{LoopEnd, LoopModel, LoopSpec, loop_plan, outputs_schema};
 use domain::run::{AgentEnd, Event, Failure, RunState, StdStream, SupervisionInput};
 use domain::secret::Redactor;
 use journal::StoreError;
 use journal::call_files::CallFiles;
-use process::{IfMissing, NetworkAccess, StartedAgent};
+use process::{IfMissing, StartedAgent};
 use tokio::sync::mpsc;
 
 use super::resolved_path;
 use super::supervisor::{AgentHandle, RunSupervisor, WorkerEvent};
 use crate::agent_loop::tools::FileRoots;
 use crate::agent_loop::{
-    CommandRequest, DriverSetup, FileJobs, LoopDriver, LoopHost, LoopSignal, ProcessStarter, ToolRules,
-    ToolRunner, start_command, visibility,
+    CommandGrant, CommandRequest, DriverSetup, FileJobs, GrantContext, LoopDriver, LoopHost, LoopSignal,
+    ProcessStarter, ToolRules, ToolRunner, command_grant, start_command, visibility,
 };
 use crate::clock;
 use crate::current_exe;
@@ -79,6 +79,12 @@ impl RunSupervisor {
             let list = crate::admission::attempt_backend::capabilities(&spec.backend).prices;
             backends::prices::look_up(list, &launch.model, clock::now().into())
         });
+        if price.is_none() && spec.limits.cost_microusd.is_some() {
+            return Err(format!(
+                "the cost is limited, and the price of {} is not known: set it as [prices.\"{}\"]",
+                launch.model, launch.model
+            ));
+        }
         let temperature = spec.setup.temperature.map(domain::setup::Temperature::degrees);
         let model = LoopModel { name: launch.model, price, temperature };
         let end_by_ms = clock::monotonic_ms() + self.machine.remaining_ms(clock::monotonic_ms());
@@ -101,20 +107,41 @@ impl RunSupervisor {
         words: &[String],
         loop_spec: &LoopSpec,
     ) -> Result<StartedAgent, String> {
-        let verdict = self.access(loop_spec).decide(&Use::Exec(ExecCommand::Argv(words.to_vec())));
+        let of = Use::Exec(ExecCommand::Argv(words.to_vec()));
+        let verdict = self.access(loop_spec).decide(&of);
         if verdict.effect != AccessEffect::Allow {
             return Err(verdict.explanation());
         }
-        let writable = writable_paths(&loop_spec.layers, Path::new(&self.spec.directory));
+        let policy = self.loop_policy();
+        let denied = policy.as_ref().map(|policy| policy.decide(&of));
+        if let Some(denied) = denied.filter(|verdict| verdict.effect > Effect::Allow) {
+            return Err(denied.explanation());
+        }
+        let grant = self.command_grant(loop_spec, policy.as_ref());
         let readable: Vec<PathBuf> = self.spec.setup.extra_directories.iter().map(PathBuf::from).collect();
         let request = CommandRequest {
             words,
-            writable: &writable,
+            writable: &grant.writable,
             readable: &readable,
-            network: network_access(&loop_spec.layers),
+            network: grant.network,
             if_missing: if verdict.fixes_arguments { IfMissing::Allow } else { IfMissing::Refuse },
         };
         start_command(&self.dir, &self.spec, &request).map_err(|error| explain(&error))
+    }
+
+    /// Returns the permission of the run, if somebody set one. It can only restrict a directive further.
+    fn loop_policy(&self) -> Option<Policy> {
+        let is_set = self.attempt_spec.parent.is_some() || !self.attempt_spec.setup.permission.is_empty();
+        is_set.then(|| self.policy())
+    }
+
+    fn command_grant(&self, loop_spec: &LoopSpec, policy: Option<&Policy>) -> CommandGrant {
+        command_grant(&GrantContext {
+            layers: &loop_spec.layers,
+            policy,
+            directory: Path::new(&self.spec.directory),
+            protected: &self.protected_directories(),
+        })
     }
 
     fn access(&self, loop_spec: &LoopSpec) -> Access {
@@ -131,9 +158,8 @@ impl RunSupervisor {
     }
 
     fn tool_rules(&self, loop_spec: &LoopSpec, access: Access) -> Result<ToolRules, String> {
-        let permission = &self.attempt_spec.setup.permission;
-        let has_parent = self.attempt_spec.parent.is_some();
-        let policy = (has_parent || !permission.is_empty()).then(|| self.policy());
+        let policy = self.loop_policy();
+        let grant = self.command_grant(loop_spec, policy.as_ref());
         let result_schema = match loop_spec.outputs.is_empty() {
             true => None,
             false => Some(
@@ -141,12 +167,11 @@ impl RunSupervisor {
                     .map_err(|error| format!("the outputs of the directive: {error}"))?,
             ),
         };
-        let directory = Path::new(&self.spec.directory);
         Ok(ToolRules {
             tools: loop_spec.tools.clone(),
-            writable: writable_paths(&loop_spec.layers, directory),
+            writable: grant.writable,
             readable: self.spec.setup.extra_directories.iter().map(PathBuf::from).collect(),
-            network: network_access(&loop_spec.layers),
+            network: grant.network,
             access,
             policy,
             result_schema,
@@ -258,58 +283,4 @@ fn agent_end(end: LoopEnd) -> (AgentEnd, String) {
             (AgentEnd::Failed(Failure::Model { error, message }), String::new())
         }
     }
-}
-
-/// Returns the existing files and directories that a command may change: what every layer names exactly, or as a whole
-/// directory. A pattern such as `src/*.rs` gives a command nothing, because the kernel knows no patterns.
-fn writable_paths(layers: &[AccessLayer], directory: &Path) -> Vec<PathBuf> {
-    let named = |layer: &AccessLayer| -> Vec<PathBuf> {
-        let patterns = layer.rules.iter().filter(|rule| rule.effect == AccessEffect::Allow);
-        let patterns = patterns.filter_map(|rule| match &rule.subject {
-            AccessSubject::Write(pattern) => Some(pattern.as_str()),
-            AccessSubject::Any => Some("**"),
-            AccessSubject::Read(_)
-            | AccessSubject::Exec(_)
-            | AccessSubject::Reach(_)
-            | AccessSubject::Mcp { .. }
-            | AccessSubject::Delegate(_)
-            | AccessSubject::Env(_)
-            | AccessSubject::Runtime(_) => None,
-        });
-        patterns.filter_map(whole_path).map(|path| directory.join(path)).collect()
-    };
-    let has_denial = layers.iter().flat_map(|layer| &layer.rules).any(|rule| {
-        rule.effect != AccessEffect::Allow
-            && matches!(rule.subject, AccessSubject::Write(_) | AccessSubject::Any)
-    });
-    let Some((first, others)) = layers.split_first().filter(|_| !has_denial) else { return Vec::new() };
-    let others: Vec<Vec<PathBuf>> = others.iter().map(named).collect();
-    let within = |path: &Path, paths: &[PathBuf]| paths.iter().any(|allowed| path.starts_with(allowed));
-    // The narrower of two nested paths is what both layers allow.
-    let candidates = named(first).into_iter().chain(others.iter().flatten().cloned());
-    let first = named(first);
-    let mut writable: Vec<PathBuf> = candidates
-        .filter(|path| within(path, &first) && others.iter().all(|paths| within(path, paths)))
-        .filter(|path| path.exists())
-        .collect();
-    writable.sort();
-    writable.dedup();
-    writable
-}
-
-/// Returns the path of a pattern that means a whole directory or one file.
-fn whole_path(pattern: &str) -> Option<&str> {
-    let path = pattern.strip_suffix("**/*").or_else(|| pattern.strip_suffix("**")).unwrap_or(pattern);
-    let path = path.strip_suffix('/').unwrap_or(path);
-    let is_plain = !path.contains(['*', '?', '[', '{', '\\']) && !path.split('/').any(|part| part == "..");
-    is_plain.then_some(if path.is_empty() { "." } else { path })
-}
-
-/// Returns whether commands may use the network: only if a rule names a host.
-fn network_access(layers: &[AccessLayer]) -> NetworkAccess {
-    let names_host = layers
-        .iter()
-        .flat_map(|layer| &layer.rules)
-        .any(|rule| rule.effect == AccessEffect::Allow && matches!(rule.subject, AccessSubject::Reach(_)));
-    if names_host { NetworkAccess::Unrestricted } else { NetworkAccess::Denied }
 }

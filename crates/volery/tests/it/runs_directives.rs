@@ -285,3 +285,23 @@ fn a_command_cannot_read_outside_or_reach_the_network() {
     assert!(!made.exists());
     assert_eq!(server.connections(), 1);
 }
+
+#[test]
+fn a_denial_of_the_caller_binds_commands_and_a_search_shows_only_what_may_be_read() {
+    let server = ScriptedServer::start(vec![
+        ScriptedReply::call("shell_run", json!({"command": ["git", "init", "--quiet", "out/repository"]}))
+            .and_call("filesystem_search", json!({"path": "secret.txt", "pattern": "."})),
+        finish("tried"),
+    ])
+    .unwrap();
+    let env = directive_env(&server, "");
+    let file = env.project().join(".ai/directives/worker.md");
+    let text = fs::read_to_string(&file).unwrap();
+    // Something below the directory may be read, and this file may not.
+    fs::write(&file, text.replace("src/**", "**/*.rs")).unwrap();
+    env.volery(["run", "worker", "--input", "file=a", "--permission", "yolo", "--deny", "Write", "go"]).ok();
+    let results = results(&server.requests()[1].body);
+    assert!(results.iter().all(|(is_error, _)| *is_error), "{results:?}");
+    assert!(!results[1].1.contains("SECRET"), "{results:?}");
+    assert!(!env.project().join("out/repository").exists());
+}

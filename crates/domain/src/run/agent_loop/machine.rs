@@ -16,6 +16,9 @@ const BYTES_PER_TOKEN: u64 = 3;
 /// The shortest last answer that is worth a call.
 const LAST_ANSWER_TOKENS_MIN: u64 = 256;
 
+/// The result of a call that a limit prevents.
+const LIMIT_REACHED: &str = "not executed: a limit of the run is reached";
+
 /// Everything that stays the same during a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoopPlan {
@@ -384,6 +387,7 @@ impl AgentLoop {
             }
             (LoopEvent::LimitReached(limit), Stage::Model | Stage::AwaitingModel | Stage::Tools { .. }) => {
                 self.limit.get_or_insert(limit);
+                self.refuse_pending_calls();
             }
             (
                 LoopEvent::ModelCalled
@@ -395,6 +399,16 @@ impl AgentLoop {
                 _,
             ) => {}
         }
+    }
+
+    /// Ends the calls that have not been started: at a limit, nothing new begins.
+    fn refuse_pending_calls(&mut self) {
+        let Stage::Tools { slots, .. } = &mut self.stage else { return };
+        for slot in slots.iter_mut().filter(|slot| slot.state == SlotState::Pending) {
+            let text = LIMIT_REACHED.to_owned();
+            slot.state = SlotState::Ended(ToolOutcome::Returned { text, is_error: true });
+        }
+        self.close_turn();
     }
 
     fn handle_answer(&mut self, answer: ModelAnswer) {
@@ -410,7 +424,7 @@ impl AgentLoop {
         if let Some(limit) = self.limit {
             if !self.is_last_call && !calls.is_empty() {
                 // The limit was reached during this call, so the model has not been told to hand back what it has.
-                self.start_turn(calls, Some("not executed: a limit of the run is reached"));
+                self.start_turn(calls, Some(LIMIT_REACHED));
                 return;
             }
             let text = if text.trim().is_empty() { self.last_text().to_owned() } else { text };

@@ -53,6 +53,8 @@ pub(crate) enum ToolError {
     HardLinks { path: String, links: u64 },
     #[error("{path} is a file of the kernel ({file_system}), not of the project")]
     KernelFile { path: String, file_system: &'static str },
+    #[error("{path} may not be read")]
+    Hidden { path: String },
     #[error("{path} does not exist")]
     NotFound { path: String },
     #[error("{path} is read-only")]

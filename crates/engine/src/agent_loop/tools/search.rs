@@ -67,6 +67,9 @@ pub(crate) fn search(
             let directory = open_directory(roots, path)?;
             search.walk(&directory, &mut PathBuf::new(), 0)?;
         }
+        _ if !roots.is_visible(path.absolute(), EntryKind::File) => {
+            return Err(ToolError::Hidden { path: path.shown().to_owned() });
+        }
         _ => {
             let (file, _) = open_file(roots, path)?;
             search.search_file(file, Path::new(path.shown()))?;
